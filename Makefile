@@ -1,0 +1,56 @@
+# Two commands on a fresh machine: `make run` and `make test`. Both make their own virtual environment.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+WORKERS ?= auto
+
+.PHONY: run test check format bench lock clean
+
+run: $(VENV)/.installed  ## install and run Headway
+	$(BIN)/headway tour
+
+test: $(VENV)/.installed-dev  ## everything, on SQLite and on a Postgres of its own
+	$(BIN)/pytest -n $(WORKERS) -m "not torture"
+
+check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/test_shape.py
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run
+	$(BIN)/python -m bench
+
+lock: $(VENV)/.installed-dev  ## renew constraints.txt
+	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+# uv where there is one, plain pip otherwise; the same versions either way.
+ifdef UV
+MAKE_VENV = $(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
+INSTALL = $(UV) pip install -q --python $(BIN)/python -c constraints.txt
+else
+MAKE_VENV = $(PYTHON) -m venv $(VENV)
+INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+endif
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Installing Headway into $(VENV) …"
+	@$(MAKE_VENV)
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt
+	@echo "Installing Headway and what its tests need into $(VENV) …"
+	@$(MAKE_VENV)
+	@$(INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/.installed

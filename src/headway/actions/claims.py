@@ -1,0 +1,73 @@
+"""Handing out work: the next ready todo, to one agent, for a while."""
+
+import os
+from typing import Any, NamedTuple
+
+from headway.actions import todos
+from headway.ledger import text
+from headway.ledger.errors import Invalid, LeaseLost
+from headway.ledger.events import todo_changed
+from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.todo import Todo, move
+from headway.storage import lease_store, todo_store
+from headway.storage.lease_store import Lease
+from headway.storage.transaction import Transaction
+
+DEFAULT_LEASE_S = 60
+LONGEST_LEASE_S = 24 * 3600
+
+
+class Claim(NamedTuple):
+    todo: Todo
+    lease: Lease
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "todo": self.todo.as_json(),
+            "lease": {"token": self.lease.token, "expires_at": self.lease.expires_at // 1000},
+        }
+
+
+def claim(
+    tx: Transaction, tenant_id: int, agent_id: str, conversation_id: int | None = None, lease_s: float = DEFAULT_LEASE_S
+) -> Claim | None:
+    """The next todo for this agent, or nothing. Work whose owner fell silent comes before work nobody has begun."""
+    agent_id = text.name(agent_id, "agent_id")
+    expires_at = tx.now + lease_ms(lease_s)
+    todo_id = next_todo(tx, tenant_id, conversation_id)
+    if todo_id is None:
+        return None
+    old = todos.locked(tx, tenant_id, todo_id)
+    new = move(old, "in_progress", tx.now)._replace(agent_id=agent_id, updated_at=tx.now)
+    todo_store.update(tx, tenant_id, old, new)
+    lease = Lease(todo_id, agent_id, os.urandom(16).hex(), expires_at)
+    lease_store.put(tx, tenant_id, lease)
+    tx.emit(todo_changed(tenant_id, new, "updated"))
+    return Claim(new, lease)
+
+
+def heartbeat(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str, lease_s: float = DEFAULT_LEASE_S) -> Claim:
+    """Keep the lease. An owner that is late but not replaced may go on."""
+    todo = todos.locked(tx, tenant_id, todo_id)
+    lease = lease_store.get(tx, tenant_id, todo_id)
+    if lease is None or lease.token != lease_token:
+        raise LeaseLost
+    lease = lease._replace(expires_at=tx.now + lease_ms(lease_s))
+    lease_store.put(tx, tenant_id, lease)
+    return Claim(todo, lease)
+
+
+def next_todo(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
+    lists: tuple[int | None, ...] = (conversation_id, TENANT_WIDE) if conversation_id else (conversation_id,)
+    for one in lists:
+        todo_id = lease_store.expired(tx, tenant_id, one)
+        # Somebody may have taken it over between our looking and our lock: look again, now that it is ours.
+        if todo_id is not None and (lease := lease_store.get(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
+            return todo_id
+    return next((found for one in lists if (found := lease_store.ready(tx, tenant_id, one)) is not None), None)
+
+
+def lease_ms(lease_s: float) -> int:
+    if not 1 <= lease_s <= LONGEST_LEASE_S:
+        raise Invalid(f"lease_s must be between 1 and {LONGEST_LEASE_S}.")
+    return int(lease_s * 1000)

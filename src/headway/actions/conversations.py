@@ -1,0 +1,42 @@
+"""Opening conversations, and turns within them."""
+
+import os
+
+from headway.ledger import text
+from headway.ledger.errors import NameTaken, NotFound
+from headway.ledger.tenancy import Conversation
+from headway.storage import conversation_store
+from headway.storage.transaction import Transaction
+
+
+def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None) -> Conversation:
+    uuid = os.urandom(16).hex()
+    key = uuid if key is None else text.name(key, "key")
+    conversation = conversation_store.insert(tx, tenant_id, uuid, key, text.safe(title, "title", text.SUBJECT_LIMIT))
+    if conversation is None:
+        raise NameTaken(f"A conversation with the key {key!r} already exists.")
+    return conversation
+
+
+def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
+    conversation = conversation_store.get(tx, tenant_id, conversation_id)
+    if conversation is None:
+        raise NotFound(f"No conversation {conversation_id}.")
+    return conversation
+
+
+def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
+    """By id or by key. A key that looks like a number is found when no conversation has that id."""
+    conversation = None
+    if reference.isascii() and reference.isdigit() and int(reference) <= text.MAX_INTEGER:
+        conversation = conversation_store.get(tx, tenant_id, int(reference))
+    conversation = conversation or conversation_store.find(tx, tenant_id, reference)
+    if conversation is None:
+        raise NotFound(f"No conversation {reference[:80]!r}.")
+    return conversation
+
+
+def open_turn(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> str:
+    get(tx, tenant_id, conversation_id)
+    conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id)
+    return turn_id

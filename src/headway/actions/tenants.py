@@ -1,0 +1,65 @@
+"""Tenants and the tokens that let their clients in."""
+
+import hashlib
+import os
+from base64 import urlsafe_b64encode
+from typing import NamedTuple
+
+from headway.ledger import text
+from headway.ledger.errors import NameTaken, NotFound
+from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
+from headway.storage import tenant_store
+from headway.storage.transaction import Transaction
+
+TOKEN_PREFIX = "hw_"  # noqa: S105  what every token starts with, so that leaks can be searched for
+
+
+class NewToken(NamedTuple):
+    token: Token
+    secret: str
+
+
+def add(tx: Transaction, name: str) -> Tenant:
+    name = text.name(name, "tenant name")
+    tenant = tenant_store.insert(tx, name)
+    if tenant is None:
+        raise NameTaken(f"A tenant named {name!r} already exists.")
+    return tenant
+
+
+def find(tx: Transaction, name: str) -> Tenant:
+    tenant = tenant_store.find(tx, name)
+    if tenant is None:
+        raise NotFound(f"No tenant named {name[:80]!r}; `headway tenant list` shows the ones there are.")
+    return tenant
+
+
+def ensure_local(tx: Transaction) -> Tenant:
+    """The tenant of whoever works on this machine without ceremony."""
+    return tenant_store.find(tx, LOCAL_TENANT) or tenant_store.insert(tx, LOCAL_TENANT) or find(tx, LOCAL_TENANT)
+
+
+def remove(tx: Transaction, name: str) -> Tenant:
+    """The tenant and everything it owns."""
+    tenant = find(tx, name)
+    tenant_store.delete(tx, tenant.id)
+    return tenant
+
+
+def new_token(tx: Transaction, tenant_id: int, label: str = "") -> NewToken:
+    """A token with 256 random bits. Only its hash is kept: the secret is in this answer and nowhere else."""
+    secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+    label = text.safe(label, "label", text.NAME_LIMIT)
+    return NewToken(tenant_store.insert_token(tx, tenant_id, digest(secret), label), secret)
+
+
+def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
+    token = tenant_store.revoke_token(tx, tenant_id, token_id)
+    if token is None:
+        raise NotFound(f"No live token {token_id} in this tenant.")
+    return token
+
+
+def digest(secret: str) -> str:
+    # A fast hash is right here: the secret has 256 random bits, so there is nothing to guess.
+    return hashlib.sha256(secret.encode()).hexdigest()

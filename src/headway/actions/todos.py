@@ -1,0 +1,146 @@
+"""The verbs of the ledger: write a todo down, change it, end it, take it away."""
+
+import os
+from typing import Literal
+
+from headway.ledger import graph
+from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
+from headway.ledger.events import todo_changed
+from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.todo import UNSET, Change, Draft, Todo, check_position, refuse_second_end
+from headway.storage import conversation_store, lease_store, todo_store
+from headway.storage.transaction import Transaction
+
+BATCH_LIMIT = 500
+DEPENDENCY_LIMIT = 100
+
+
+def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
+    draft = draft.checked()
+    check_list(tx, tenant_id, draft)
+    check_dependencies(tx, tenant_id, draft.depends_on)
+    todo = todo_store.insert(tx, tenant_id, draft, os.urandom(16).hex())
+    if draft.position is not None:
+        todo = place(tx, tenant_id, todo, draft.position)
+    tx.emit(todo_changed(tenant_id, todo, "created"))
+    return todo
+
+
+def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
+    """All of them, or none."""
+    if not 1 <= len(drafts) <= BATCH_LIMIT:
+        raise Invalid(f"A batch holds 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
+    return [add(tx, tenant_id, draft) for draft in drafts]
+
+
+def change(
+    tx: Transaction, tenant_id: int, todo_id: int, wanted: Change, lease_token: str | None = None, *, force: bool = False
+) -> Todo:
+    """Change what is named and leave the rest. A change that changes nothing tells nobody."""
+    old = locked(tx, tenant_id, todo_id)
+    check_lease(tx, tenant_id, old, lease_token, force=force)
+    new = wanted.applied_to(old, tx.now)
+    if wanted.depends_on is not UNSET:
+        new = depend(tx, tenant_id, new, wanted.depends_on)
+    if wanted.position is not UNSET and wanted.position != old.position:
+        new = place(tx, tenant_id, new, wanted.position)
+    if new == old:
+        return old
+    new = new._replace(updated_at=tx.now)
+    todo_store.update(tx, tenant_id, old, new)
+    if new.status != "in_progress":
+        lease_store.delete(tx, tenant_id, todo_id)
+    tx.emit(todo_changed(tenant_id, new, "updated"))
+    return new
+
+
+def end(
+    tx: Transaction,
+    tenant_id: int,
+    todo_id: int,
+    status: Literal["completed", "canceled"],
+    outcome: str | None = None,
+    lease_token: str | None = None,
+    *,
+    force: bool = False,
+) -> Todo:
+    """Complete or cancel; ending what has ended is an error, because whoever says it twice is confused."""
+    refuse_second_end(locked(tx, tenant_id, todo_id), status)
+    wanted = Change(status=status, outcome=UNSET if outcome is None else outcome)
+    return change(tx, tenant_id, todo_id, wanted, lease_token, force=force)
+
+
+def remove(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+    todo = locked(tx, tenant_id, todo_id)
+    if todo.turn_id is not None:
+        raise TurnRowsStay
+    todo_store.delete(tx, tenant_id, todo)
+    tx.emit(todo_changed(tenant_id, todo, "deleted"))
+    return todo
+
+
+def get(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+    todo = todo_store.get(tx, tenant_id, todo_id)
+    if todo is None:
+        raise NotFound(f"No todo {todo_id}.")
+    return todo
+
+
+def locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+    todo = todo_store.get_locked(tx, tenant_id, todo_id)
+    if todo is None:
+        raise NotFound(f"No todo {todo_id}.")
+    return todo
+
+
+def place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
+    """Put the todo at a position of its list; whoever stands there makes room, and everybody hears of it."""
+    for moved in todo_store.make_place(tx, tenant_id, todo, check_position(position)):
+        tx.emit(todo_changed(tenant_id, get(tx, tenant_id, moved), "updated"))
+    placed = todo._replace(position=position)
+    todo_store.update(tx, tenant_id, placed, placed)
+    return placed
+
+
+def depend(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
+    wanted = tuple(sorted(set(depends_on)))
+    todo_store.lock_graph(tx, tenant_id)
+    check_dependencies(tx, tenant_id, wanted)
+    edges = todo_store.reachable_edges(tx, tenant_id, wanted) if wanted else {}
+    graph.refuse_cycle({**edges, todo.id: list(wanted)})
+    todo_store.replace_edges(tx, tenant_id, todo.id, wanted)
+    return todo._replace(depends_on=wanted)
+
+
+def check_list(tx: Transaction, tenant_id: int, draft: Draft) -> None:
+    """A list exists if its conversation and turn do, in this tenant, and belong together."""
+    if draft.turn_id is not None:
+        owner = conversation_store.turn_conversation(tx, tenant_id, draft.turn_id)
+        if owner is None:
+            raise NotFound(f"No turn {draft.turn_id[:80]!r}.")
+        if owner != draft.conversation_id:
+            raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
+    elif draft.conversation_id != TENANT_WIDE and conversation_store.get(tx, tenant_id, draft.conversation_id) is None:
+        raise NotFound(f"No conversation {draft.conversation_id}.")
+
+
+def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, ...]) -> None:
+    if not depends_on:
+        return
+    if len(depends_on) > DEPENDENCY_LIMIT:
+        raise Invalid(f"A todo can wait for at most {DEPENDENCY_LIMIT} others.")
+    missing = set(depends_on) - todo_store.existing(tx, tenant_id, depends_on)
+    if missing:
+        raise NotFound(f"No todo {min(missing)}.")
+
+
+def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, *, force: bool) -> None:
+    """The fence: a late owner's write is refused, and so is a stranger's while the lease runs."""
+    if force:
+        return
+    lease = lease_store.get(tx, tenant_id, todo.id)
+    if token is not None:
+        if lease is None or lease.token != token:
+            raise LeaseLost
+    elif lease is not None and lease.expires_at > tx.now:
+        raise Leased(f"Agent {lease.agent_id!r} holds a lease on todo {todo.id}; pass its lease token, or force the change.")

@@ -1,0 +1,146 @@
+"""Every failure Headway can name.
+
+HeadwayError
+├── Invalid                   the request itself is wrong: mend it and send it again
+│   ├── EmptySubject
+│   ├── TextTooLong
+│   ├── UnsafeText
+│   ├── UnknownStatus
+│   ├── BadCursor
+│   ├── BadDocument
+│   └── DependencyCycle
+├── NotFound                  no such row in this tenant (also: it is someone else's)
+├── Conflict                  the row is not in a state that allows it
+│   ├── IllegalTransition
+│   ├── AlreadyEnded
+│   ├── Leased
+│   ├── LeaseLost
+│   ├── NameTaken
+│   └── TurnRowsStay
+├── SettingsError             the environment or a flag is wrong
+└── StorageError              the database did not take part
+    ├── DatabaseBusy
+    ├── DatabaseFull
+    ├── DatabaseReadOnly
+    ├── DatabaseDamaged
+    ├── DatabaseUnreachable
+    ├── DatabaseTooNew
+    └── CommitUncertain
+
+A class's docstring is the message of an error raised without one. Surfaces map these
+classes to their own codes, each in one table.
+"""
+
+import re
+
+
+class HeadwayError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.__doc__ or type(self).__name__)
+
+    @property
+    def code(self) -> str:
+        """The stable name programs can match on: IllegalTransition → illegal_transition."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+
+class Invalid(HeadwayError):
+    """The request is not valid."""
+
+
+class EmptySubject(Invalid):
+    """A todo needs a subject: say in a few words what is to be done."""
+
+
+class TextTooLong(Invalid):
+    """The text is too long."""
+
+
+class UnsafeText(Invalid):
+    """The text contains a NUL character or a lone surrogate, which cannot be stored."""
+
+
+class UnknownStatus(Invalid):
+    """Unknown status. Known: pending, in_progress, completed, canceled."""
+
+
+class BadCursor(Invalid):
+    """The cursor is not one this list gave out."""
+
+
+class BadDocument(Invalid):
+    """The document cannot be read."""
+
+
+class DependencyCycle(Invalid):
+    """The dependencies form a cycle, so none of these todos could ever start."""
+
+
+class NotFound(HeadwayError):
+    """Not found."""
+
+
+class Conflict(HeadwayError):
+    """The current state does not allow this."""
+
+
+class IllegalTransition(Conflict):
+    """This change of status is not allowed."""
+
+
+class AlreadyEnded(Conflict):
+    """The todo has already ended."""
+
+
+class Leased(Conflict):
+    """Another agent holds a lease on this todo; pass its lease token, or force the change."""
+
+
+class LeaseLost(Conflict):
+    """The lease is gone: it ran out and the todo was taken over, ended or released."""
+
+
+class NameTaken(Conflict):
+    """That name is already taken."""
+
+
+class TurnRowsStay(Conflict):
+    """Rows of a turn's plan are never deleted; cancel it instead."""
+
+
+class SettingsError(HeadwayError):
+    """A setting is wrong."""
+
+
+class StorageError(HeadwayError):
+    """The database could not do this."""
+
+
+class DatabaseBusy(StorageError):
+    """Another process holds the database locked; nothing was changed. Try again shortly."""
+
+
+class DatabaseFull(StorageError):
+    """The disk is full; nothing was changed. Free some space and try again."""
+
+
+class DatabaseReadOnly(StorageError):
+    """The database cannot be written; check the permissions of its folder."""
+
+
+class DatabaseDamaged(StorageError):
+    """The database file is damaged or not a database. It was left untouched; restore a backup."""
+
+
+class DatabaseUnreachable(StorageError):
+    """The database cannot be reached."""
+
+
+class DatabaseTooNew(StorageError):
+    """The database was made by a newer Headway; upgrade this one."""
+
+
+class CommitUncertain(StorageError):
+    """The database went away while committing: the change may or may not be stored. Look before repeating it."""

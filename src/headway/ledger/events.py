@@ -1,0 +1,35 @@
+"""Facts in the append-only log. Each is written in the transaction of the change it tells."""
+
+import json
+from typing import Any, Literal, NamedTuple
+
+from headway.ledger.todo import Todo
+
+
+class Event(NamedTuple):
+    """A fact on its way into the log; its sequence number is given at commit."""
+
+    tenant_id: int
+    kind: str
+    data: str
+    conversation_id: int = 0
+    turn_id: str | None = None
+
+
+class LoggedEvent(NamedTuple):
+    """A fact as the log holds it."""
+
+    seq: int
+    conversation_id: int
+    kind: str
+    data: str
+    at: int
+
+
+def encode(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def todo_changed(tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"]) -> Event:
+    data = encode({"change": change, "todo": todo.as_json()})
+    return Event(tenant_id, "todo_changed", data, todo.conversation_id, todo.turn_id)

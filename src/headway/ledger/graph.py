@@ -1,0 +1,46 @@
+"""Dependencies between pieces of work: what is ready, in which order, and what could never start."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headway.ledger.errors import DependencyCycle
+
+
+def find_cycle(edges: Mapping[int, Sequence[int]]) -> list[int]:
+    """A cycle as the ids along it, or nothing. Depth first, without recursion: graphs can be deep."""
+    unseen = dict.fromkeys(edges)
+    finished: set[int] = set()
+    while unseen:
+        path: list[int] = []
+        on_path: dict[int, int] = {}
+        stack: list[tuple[int, int]] = [(next(iter(unseen)), 0)]
+        while stack:
+            node, child = stack.pop()
+            if child == 0:
+                on_path[node] = len(path)
+                path.append(node)
+                unseen.pop(node, None)
+            children = edges.get(node, ())
+            if child < len(children):
+                stack.append((node, child + 1))
+                below = children[child]
+                if below in on_path:
+                    return path[on_path[below] :]
+                if below not in finished:
+                    stack.append((below, 0))
+            else:
+                path.pop()
+                del on_path[node]
+                finished.add(node)
+    return []
+
+
+def refuse_cycle(edges: Mapping[int, Sequence[int]]) -> None:
+    cycle = find_cycle(edges)
+    if cycle:
+        shown = " → ".join(f"#{node}" for node in [*cycle[:20], cycle[0]])
+        raise DependencyCycle(f"These todos wait for each other and none could ever start: {shown}.")
+
+
+def ready(pending: Iterable[int], edges: Mapping[int, Sequence[int]], ended: set[int]) -> list[int]:
+    """The pending ones whose dependencies have all ended, in the order given."""
+    return [node for node in pending if all(below in ended for below in edges.get(node, ()))]

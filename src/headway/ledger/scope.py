@@ -1,0 +1,28 @@
+"""Whose rows a caller speaks of. A scope comes from the door a caller came through, never from a model's arguments."""
+
+from typing import Final, NamedTuple
+
+from headway.ledger.todo import DEFAULT_AGENT, Status
+
+TENANT_WIDE: Final = 0
+
+
+class Scope(NamedTuple):
+    """A tenant, and where in it new work goes."""
+
+    tenant_id: int
+    conversation_id: int = TENANT_WIDE
+    turn_id: str | None = None
+    agent_id: str = DEFAULT_AGENT
+
+
+class Selection(NamedTuple):
+    """Which of a tenant's todos a list shows.
+
+    conversation_id: None = all, TENANT_WIDE = the tenant-wide ones, n = that conversation's and the tenant-wide ones.
+    """
+
+    conversation_id: int | None = None
+    turn_id: str | None = None
+    statuses: tuple[Status, ...] = ()
+    agent_id: str | None = None

@@ -1,0 +1,55 @@
+"""Who owns rows and where they belong: tenants, their tokens, conversations and turns."""
+
+from typing import Any, Final, NamedTuple
+
+LOCAL_TENANT: Final = "local"
+
+
+class Tenant(NamedTuple):
+    id: int
+    name: str
+    created_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, "created_at": self.created_at // 1000}
+
+
+class Token(NamedTuple):
+    """A bearer token as the ledger knows it: by its hash. The secret is shown once, when it is made."""
+
+    id: int
+    tenant_id: int
+    label: str
+    created_at: int
+    last_used_at: int
+    revoked_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "tenant_id": self.tenant_id,
+            "label": self.label,
+            "created_at": self.created_at // 1000,
+            "last_used_at": self.last_used_at // 1000,
+            "revoked_at": self.revoked_at // 1000,
+        }
+
+
+class Conversation(NamedTuple):
+    """A thread of messages. `uuid` is ours and names files; `key` may be the caller's own."""
+
+    id: int
+    uuid: str
+    key: str
+    title: str
+    created_at: int
+    updated_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "key": self.key,
+            "title": self.title,
+            "created_at": self.created_at // 1000,
+            "updated_at": self.updated_at // 1000,
+        }

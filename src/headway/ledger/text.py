@@ -1,0 +1,38 @@
+"""What text may enter the ledger. Text of users and models is hostile until it passed here."""
+
+from headway.ledger.errors import EmptySubject, Invalid, TextTooLong, UnsafeText
+
+SUBJECT_LIMIT = 1_000
+TEXT_LIMIT = 200_000
+NAME_LIMIT = 200
+MAX_INTEGER = 2**63 - 1
+
+
+def safe(text: str, field: str, limit: int = TEXT_LIMIT) -> str:
+    """The text unchanged, or an error that names the field."""
+    if len(text) > limit:
+        raise TextTooLong(f"{field} has {len(text):,} characters; at most {limit:,} are allowed.")
+    if "\0" in text:
+        raise UnsafeText(f"{field} contains a NUL character, which cannot be stored.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UnsafeText(f"{field} contains a lone surrogate, which is not valid text.") from None
+    return text
+
+
+def subject(text: str) -> str:
+    text = safe(text, "subject", SUBJECT_LIMIT).strip()
+    if not text:
+        raise EmptySubject
+    return text
+
+
+def name(text: str, field: str) -> str:
+    """A short label that people type: a tenant, an agent, a conversation's key."""
+    text = safe(text, field, NAME_LIMIT).strip()
+    if not text:
+        raise Invalid(f"{field} must not be empty.")
+    if not text.isprintable():
+        raise UnsafeText(f"{field} contains a control character.")
+    return text

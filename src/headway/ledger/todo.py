@@ -1,0 +1,179 @@
+"""The todo: one piece of tracked work, its statuses and the legal ways between them."""
+
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from headway.ledger import text
+from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
+
+Status = Literal["pending", "in_progress", "completed", "canceled"]
+
+STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
+LEGAL: Final[dict[Status, tuple[Status, ...]]] = {
+    "pending": ("in_progress", "completed", "canceled"),
+    "in_progress": ("pending", "completed", "canceled"),
+    "completed": ("pending",),
+    "canceled": ("pending",),
+}
+POSITION_LIMIT: Final = 1_000_000_000
+DEFAULT_AGENT: Final = "index"
+
+
+class Unset(Enum):
+    """Tells "leave it as it is" from "set it to nothing"."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+
+
+def parse_status(word: str) -> Status:
+    """Both spellings of canceled are understood everywhere."""
+    status = "canceled" if word == "cancelled" else word
+    if status not in STATUSES:
+        raise UnknownStatus(f"Unknown status {word[:40]!r}. Known: {', '.join(STATUSES)}.")
+    return status
+
+
+class Todo(NamedTuple):
+    """One row of the ledger. Times are epoch milliseconds; 0 means it has not happened."""
+
+    id: int
+    uuid: str
+    conversation_id: int
+    turn_id: str | None
+    agent_id: str
+    subject: str
+    description: str
+    completion_criteria: str
+    agent_type: str | None
+    status: Status
+    position: int
+    outcome: str | None
+    created_at: int
+    updated_at: int
+    started_at: int
+    completed_at: int
+    depends_on: tuple[int, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        return self.completed_at != 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The todo as REST, events, MCP and the CLI show it: times in epoch seconds."""
+        return {
+            "id": self.id,
+            "conversation_id": self.conversation_id,
+            "turn_id": self.turn_id,
+            "agent_id": self.agent_id,
+            "subject": self.subject,
+            "description": self.description,
+            "completion_criteria": self.completion_criteria,
+            "agent_type": self.agent_type,
+            "status": self.status,
+            "position": self.position,
+            "outcome": self.outcome,
+            "depends_on": self.depends_on,
+            "created_at": self.created_at // 1000,
+            "updated_at": self.updated_at // 1000,
+            "started_at": self.started_at // 1000,
+            "completed_at": self.completed_at // 1000,
+        }
+
+
+class Draft(NamedTuple):
+    """What a caller wants written down; the ledger adds the rest."""
+
+    subject: str
+    description: str = ""
+    completion_criteria: str = ""
+    agent_type: str | None = None
+    agent_id: str = DEFAULT_AGENT
+    conversation_id: int = 0
+    turn_id: str | None = None
+    status: Status = "pending"
+    position: int | None = None
+    outcome: str | None = None
+    depends_on: tuple[int, ...] = ()
+
+    def checked(self) -> "Draft":
+        """The draft with every text and number checked."""
+        return self._replace(
+            subject=text.subject(self.subject),
+            description=text.safe(self.description, "description"),
+            completion_criteria=text.safe(self.completion_criteria, "completion_criteria"),
+            agent_type=None if self.agent_type is None else text.name(self.agent_type, "agent_type"),
+            agent_id=text.name(self.agent_id, "agent_id"),
+            position=None if self.position is None else check_position(self.position),
+            outcome=None if self.outcome is None else text.safe(self.outcome, "outcome"),
+            depends_on=tuple(dict.fromkeys(self.depends_on)),
+        )
+
+
+class Change(NamedTuple):
+    """What a caller wants changed; everything else stays."""
+
+    subject: str | Unset = UNSET
+    description: str | Unset = UNSET
+    completion_criteria: str | Unset = UNSET
+    agent_type: str | Unset | None = UNSET
+    status: Status | Unset = UNSET
+    position: int | Unset = UNSET
+    outcome: str | Unset | None = UNSET
+    depends_on: tuple[int, ...] | Unset = UNSET
+
+    def applied_to(self, todo: Todo, now: int) -> Todo:
+        """The todo as it will be, checked. Position and dependencies are the store's business."""
+        if self.status is not UNSET:
+            todo = move(todo, self.status, now)
+        if self.subject is not UNSET:
+            todo = todo._replace(subject=text.subject(self.subject))
+        if self.description is not UNSET:
+            todo = todo._replace(description=text.safe(self.description, "description"))
+        if self.completion_criteria is not UNSET:
+            todo = todo._replace(completion_criteria=text.safe(self.completion_criteria, "completion_criteria"))
+        if self.agent_type is not UNSET:
+            kind = self.agent_type
+            todo = todo._replace(agent_type=None if kind is None else text.name(kind, "agent_type"))
+        if self.outcome is not UNSET:
+            said = self.outcome
+            todo = todo._replace(outcome=None if said is None else text.safe(said, "outcome"))
+        return todo
+
+
+def check_position(position: int) -> int:
+    if not 0 <= position <= POSITION_LIMIT:
+        raise Invalid(f"position must be between 0 and {POSITION_LIMIT:,}.")
+    return position
+
+
+def stamps(status: Status, now: int) -> tuple[int, int]:
+    """(started_at, completed_at) of a todo that enters the ledger with this status."""
+    return (now if status == "in_progress" else 0, now if status in ("completed", "canceled") else 0)
+
+
+def move(todo: Todo, to: Status, now: int) -> Todo:
+    """The todo in its new status. The status it already has changes nothing."""
+    if to == todo.status:
+        return todo
+    if to not in LEGAL[todo.status]:
+        legal = " or ".join(LEGAL[todo.status])
+        raise IllegalTransition(f"Todo {todo.id} is {todo.status} and cannot become {to}; it can become {legal}.")
+    if todo.ended:  # reopening: the work is ahead again, and what was said of its end no longer holds
+        return todo._replace(status=to, started_at=0, completed_at=0, outcome=None)
+    if to == "in_progress":
+        return todo._replace(status=to, started_at=todo.started_at or now)
+    return todo._replace(status=to, completed_at=now) if to != "pending" else todo._replace(status=to)
+
+
+def refuse_second_end(todo: Todo, to: Status) -> None:
+    """Agents and the CLI are told when they end what has ended; a PATCH of the same status is a quiet no."""
+    if todo.ended and todo.status == to:
+        raise AlreadyEnded(f"Todo {todo.id} is already {to}.")
+
+
+def as_status(stored: str) -> Status:
+    """A status read back from the ledger, which only ever holds legal ones."""
+    return cast("Status", stored)

@@ -1,0 +1,61 @@
+"""Rows of conversations and their turns."""
+
+from headway.ledger.tenancy import Conversation
+from headway.storage.transaction import Transaction
+
+COLUMNS = "id, uuid, key, title, created_at, updated_at"
+
+
+def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
+    """The new conversation, or nothing if the tenant already uses the key."""
+    row = tx.one(
+        f"""INSERT INTO conversations (uuid, tenant_id, key, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {COLUMNS}""",
+        uuid,
+        tenant_id,
+        key,
+        title,
+        tx.now,
+        tx.now,
+    )
+    return Conversation._make(row) if row else None
+
+
+def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id = ?", tenant_id, conversation_id)
+    return Conversation._make(row) if row else None
+
+
+def find(tx: Transaction, tenant_id: int, key: str) -> Conversation | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND key = ?", tenant_id, key)
+    return Conversation._make(row) if row else None
+
+
+def page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[Conversation]:
+    """The newest conversations with an id below `before`."""
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        before,
+        limit,
+    )
+    return [Conversation._make(row) for row in rows]
+
+
+def insert_turn(tx: Transaction, tenant_id: int, turn_id: str, conversation_id: int) -> bool:
+    """Whether the turn was opened; an id that exists anywhere is refused."""
+    row = tx.one(
+        """INSERT INTO turns (id, tenant_id, conversation_id, status, started_at) VALUES (?, ?, ?, 'running', ?)
+           ON CONFLICT (id) DO NOTHING RETURNING id""",
+        turn_id,
+        tenant_id,
+        conversation_id,
+        tx.now,
+    )
+    return row is not None
+
+
+def turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int | None:
+    """The conversation a turn belongs to."""
+    row = tx.one("SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?", tenant_id, turn_id)
+    return int(row[0]) if row else None

@@ -1,0 +1,59 @@
+"""Numbered, forward-only migrations. Every process that opens the database brings it up to date first."""
+
+from functools import partial
+from importlib.resources import files
+
+from headway.ledger.errors import DatabaseTooNew
+from headway.storage.transaction import Connection, Transaction
+
+MIGRATION_LOCK = 0x4865_6164_7761_79
+
+
+def migrations() -> list[tuple[int, str]]:
+    """(number, name) of every migration this code knows, in order."""
+    names = sorted(entry.name for entry in files("headway.storage").joinpath("migrations").iterdir() if entry.name.endswith(".sql"))
+    return [(int(name[:4]), name) for name in names]
+
+
+def migrate(connection: Connection) -> None:
+    """Apply what is missing, under a lock, in one transaction. Eight processes may do this at once."""
+    known = migrations()
+    newest = known[-1][0]
+    version = connection.read(current_version)
+    if version < newest:
+        version = connection.write(partial(apply_missing, known=known))
+    if version > newest:
+        raise DatabaseTooNew(
+            f"The database is at schema version {version}; this Headway knows versions up to {newest}. Upgrade Headway."
+        )
+
+
+def current_version(tx: Transaction) -> int:
+    table = tx.one(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
+        if tx.dialect.name == "sqlite"
+        else "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'migrations'"
+    )
+    row = tx.one("SELECT MAX(number) FROM migrations") if table else None
+    return int(row[0]) if row and row[0] is not None else 0
+
+
+def apply_missing(tx: Transaction, known: list[tuple[int, str]]) -> int:
+    if tx.dialect.name == "postgresql":  # SQLite's BEGIN IMMEDIATE is the lock already
+        tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
+    tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
+    version = current_version(tx)
+    for number, name in known:
+        if number > version:
+            text = files("headway.storage").joinpath("migrations", name).read_text(encoding="utf-8")
+            for statement in statements(text.replace("{id}", tx.dialect.primary_key)):
+                tx.run(statement)
+            tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
+            version = number
+    return version
+
+
+def statements(text: str) -> list[str]:
+    """The file's statements. Comments are whole lines, and no statement holds a semicolon of its own."""
+    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    return [statement.strip() for statement in code.split(";") if statement.strip()]

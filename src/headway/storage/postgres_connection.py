@@ -1,0 +1,144 @@
+"""Postgres, through psycopg: a connection that mends itself, and says so when it cannot know what was stored."""
+
+import random
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from headway.ledger.errors import CommitUncertain, DatabaseFull, DatabaseUnreachable, HeadwayError, StorageError
+from headway.ledger.events import Event
+from headway.storage.transaction import INSERT_EVENT, POSTGRES, Clock, Dialect, Listener, Outcome, Row, Work
+
+T = TypeVar("T")
+
+CHANNEL = "headway_events"
+ATTEMPTS = 6
+CONNECT_TIMEOUT_S = 5
+# Names the advisory locks of the log among those of other programs on the same server.
+LOG_LOCK = 0x4865_6164
+
+
+@cache
+def translated(sql: str) -> str:
+    """The statement with psycopg's placeholders; there are few statements, so each is translated once."""
+    return sql.replace("%", "%%").replace("?", "%s")
+
+
+class PostgresTransaction:
+    __slots__ = ("_cursor", "events", "now")
+
+    dialect: Dialect = POSTGRES
+
+    def __init__(self, cursor: psycopg.Cursor[Row], now: int) -> None:
+        self._cursor = cursor
+        self.now = now
+        self.events: list[Event] = []
+
+    def one(self, sql: str, *parameters: Any) -> Row | None:
+        return self._cursor.execute(translated(sql).encode(), parameters).fetchone()
+
+    def all(self, sql: str, *parameters: Any) -> list[Row]:
+        return self._cursor.execute(translated(sql).encode(), parameters).fetchall()
+
+    def run(self, sql: str, *parameters: Any) -> None:
+        self._cursor.execute(translated(sql).encode(), parameters)
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def write_log(self) -> None:
+        """Numbers are given under a lock per tenant that is held until commit: whoever has read up to a number
+        has missed nothing before it. It is the last thing a transaction does, so the lock is short and cannot deadlock."""
+        for tenant_id in sorted({event.tenant_id for event in self.events}):
+            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, tenant_id & 0x7FFF_FFFF)
+        for tenant_id, kind, data, conversation_id, turn_id in self.events:
+            self.run(INSERT_EVENT, tenant_id, conversation_id, turn_id, kind, data, self.now)
+
+
+class PostgresConnection:
+    """One connection, opened when first needed and again when it broke."""
+
+    def __init__(self, url: str, clock: Clock, on_commit: Listener) -> None:
+        self.url = url
+        self.clock = clock
+        self.on_commit = on_commit
+        self.raw: psycopg.Connection[Row] | None = None
+
+    def read(self, work: Work[T]) -> T:
+        return self._retried(lambda raw: self._run(raw, work, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+
+    def write(self, work: Work[T]) -> T:
+        return self._retried(lambda raw: self._run(raw, work, "BEGIN"))
+
+    def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
+        outcomes = []
+        for work in works:
+            try:
+                outcomes.append(Outcome(self.write(work)))
+            except Exception as error:  # noqa: BLE001  it belongs to its caller alone, who gets it
+                outcomes.append(Outcome(error=error))
+        return outcomes
+
+    def close(self) -> None:
+        if self.raw is not None:
+            self.raw.close()
+            self.raw = None
+
+    def _connected(self) -> psycopg.Connection[Row]:
+        if self.raw is None or self.raw.closed:
+            self.raw = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+        return self.raw
+
+    def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
+        with raw.cursor() as cursor:
+            cursor.execute(begin.encode())
+            transaction = PostgresTransaction(cursor, self.clock())
+            try:
+                value = work(transaction)
+                transaction.write_log()
+            except BaseException:
+                if not raw.closed:
+                    cursor.execute("ROLLBACK")
+                raise
+            try:
+                cursor.execute("COMMIT")
+            except psycopg.OperationalError as error:
+                raise CommitUncertain from error
+        if transaction.events:
+            tenants = frozenset(event.tenant_id for event in transaction.events)
+            self.on_commit(tenants)
+        return value
+
+    def _retried(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
+        """Run again what certainly was not committed: a deadlock's loser, or a connection lost on the way."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return step(self._connected())
+            except (
+                errors.DeadlockDetected,
+                errors.SerializationFailure,
+                psycopg.OperationalError,
+                psycopg.InterfaceError,
+            ) as error:
+                if isinstance(error, (errors.DiskFull, errors.QueryCanceled)) or attempt == ATTEMPTS:
+                    raise explain(error) from error
+                if not isinstance(error, (errors.DeadlockDetected, errors.SerializationFailure)):
+                    self.close()
+                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311
+            except psycopg.Error as error:
+                raise explain(error) from error
+        raise AssertionError("unreachable")
+
+
+def explain(error: psycopg.Error) -> HeadwayError:
+    if isinstance(error, errors.DiskFull):
+        return DatabaseFull("The database server's disk is full; nothing was changed.")
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        # The server's words can hold the connection string's host and user, never its password.
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        return DatabaseUnreachable(f"Postgres cannot be reached: {reason}")
+    return StorageError(f"The database refused the statement: {error.diag.message_primary or type(error).__name__}")

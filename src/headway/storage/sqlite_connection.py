@@ -1,0 +1,189 @@
+"""SQLite, through APSW: one bundled library for this file on every platform, newer than the WAL-reset bug of 3.51.2."""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from headway.ledger.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    HeadwayError,
+    StorageError,
+)
+from headway.ledger.events import Event
+from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, Outcome, Row, Work
+
+T = TypeVar("T")
+
+BUSY_LIMIT_S = 10.0
+LONGEST_NAP_S = 0.05
+
+ERRORS: dict[type[apsw.Error], type[StorageError]] = {
+    apsw.BusyError: DatabaseBusy,
+    apsw.LockedError: DatabaseBusy,
+    apsw.FullError: DatabaseFull,
+    apsw.ReadOnlyError: DatabaseReadOnly,
+    apsw.PermissionsError: DatabaseReadOnly,
+    apsw.CorruptError: DatabaseDamaged,
+    apsw.NotADBError: DatabaseDamaged,
+    apsw.CantOpenError: DatabaseReadOnly,
+}
+
+
+class SqliteTransaction:
+    __slots__ = ("_execute", "events", "now")
+
+    dialect: Dialect = SQLITE
+
+    def __init__(self, execute: Callable[..., apsw.Cursor], now: int) -> None:
+        self._execute = execute
+        self.now = now
+        self.events: list[Event] = []
+
+    def one(self, sql: str, *parameters: Any) -> Row | None:
+        rows = self._execute(sql, parameters).fetchall()
+        return rows[0] if rows else None
+
+    def all(self, sql: str, *parameters: Any) -> list[Row]:
+        return self._execute(sql, parameters).fetchall()
+
+    def run(self, sql: str, *parameters: Any) -> None:
+        self._execute(sql, parameters)
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def write_log(self) -> None:
+        for tenant_id, kind, data, conversation_id, turn_id in self.events:
+            self._execute(INSERT_EVENT, (tenant_id, conversation_id, turn_id, kind, data, self.now))
+
+
+class SqliteConnection:
+    """One connection to the file, in WAL with synchronous=FULL: what was acknowledged survives a power cut."""
+
+    def __init__(self, path: Path, clock: Clock, on_commit: Listener) -> None:
+        self.path = path
+        self.clock = clock
+        self.on_commit = on_commit
+        self.waiting_since = 0.0
+        try:
+            self.raw = apsw.Connection(str(path))
+            self.raw.set_busy_handler(self._wait)
+            self._set_wal()
+            self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
+        except apsw.Error as error:
+            raise self._explain(error) from error
+        self.execute = self.raw.cursor().execute
+
+    def read(self, work: Work[T]) -> T:
+        transaction = SqliteTransaction(self.execute, self.clock())
+        try:
+            self.execute("BEGIN")
+            try:
+                return work(transaction)
+            finally:
+                self.execute("COMMIT")  # whatever happened: an open read would keep the WAL from being reset
+        except apsw.Error as error:
+            raise self._explain(error) from error
+
+    def write(self, work: Work[T]) -> T:
+        transaction = SqliteTransaction(self.execute, self.clock())
+        try:
+            self.execute("BEGIN IMMEDIATE")
+            value = work(transaction)
+            transaction.write_log()
+            self.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, apsw.Error):
+                raise self._explain(error) from error
+            raise
+        if transaction.events:
+            self.on_commit(frozenset(event.tenant_id for event in transaction.events))
+        return value
+
+    def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
+        tenants: set[int] = set()
+        try:
+            self.execute("BEGIN IMMEDIATE")
+            outcomes = [self._in_savepoint(work, tenants) for work in works]
+            self.execute("COMMIT")
+        except apsw.Error as error:
+            self._roll_back()
+            return [Outcome(error=self._explain(error))] * len(works)
+        if tenants:
+            self.on_commit(frozenset(tenants))
+        return outcomes
+
+    def close(self) -> None:
+        self.raw.close()
+
+    def _in_savepoint(self, work: Work[Any], tenants: set[int]) -> Outcome:
+        transaction = SqliteTransaction(self.execute, self.clock())
+        self.execute("SAVEPOINT one")
+        try:
+            value = work(transaction)
+            transaction.write_log()
+        except Exception as error:
+            if not self.raw.in_transaction:  # SQLite itself gave up the whole group (disk full, I/O error)
+                raise
+            self.execute("ROLLBACK TO one")
+            self.execute("RELEASE one")
+            return Outcome(error=self._explain(error) if isinstance(error, apsw.Error) else error)
+        self.execute("RELEASE one")
+        tenants.update(event.tenant_id for event in transaction.events)
+        return Outcome(value)
+
+    def _roll_back(self) -> None:
+        if self.raw.in_transaction:
+            self.execute("ROLLBACK")
+
+    def _set_wal(self) -> None:
+        # The switch to WAL does not always ask the busy handler when several processes create the file at once.
+        attempt = 0
+        while True:
+            try:
+                mode = self.raw.execute("PRAGMA journal_mode=WAL").get
+            except apsw.BusyError:
+                if not self._wait(attempt):
+                    raise
+                attempt += 1
+            else:
+                if mode != "wal":
+                    raise DatabaseReadOnly(f"{self.path} cannot be used with write-ahead logging; is it on a network drive?")
+                return
+
+    def _wait(self, attempt: int) -> bool:
+        """SQLite's busy handler: naps with jitter, so that waiting processes do not march in step."""
+        if attempt == 0:
+            self.waiting_since = time.monotonic()
+        elif time.monotonic() - self.waiting_since > BUSY_LIMIT_S:
+            return False
+        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.5))  # noqa: S311
+        return True
+
+    def _explain(self, error: apsw.Error) -> HeadwayError:
+        kind = ERRORS.get(type(error))
+        if kind is DatabaseBusy:
+            return DatabaseBusy(
+                f"{self.path} has been locked by another process for {BUSY_LIMIT_S:.0f} s; nothing was changed. "
+                "Try again, or stop the other process."
+            )
+        if kind is DatabaseFull:
+            return DatabaseFull(f"The disk that holds {self.path} is full; nothing was changed. Free some space and try again.")
+        if kind is DatabaseDamaged:
+            return DatabaseDamaged(
+                f"{self.path} is damaged or not a database ({error}). It was left untouched: restore a backup, or move it away."
+            )
+        if kind is DatabaseReadOnly:
+            return DatabaseReadOnly(f"{self.path} cannot be opened for writing; check that its folder exists and is writable.")
+        if isinstance(error, apsw.IOError):
+            return DatabaseUnreachable(f"The disk refused to read or write {self.path} ({error}); nothing was changed.")
+        return StorageError(f"The database refused the statement: {error}")

@@ -1,0 +1,231 @@
+"""Rows of todos: writing one, and keeping what is kept about its list (counters, positions, who waits for whom)."""
+
+from collections.abc import Iterable, Sequence
+
+from headway.ledger.todo import Draft, Status, Todo, stamps
+from headway.storage.transaction import Row, Transaction
+
+# The order of Todo's fields; dependencies come as one text so that a list is one query.
+COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
+    position, outcome, created_at, updated_at, started_at, completed_at,
+    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',' ORDER BY e.depends_on) FROM todo_edges e WHERE e.todo_id = todos.id)"""
+
+INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
+    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, blocked_by)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+
+# Takes the next position and counts the new row in the same statement: two callers never get the same place.
+APPEND = {
+    status: f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
+        VALUES (?, ?, ?, ?, 1) ON CONFLICT (tenant_id, conversation_id, turn_id)
+        DO UPDATE SET next_position = l.next_position + 1, {status} = l.{status} + 1 RETURNING next_position - 1"""
+    for status in ("pending", "in_progress", "completed", "canceled")
+}
+COUNT_MOVE = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
+    canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
+
+
+def from_row(row: Row) -> Todo:
+    waits_for = row[16]
+    return Todo._make((*row[:16], tuple(map(int, waits_for.split(","))) if waits_for else ()))
+
+
+def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
+    """Append the draft to its list."""
+    first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, every other list from 1
+    row = tx.one(APPEND[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first + 1)
+    assert row is not None
+    started_at, completed_at = stamps(draft.status, tx.now)
+    position = int(row[0])
+    blocked_by = lock_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
+    row = tx.one(
+        INSERT,
+        uuid,
+        tenant_id,
+        draft.conversation_id,
+        draft.turn_id,
+        draft.agent_id,
+        draft.subject,
+        draft.description,
+        draft.completion_criteria,
+        draft.agent_type,
+        draft.status,
+        position,
+        draft.outcome,
+        tx.now,
+        tx.now,
+        started_at,
+        completed_at,
+        blocked_by,
+    )
+    assert row is not None
+    todo_id = int(row[0])
+    for other in draft.depends_on:
+        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
+    return Todo(
+        todo_id,
+        uuid,
+        draft.conversation_id,
+        draft.turn_id,
+        draft.agent_id,
+        draft.subject,
+        draft.description,
+        draft.completion_criteria,
+        draft.agent_type,
+        draft.status,
+        position,
+        draft.outcome,
+        tx.now,
+        tx.now,
+        started_at,
+        completed_at,
+        tuple(sorted(draft.depends_on)),
+    )
+
+
+def get(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo_id)
+    return from_row(row) if row else None
+
+
+def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
+    """The todo, with nobody else able to change it before this transaction ends."""
+    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
+    return from_row(row) if row else None
+
+
+def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
+    """Which of these the tenant already has, with their ids."""
+    marks = ", ".join("?" * len(uuids))
+    rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *uuids) if uuids else []
+    return {str(uuid): int(todo_id) for uuid, todo_id in rows}
+
+
+def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
+    """Store the new values and keep the counters true. Dependencies have their own function."""
+    tx.run(
+        """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
+           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?
+           WHERE tenant_id = ? AND id = ?""",
+        new.agent_id,
+        new.subject,
+        new.description,
+        new.completion_criteria,
+        new.agent_type,
+        new.status,
+        new.position,
+        new.outcome,
+        new.created_at,
+        new.updated_at,
+        new.started_at,
+        new.completed_at,
+        tenant_id,
+        new.id,
+    )
+    if new.status != old.status:
+        count(tx, tenant_id, new, {old.status: -1, new.status: 1})
+    if new.ended != old.ended:
+        release_dependants(tx, tenant_id, new.id, -1 if new.ended else 1)
+
+
+def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+    if not todo.ended:
+        release_dependants(tx, tenant_id, todo.id, -1)
+    count(tx, tenant_id, todo, {todo.status: -1})
+    tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
+
+
+def count(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:
+    steps = (by.get("pending", 0), by.get("in_progress", 0), by.get("completed", 0), by.get("canceled", 0))
+    tx.run(COUNT_MOVE, *steps, tenant_id, todo.conversation_id, todo.turn_id or "")
+
+
+def make_place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
+    """Free a place in the todo's list. If it is taken, that row and the unbroken run behind it move one down;
+    the ids of those that moved, in order."""
+    turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
+    rows = tx.all(
+        f"""SELECT id, position FROM todos WHERE tenant_id = ? AND conversation_id = ? AND status = 'pending'
+            AND completed_at = 0 AND position >= ? AND id <> ? AND {turn} ORDER BY position, id""",
+        tenant_id,
+        todo.conversation_id,
+        position,
+        todo.id,
+        *turn_values,
+    )
+    moved: list[int] = []
+    taken = position
+    for todo_id, place in rows:
+        if place > taken:
+            break
+        taken += 1
+        moved.append(int(todo_id))
+        tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", taken, tx.now, tenant_id, todo_id)
+    tx.run(
+        """UPDATE todo_lists SET next_position = ?
+           WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND next_position <= ?""",
+        taken + 1,
+        tenant_id,
+        todo.conversation_id,
+        todo.turn_id or "",
+        taken,
+    )
+    return moved
+
+
+# Dependencies
+
+
+def lock_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]) -> int:
+    """How many of these have not ended, with none of them able to end before this transaction does."""
+    rows = (
+        tx.one(f"SELECT completed_at FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
+        for todo_id in sorted(todo_ids)
+    )
+    return sum(row is not None and row[0] == 0 for row in rows)
+
+
+def existing(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> set[int]:
+    marks = ", ".join("?" * len(todo_ids))
+    return {int(row[0]) for row in tx.all(f"SELECT id FROM todos WHERE tenant_id = ? AND id IN ({marks})", tenant_id, *todo_ids)}
+
+
+def replace_edges(tx: Transaction, tenant_id: int, todo_id: int, depends_on: Sequence[int]) -> None:
+    blocked_by = lock_open(tx, tenant_id, depends_on)
+    tx.run("DELETE FROM todo_edges WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
+    for other in depends_on:
+        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
+    tx.run("UPDATE todos SET blocked_by = ? WHERE tenant_id = ? AND id = ?", blocked_by, tenant_id, todo_id)
+
+
+def lock_graph(tx: Transaction, tenant_id: int) -> None:
+    """One change of dependencies at a time per tenant: two that are harmless alone could close a cycle together."""
+    tx.run(f"SELECT id FROM tenants WHERE id = ?{tx.dialect.for_update}", tenant_id)
+
+
+def reachable_edges(tx: Transaction, tenant_id: int, start: Sequence[int]) -> dict[int, list[int]]:
+    """Every edge that can be walked from these todos."""
+    marks = ", ".join("(CAST(? AS BIGINT))" for _ in start)
+    rows = tx.all(
+        f"""WITH RECURSIVE below (id) AS (
+                VALUES {marks}
+                UNION SELECT e.depends_on FROM todo_edges e JOIN below b ON e.todo_id = b.id WHERE e.tenant_id = ?)
+            SELECT e.todo_id, e.depends_on FROM todo_edges e JOIN below b ON e.todo_id = b.id WHERE e.tenant_id = ?""",
+        *start,
+        tenant_id,
+        tenant_id,
+    )
+    edges: dict[int, list[int]] = {}
+    for todo_id, depends_on in rows:
+        edges.setdefault(int(todo_id), []).append(int(depends_on))
+    return edges
+
+
+def dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
+    rows = tx.all("SELECT todo_id FROM todo_edges WHERE depends_on = ? AND tenant_id = ? ORDER BY todo_id", todo_id, tenant_id)
+    return [int(row[0]) for row in rows]
+
+
+def release_dependants(tx: Transaction, tenant_id: int, todo_id: int, step: int) -> None:
+    for dependant in dependants(tx, tenant_id, todo_id):
+        tx.run("UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id = ?", step, tenant_id, dependant)

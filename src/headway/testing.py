@@ -1,0 +1,66 @@
+"""Doubles and builders that our tests and our users' tests share."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from headway.actions import conversations, tenants, todos, views
+from headway.ledger.scope import Selection
+from headway.ledger.tenancy import Conversation, Tenant
+from headway.ledger.todo import Change, Draft, Todo
+from headway.storage.database import DirectDatabase
+from headway.storage.transaction import Transaction
+
+T = TypeVar("T")
+
+
+class FixedClock:
+    """A clock that stands still until it is told to move. Milliseconds, like the ledger's."""
+
+    def __init__(self, now: int = 1_700_000_000_000) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
+
+
+class Desk:
+    """One tenant at one database: says in a line what a test wants to have happened."""
+
+    def __init__(self, database: DirectDatabase, tenant: str = "acme") -> None:
+        self.database = database
+        self.tenant: Tenant = database.write(partial(tenants.add, name=tenant))
+
+    def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
+        """Run an action as this tenant."""
+        return self.database.write(lambda tx: action(tx, self.tenant.id, *args, **options))
+
+    def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
+        return self.database.read(lambda tx: view(tx, self.tenant.id, *args, **options))
+
+    def add(self, subject: str = "write it down", **fields: Any) -> Todo:
+        return self.write(todos.add, Draft(subject, **fields))
+
+    def change(self, todo: Todo, **fields: Any) -> Todo:
+        return self.write(todos.change, todo.id, Change(**fields))
+
+    def get(self, todo: Todo) -> Todo:
+        return self.read(todos.get, todo.id)
+
+    def conversation(self, **fields: Any) -> Conversation:
+        return self.write(conversations.add, **fields)
+
+    def subjects(self, selection: Selection | None = None) -> list[str]:
+        return [todo.subject for todo in self.read(views.todos, selection or Selection(), 500).todos]
+
+    def events(self) -> list[tuple[str, str]]:
+        """(kind, data) of the tenant's log, in order."""
+
+        def log(tx: Transaction) -> list[tuple[str, str]]:
+            rows = tx.all("SELECT kind, data FROM events WHERE tenant_id = ? ORDER BY seq", self.tenant.id)
+            return [(str(kind), str(data)) for kind, data in rows]
+
+        return self.database.read(log)
