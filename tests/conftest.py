@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from headway.storage.database import DirectDatabase
+from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
 
 

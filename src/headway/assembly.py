@@ -1,7 +1,7 @@
 """Settings → a working Headway. The one place where parts are put together."""
 
 from headway.settings import Settings
-from headway.storage.database import DirectDatabase
+from headway.storage.direct import DirectDatabase
 
 
 def open_direct(settings: Settings) -> DirectDatabase:

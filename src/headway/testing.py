@@ -8,7 +8,7 @@ from headway.actions import conversations, tenants, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo
-from headway.storage.database import DirectDatabase
+from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 
 T = TypeVar("T")

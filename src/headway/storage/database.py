@@ -1,19 +1,17 @@
-"""The database as the floors above see it: `write(work)` and `read(work)`, where work is a function over a transaction.
+"""The database of a long-lived process: `await write(work)` and `await read(work)`, where work is a function over a transaction.
 
-Two fronts over the same connections: DirectDatabase runs work on the caller's thread (the CLI, scripts);
-Database serves an event loop and decides the thread. On SQLite that is one writer which commits together what is waiting,
-and a few readers; on Postgres a crew of threads that each own a connection.
+It decides the thread. On SQLite there is one writer, which commits together what is waiting, and a few readers;
+on Postgres a crew of threads that each own a connection. (A short-lived process uses direct.py: the same work, no threads.)
 """
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from headway.ledger.errors import DatabaseReadOnly, HeadwayError, SettingsError
+from headway.ledger.errors import HeadwayError
+from headway.storage.direct import connect, is_sqlite, nobody_listens, wall_clock
 from headway.storage.migrate import migrate
 from headway.storage.transaction import Clock, Connection, Listener, Outcome, Work
 
@@ -22,67 +20,6 @@ T = TypeVar("T")
 GROUP_LIMIT = 256
 READERS = 2
 POSTGRES_CONNECTIONS = 8
-
-
-def wall_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def nobody_listens(_tenants: frozenset[int]) -> None:
-    """For processes in which nobody follows the log."""
-
-
-def connect(url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> Connection:
-    """A connection to the database of this URL. Drivers are imported here, so that a SQLite user never loads psycopg."""
-    if is_sqlite(url):
-        from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
-
-        return SqliteConnection(sqlite_path(url), clock, on_commit)
-    if url.startswith(("postgresql://", "postgres://")):
-        from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
-
-        return PostgresConnection(url, clock, on_commit)
-    raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")
-
-
-def is_sqlite(url: str) -> bool:
-    return url.startswith("sqlite:///")
-
-
-def sqlite_path(url: str) -> Path:
-    path = Path(url.removeprefix("sqlite:///"))
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise DatabaseReadOnly(f"The folder {path.parent} cannot be created: {error.strerror}.") from error
-    return path
-
-
-class DirectDatabase:
-    """Work runs here and now, on the caller's thread."""
-
-    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> None:
-        self.connection = connect(url, clock, on_commit)
-        try:
-            migrate(self.connection)
-        except BaseException:
-            self.connection.close()
-            raise
-
-    def write(self, work: Work[T]) -> T:
-        return self.connection.write(work)
-
-    def read(self, work: Work[T]) -> T:
-        return self.connection.read(work)
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def __enter__(self) -> "DirectDatabase":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Job(NamedTuple):

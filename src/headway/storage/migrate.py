@@ -1,17 +1,18 @@
 """Numbered, forward-only migrations. Every process that opens the database brings it up to date first."""
 
+import os
 from functools import partial
-from importlib.resources import files
 
 from headway.ledger.errors import DatabaseTooNew
 from headway.storage.transaction import Connection, Transaction
 
+FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
 
 
 def migrations() -> list[tuple[int, str]]:
     """(number, name) of every migration this code knows, in order."""
-    names = sorted(entry.name for entry in files("headway.storage").joinpath("migrations").iterdir() if entry.name.endswith(".sql"))
+    names = sorted(name for name in os.listdir(FOLDER) if name.endswith(".sql"))
     return [(int(name[:4]), name) for name in names]
 
 
@@ -45,7 +46,8 @@ def apply_missing(tx: Transaction, known: list[tuple[int, str]]) -> int:
     version = current_version(tx)
     for number, name in known:
         if number > version:
-            text = files("headway.storage").joinpath("migrations", name).read_text(encoding="utf-8")
+            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+                text = file.read()
             for statement in statements(text.replace("{id}", tx.dialect.primary_key)):
                 tx.run(statement)
             tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)

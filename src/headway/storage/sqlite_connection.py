@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
@@ -68,13 +67,13 @@ class SqliteTransaction:
 class SqliteConnection:
     """One connection to the file, in WAL with synchronous=FULL: what was acknowledged survives a power cut."""
 
-    def __init__(self, path: Path, clock: Clock, on_commit: Listener) -> None:
+    def __init__(self, path: str, clock: Clock, on_commit: Listener) -> None:
         self.path = path
         self.clock = clock
         self.on_commit = on_commit
         self.waiting_since = 0.0
         try:
-            self.raw = apsw.Connection(str(path))
+            self.raw = apsw.Connection(path)
             self.raw.set_busy_handler(self._wait)
             self._set_wal()
             self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")

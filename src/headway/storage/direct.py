@@ -1,0 +1,73 @@
+"""Opening the database, and running work on it here and now: what the CLI and scripts need, and nothing they don't."""
+
+import os
+import time
+from typing import TypeVar
+
+from headway.ledger.errors import DatabaseReadOnly, SettingsError
+from headway.storage.migrate import migrate
+from headway.storage.transaction import Clock, Connection, Listener, Work
+
+T = TypeVar("T")
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def nobody_listens(_tenants: frozenset[int]) -> None:
+    """For processes in which nobody follows the log."""
+
+
+def connect(url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> Connection:
+    """A connection to the database of this URL. Drivers are imported here, so that a SQLite user never loads psycopg."""
+    if is_sqlite(url):
+        from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
+
+        return SqliteConnection(sqlite_path(url), clock, on_commit)
+    if url.startswith(("postgresql://", "postgres://")):
+        from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
+
+        return PostgresConnection(url, clock, on_commit)
+    raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")
+
+
+def is_sqlite(url: str) -> bool:
+    return url.startswith("sqlite:///")
+
+
+def sqlite_path(url: str) -> str:
+    path = url.removeprefix("sqlite:///")
+    folder = os.path.dirname(path) or "."
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise DatabaseReadOnly(f"The folder {folder} cannot be created: {error.strerror}.") from error
+    return path
+
+
+class DirectDatabase:
+    """Work runs here and now, on the caller's thread."""
+
+    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> None:
+        self.connection = connect(url, clock, on_commit)
+        try:
+            migrate(self.connection)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def write(self, work: Work[T]) -> T:
+        return self.connection.write(work)
+
+    def read(self, work: Work[T]) -> T:
+        return self.connection.read(work)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> "DirectDatabase":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
