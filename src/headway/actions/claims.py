@@ -1,7 +1,7 @@
 """Handing out work: the next ready todo, to one agent, for a while."""
 
-import os
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from headway.actions import todos
 from headway.ledger import text
@@ -40,7 +40,7 @@ def claim(
     old = todos.locked(tx, tenant_id, todo_id)
     new = move(old, "in_progress", tx.now)._replace(agent_id=agent_id, updated_at=tx.now)
     todo_store.update(tx, tenant_id, old, new)
-    lease = Lease(todo_id, agent_id, os.urandom(16).hex(), expires_at)
+    lease = Lease(todo_id, agent_id, uuid4().hex, expires_at)
     lease_store.put(tx, tenant_id, lease)
     tx.emit(todo_changed(tenant_id, new, "updated"))
     return Claim(new, lease)

@@ -1,6 +1,6 @@
 """Opening conversations, and turns within them."""
 
-import os
+from uuid import uuid4
 
 from headway.ledger import text
 from headway.ledger.errors import NameTaken, NotFound
@@ -10,7 +10,7 @@ from headway.storage.transaction import Transaction
 
 
 def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None) -> Conversation:
-    uuid = os.urandom(16).hex()
+    uuid = uuid4().hex
     key = uuid if key is None else text.name(key, "key")
     conversation = conversation_store.insert(tx, tenant_id, uuid, key, text.safe(title, "title", text.SUBJECT_LIMIT))
     if conversation is None:
@@ -36,7 +36,9 @@ def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     return conversation
 
 
-def open_turn(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> str:
+def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str:
+    """A turn for those who bring their own loop."""
     get(tx, tenant_id, conversation_id)
+    turn_id = str(uuid4())
     conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id)
     return turn_id

@@ -34,9 +34,13 @@ def find(tx: Transaction, name: str) -> Tenant:
     return tenant
 
 
+def find_local(tx: Transaction) -> Tenant | None:
+    """The tenant of whoever works on this machine without ceremony, if anybody did so far."""
+    return tenant_store.find(tx, LOCAL_TENANT)
+
+
 def ensure_local(tx: Transaction) -> Tenant:
-    """The tenant of whoever works on this machine without ceremony."""
-    return tenant_store.find(tx, LOCAL_TENANT) or tenant_store.insert(tx, LOCAL_TENANT) or find(tx, LOCAL_TENANT)
+    return find_local(tx) or tenant_store.insert(tx, LOCAL_TENANT) or find(tx, LOCAL_TENANT)
 
 
 def remove(tx: Transaction, name: str) -> Tenant:

@@ -1,7 +1,7 @@
 """The verbs of the ledger: write a todo down, change it, end it, take it away."""
 
-import os
 from typing import Literal
+from uuid import uuid4
 
 from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
@@ -19,7 +19,7 @@ def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
     draft = draft.checked()
     check_list(tx, tenant_id, draft)
     check_dependencies(tx, tenant_id, draft.depends_on)
-    todo = todo_store.insert(tx, tenant_id, draft, os.urandom(16).hex())
+    todo = todo_store.insert(tx, tenant_id, draft, uuid4().hex)
     if draft.position is not None:
         todo = place(tx, tenant_id, todo, draft.position)
     tx.emit(todo_changed(tenant_id, todo, "created"))

@@ -26,10 +26,14 @@ def todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int = 50
     return todo_pages.page(tx, tenant_id, selection, check_limit(limit), cursor)
 
 
-def todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int = 50) -> TodoList:
-    """A page with the counts of the whole list, as of one moment."""
-    page = todos(tx, tenant_id, selection, limit)
-    return TodoList(page.todos, page.next_cursor, todo_pages.counts(tx, tenant_id, selection))
+def todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int) -> TodoList:
+    """As much of the list as asked for, with the counts of the whole, as of one moment."""
+    page = todos(tx, tenant_id, selection, min(limit, PAGE_LIMIT))
+    found, cursor = page.todos, page.next_cursor
+    while cursor and len(found) < limit:
+        page = todo_pages.page(tx, tenant_id, selection, min(limit - len(found), PAGE_LIMIT), cursor)
+        found, cursor = found + page.todos, page.next_cursor
+    return TodoList(found, cursor, todo_pages.counts(tx, tenant_id, selection))
 
 
 def ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, limit: int = 50) -> list[Todo]:

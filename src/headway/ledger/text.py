@@ -6,6 +6,7 @@ SUBJECT_LIMIT = 1_000
 TEXT_LIMIT = 200_000
 NAME_LIMIT = 200
 MAX_INTEGER = 2**63 - 1
+LINE_BREAKS = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def safe(text: str, field: str, limit: int = TEXT_LIMIT) -> str:
@@ -36,3 +37,18 @@ def name(text: str, field: str) -> str:
     if not text.isprintable():
         raise UnsafeText(f"{field} contains a control character.")
     return text
+
+
+def one_line(text: str) -> str:
+    """The text as one harmless line: no line breaks, no terminal escapes, nothing that turns reading order around."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else " " if character in LINE_BREAKS else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
+
+
+def lines(text: str) -> list[str]:
+    """The text as harmless lines."""
+    return [one_line(line.replace("\t", "    ")) for line in text.splitlines()]

@@ -1,6 +1,5 @@
 """SQLite, through APSW: one bundled library for this file on every platform, newer than the WAL-reset bug of 3.51.2."""
 
-import random
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -161,11 +160,13 @@ class SqliteConnection:
 
     def _wait(self, attempt: int) -> bool:
         """SQLite's busy handler: naps with jitter, so that waiting processes do not march in step."""
+        from random import uniform  # noqa: PLC0415  a cold start that meets no lock need not load it
+
         if attempt == 0:
             self.waiting_since = time.monotonic()
         elif time.monotonic() - self.waiting_since > BUSY_LIMIT_S:
             return False
-        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.5))  # noqa: S311
+        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311
         return True
 
     def _explain(self, error: apsw.Error) -> HeadwayError:

@@ -24,6 +24,8 @@ APPEND = {
 COUNT_MOVE = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
 
+IDS_AT_ONCE = 500  # databases limit the parameters of a statement
+
 
 def from_row(row: Row) -> Todo:
     waits_for = row[16]
@@ -96,9 +98,13 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
     """Which of these the tenant already has, with their ids."""
-    marks = ", ".join("?" * len(uuids))
-    rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *uuids) if uuids else []
-    return {str(uuid): int(todo_id) for uuid, todo_id in rows}
+    known: dict[str, int] = {}
+    for start in range(0, len(uuids), IDS_AT_ONCE):
+        some = uuids[start : start + IDS_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *some)
+        known |= {str(uuid): int(todo_id) for uuid, todo_id in rows}
+    return known
 
 
 def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
@@ -161,16 +167,27 @@ def make_place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> li
         taken += 1
         moved.append(int(todo_id))
         tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", taken, tx.now, tenant_id, todo_id)
+    reserve_up_to(tx, tenant_id, todo, taken)
+    return moved
+
+
+def reserve_up_to(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> None:
+    """What is appended to the todo's list from now on comes after this position."""
     tx.run(
         """UPDATE todo_lists SET next_position = ?
            WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND next_position <= ?""",
-        taken + 1,
+        position + 1,
         tenant_id,
         todo.conversation_id,
         todo.turn_id or "",
-        taken,
+        position,
     )
-    return moved
+
+
+def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> bool:
+    """Whether anything was ever written into this list."""
+    sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
+    return tx.one(sql, tenant_id, conversation_id, turn_id or "") is not None
 
 
 # Dependencies

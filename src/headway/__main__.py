@@ -1,0 +1,3 @@
+from headway.surfaces.cli.main import main
+
+main()

@@ -1,0 +1,226 @@
+"""Taking todos out of the ledger and putting them back: JSON without loss, Markdown for people."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from headway.actions import conversations
+from headway.ledger import checklist, graph
+from headway.ledger.errors import BadDocument, Invalid
+from headway.ledger.events import todo_changed
+from headway.ledger.scope import Scope, Selection
+from headway.ledger.text import MAX_INTEGER
+from headway.ledger.todo import Draft, Todo, parse_status
+from headway.storage import conversation_store, todo_pages, todo_store
+from headway.storage.transaction import Transaction
+
+FORMAT = 1
+IMPORT_LIMIT = 100_000
+TIMES = ("created_at", "updated_at", "started_at", "completed_at")
+
+
+class Imported(NamedTuple):
+    added: list[Todo]
+    known: int  # how many the ledger already had
+
+
+class Entry(NamedTuple):
+    """One todo of a document, checked, with the document's own names for what it refers to."""
+
+    number: int  # the id it has in the document
+    uuid: str
+    draft: Draft
+    times: tuple[int, ...] | None
+
+
+def every(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:
+    todos: list[Todo] = []
+    cursor: str | None = None
+    while cursor or not todos:
+        page = todo_pages.page(tx, tenant_id, selection, 500, cursor)
+        todos += page.todos
+        cursor = page.next_cursor
+        if not page.todos:
+            break
+    return todos
+
+
+def as_json(tx: Transaction, tenant_id: int, selection: Selection) -> str:
+    """A document from which the same todos can be made again: times keep their milliseconds."""
+    todos = sorted(every(tx, tenant_id, selection), key=lambda todo: todo.id)
+    threads = [conversations.get(tx, tenant_id, one) for one in sorted({todo.conversation_id for todo in todos} - {0})]
+    document = {
+        "headway": FORMAT,
+        "conversations": [{"id": one.id, "key": one.key, "title": one.title} for one in threads],
+        "todos": [todo.as_json() | {"uuid": todo.uuid} | {name: getattr(todo, name) / 1000 for name in TIMES} for todo in todos],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def as_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> checklist.Rendering:
+    return checklist.render(every(tx, tenant_id, selection))
+
+
+def from_markdown(tx: Transaction, scope: Scope, document: str) -> Imported:
+    items = checklist.parse(document)
+    if not items:
+        raise BadDocument("No checklist items found; they look like `- [ ] subject`.")
+    waits_for: dict[int, list[int]] = {}
+    for place, item in enumerate(items):
+        if item.parent is not None:
+            waits_for.setdefault(item.parent, []).append(place)
+    entries = [
+        Entry(
+            place,
+            uuid4().hex,
+            Draft(
+                item.subject,
+                item.description,
+                agent_id=scope.agent_id,
+                conversation_id=scope.conversation_id,
+                status=item.status,
+                depends_on=tuple(waits_for.get(place, ())),
+            ).checked(),
+            None,
+        )
+        for place, item in enumerate(items)
+    ]
+    return put(tx, scope.tenant_id, entries)
+
+
+def from_json(tx: Transaction, scope: Scope, document: str) -> Imported:
+    """What `as_json` wrote, or anything with {"todos": [{"subject": …}, …]}. Todos the ledger knows already are left alone."""
+    try:
+        parsed = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise BadDocument(f"The document is not valid JSON: {error}.") from None
+    rows = parsed.get("todos") if isinstance(parsed, dict) else parsed
+    if not isinstance(rows, list):
+        raise BadDocument('The document has no list of todos; it looks like {"todos": [{"subject": "…"}]}.')
+    threads = threads_of(tx, scope, parsed.get("conversations", []) if isinstance(parsed, dict) else [])
+    entries = [entry(row, place, scope, threads) for place, row in enumerate(rows)]
+    return put(tx, scope.tenant_id, with_turns(tx, scope.tenant_id, entries))
+
+
+def threads_of(tx: Transaction, scope: Scope, rows: Any) -> dict[int, int]:
+    """The document's conversation ids → ours. A conversation is recognised by its key, or made."""
+    threads: dict[int, int] = {0: scope.conversation_id}
+    for row in rows if isinstance(rows, list) else []:
+        key, number = (row.get("key"), row.get("id")) if isinstance(row, dict) else (None, None)
+        if not isinstance(key, str) or not isinstance(number, int):
+            raise BadDocument("Each conversation of the document needs an id and a key.")
+        known = conversation_store.find(tx, scope.tenant_id, key)
+        threads[number] = (known or conversations.add(tx, scope.tenant_id, str(row.get("title") or ""), key)).id
+    return threads
+
+
+def with_turns(tx: Transaction, tenant_id: int, entries: list[Entry]) -> list[Entry]:
+    """The entries with the document's turns opened here. An id that is taken elsewhere gets a new one."""
+    turns: dict[str, str] = {}
+    for turn_id, conversation_id in {(one.draft.turn_id, one.draft.conversation_id) for one in entries if one.draft.turn_id}:
+        known = turn_id and conversation_store.turn_conversation(tx, tenant_id, turn_id) == conversation_id
+        if known or conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id):
+            turns[turn_id] = turn_id
+        else:
+            turns[turn_id] = conversations.open_turn(tx, tenant_id, conversation_id)
+    return [one._replace(draft=one.draft._replace(turn_id=turns.get(one.draft.turn_id or ""))) for one in entries]
+
+
+def entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> Entry:
+    if not isinstance(row, dict):
+        raise BadDocument(f"Todo {place + 1} of the document is not an object.")
+    try:
+        conversation = integer(row, "conversation_id", 0)
+        if conversation not in threads:
+            raise BadDocument(f"the document does not describe conversation {conversation}")
+        draft = Draft(
+            subject=string(row, "subject") or "",
+            description=string(row, "description") or "",
+            completion_criteria=string(row, "completion_criteria") or "",
+            agent_type=string(row, "agent_type"),
+            agent_id=string(row, "agent_id") or scope.agent_id,
+            conversation_id=threads[conversation],
+            turn_id=string(row, "turn_id") if threads[conversation] else None,
+            status=parse_status(string(row, "status") or "pending"),
+            position=integer(row, "position", 0) if "position" in row else None,
+            outcome=string(row, "outcome"),
+            depends_on=tuple(row.get("depends_on") or ()),
+        ).checked()
+        times = tuple(milliseconds(row, name) for name in TIMES) if all(name in row for name in TIMES) else None
+        if times and (times[3] != 0) != (draft.status in ("completed", "canceled")):
+            raise BadDocument("completed_at and status contradict each other")
+        return Entry(integer(row, "id", -1 - place), string(row, "uuid") or uuid4().hex, draft, times)
+    except (Invalid, TypeError) as error:
+        raise BadDocument(f"Todo {place + 1} of the document: {error}") from None
+
+
+def put(tx: Transaction, tenant_id: int, entries: list[Entry]) -> Imported:
+    """All of them, or none."""
+    if len(entries) > IMPORT_LIMIT:
+        raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
+    check_edges(entries)
+    known = todo_store.find_uuids(tx, tenant_id, [one.uuid for one in entries])
+    fresh = [one for one in entries if one.uuid not in known]
+    lists = {(one.draft.conversation_id, one.draft.turn_id) for one in fresh}
+    empty = {one for one in lists if not todo_store.has_list(tx, tenant_id, *one)}
+    ids = {one.number: known[one.uuid] for one in entries if one.uuid in known}
+    made: list[tuple[Entry, Todo]] = []
+    for one in fresh:
+        todo = todo_store.insert(tx, tenant_id, one.draft._replace(depends_on=()), one.uuid)
+        ids[one.number] = todo.id
+        keep_place = (one.draft.conversation_id, one.draft.turn_id) in empty
+        restored = restore(todo, one, keep_place=keep_place)
+        if restored != todo:
+            todo_store.update(tx, tenant_id, todo, restored)
+            todo_store.reserve_up_to(tx, tenant_id, restored, restored.position)
+        made.append((one, restored))
+    added = []
+    for one, todo in made:
+        waits_for = tuple(sorted(ids[number] for number in one.draft.depends_on))
+        if waits_for:
+            todo_store.replace_edges(tx, tenant_id, todo.id, waits_for)
+        added.append(todo._replace(depends_on=waits_for))
+        tx.emit(todo_changed(tenant_id, added[-1], "created"))
+    return Imported(added, len(entries) - len(fresh))
+
+
+def restore(todo: Todo, one: Entry, *, keep_place: bool) -> Todo:
+    if keep_place and one.draft.position is not None:
+        todo = todo._replace(position=one.draft.position)
+    if one.times:
+        created, updated, started, completed = one.times
+        todo = todo._replace(created_at=created, updated_at=updated, started_at=started, completed_at=completed)
+    return todo
+
+
+def check_edges(entries: Sequence[Entry]) -> None:
+    numbers = {one.number for one in entries}
+    if len(numbers) != len(entries):
+        raise BadDocument("Two todos of the document have the same id.")
+    for one in entries:
+        for other in one.draft.depends_on:
+            if other not in numbers:
+                raise BadDocument(f"A todo of the document waits for {other}, which is not in it.")
+    graph.refuse_cycle({one.number: one.draft.depends_on for one in entries})
+
+
+def string(row: dict[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadDocument(f"{name} must be text")
+    return value
+
+
+def integer(row: dict[str, Any], name: str, default: int) -> int:
+    value = row.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not -MAX_INTEGER <= value <= MAX_INTEGER:
+        raise BadDocument(f"{name} must be a whole number")
+    return value
+
+
+def milliseconds(row: dict[str, Any], name: str) -> int:
+    value = row[name]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e13:
+        raise BadDocument(f"{name} must be a time in epoch seconds")
+    return round(value * 1000)

@@ -1,0 +1,18 @@
+"""Is the database sound, and which one is it?"""
+
+from headway.ledger.errors import DatabaseDamaged
+from headway.storage.migrate import current_version
+from headway.storage.transaction import Transaction
+
+
+def check_database(tx: Transaction) -> str:
+    """A line about the database, or an error that says what is wrong with it."""
+    if tx.dialect.name == "sqlite":
+        problems = [str(row[0]) for row in tx.all("PRAGMA quick_check(3)")]
+        if problems != ["ok"]:
+            raise DatabaseDamaged(f"The database file is damaged ({problems[0][:200]}). Restore a backup.")
+        name = tx.one("SELECT 'SQLite ' || sqlite_version()")
+    else:
+        name = tx.one("SELECT 'PostgreSQL ' || current_setting('server_version')")
+    assert name is not None
+    return f"{name[0]}, schema {current_version(tx)}"

@@ -1,0 +1,53 @@
+"""Arguments that several commands read the same way."""
+
+import re
+from typing import Any
+
+import click
+
+from headway.ledger.errors import HeadwayError
+from headway.ledger.text import MAX_INTEGER
+from headway.ledger.todo import Status, parse_status
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class TodoId(click.ParamType[int]):
+    """14 or #14."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).removeprefix("#")
+        if not (text.isascii() and text.isdigit()) or int(text) > MAX_INTEGER:
+            self.fail(f"{str(value)[:60]!r} is not a todo id; ids look like 14 or #14.", param, ctx)
+        return int(text)
+
+
+class StatusName(click.ParamType[Status]):
+    """pending, in_progress, completed or canceled (cancelled is understood)."""
+
+    name = "status"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Status:
+        try:
+            return parse_status(str(value))
+        except HeadwayError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Seconds(click.ParamType[float]):
+    """60s, 5m, 2h or plain seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", str(value).strip().lower(), re.ASCII)
+        if not found:
+            self.fail(f"{str(value)[:60]!r} is not a duration; they look like 60s, 5m or 2h.", param, ctx)
+        return float(found[1]) * UNITS[found[2]]
+
+
+TODO_ID = TodoId()
+STATUS = StatusName()
+SECONDS = Seconds()

@@ -1,0 +1,127 @@
+"""What every command shares: the flags that work before and after it, the database, the two ways to answer."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from headway import assembly, settings
+from headway.actions import conversations, tenants
+from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, SettingsError
+from headway.ledger.scope import Scope
+from headway.ledger.tenancy import LOCAL_TENANT, Tenant
+from headway.settings import Settings
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+
+T = TypeVar("T")
+
+# The first class that fits decides; everything else is 1.
+EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
+    (Invalid, 2),
+    (SettingsError, 2),
+    (NotFound, 3),
+    (Conflict, 4),
+)
+
+
+def exit_code(error: HeadwayError) -> int:
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+class Call:
+    """One invocation: what its flags said, wherever they stood."""
+
+    as_json = False
+    tenant: str | None = None
+    conversation: str | None = None
+    home: str | None = None
+    database_url: str | None = None
+
+    def settings(self) -> Settings:
+        return settings.load({"home": self.home, "database_url": self.database_url})
+
+    @contextmanager
+    def desk(self) -> Iterator["CliDesk"]:
+        with assembly.open_direct(self.settings()) as database:
+            tenant = database.read(self.find_tenant) or database.write(tenants.ensure_local)
+            conversation_id = 0
+            if self.conversation is not None:
+                conversation_id = database.read(lambda tx: conversations.find(tx, tenant.id, self.conversation or "")).id
+            yield CliDesk(database, Scope(tenant.id, conversation_id), limited=self.conversation is not None)
+
+    def find_tenant(self, tx: Transaction) -> Tenant | None:
+        """The tenant named, or nothing when the local one has yet to be made."""
+        if self.tenant is None or self.tenant == LOCAL_TENANT:
+            return tenants.find_local(tx)
+        return tenants.find(tx, self.tenant)
+
+    def answer(self, document: dict[str, Any], draw: Callable[[], None]) -> None:
+        """One JSON document, or something for people."""
+        if self.as_json:
+            click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        else:
+            draw()
+
+
+class CliDesk:
+    """A database with the scope that the flags chose."""
+
+    def __init__(self, database: DirectDatabase, scope: Scope, *, limited: bool) -> None:
+        self.database = database
+        self.scope = scope
+        self.conversation_id = scope.conversation_id if limited else None  # None: all of the tenant's lists
+
+    def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
+        return self.database.write(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
+
+    def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
+        return self.database.read(lambda tx: view(tx, self.scope.tenant_id, *args, **options))
+
+
+pass_call = click.make_pass_decorator(Call, ensure=True)
+
+
+def remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Flags go before or after the subcommand: whoever saw one writes it into the one Call."""
+    if value is not None and value is not False and parameter.name:
+        setattr(context.ensure_object(Call), parameter.name, value)
+
+
+def shared_flags() -> list[click.Parameter]:
+    def flag(*names: str, **options: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=remember, **options)
+
+    return [
+        flag("--json", "as_json", is_flag=True, help="Answer with one JSON document on standard output."),
+        flag("--tenant", metavar="NAME", help="Whose rows (default: the local tenant)."),
+        flag("--conversation", metavar="ID|KEY", help="The conversation's list (default: none)."),
+        flag("--home", metavar="DIR", help="Where Headway keeps its files (default: .headway)."),
+        flag("--database-url", metavar="URL", help="sqlite:///PATH or postgresql://…"),
+    ]
+
+
+class Command(click.Command):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += shared_flags()
+
+
+class Family(click.Group):
+    """A group whose commands take the shared flags, too."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*args, **options)
+        self.params += shared_flags()
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Ask before loss, if there is somebody to ask."""
+    if not yes and sys.stdin.isatty() and not click.confirm(question):
+        raise click.Abort

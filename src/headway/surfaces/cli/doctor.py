@@ -1,0 +1,46 @@
+"""`headway doctor`: looks at everything Headway stands on, and says what to mend."""
+
+from typing import NamedTuple
+
+import click
+
+from headway import assembly
+from headway.ledger.errors import HeadwayError
+from headway.settings import REHEARSAL, Settings, shown
+from headway.storage.health import check_database
+from headway.surfaces.cli.calling import Call, Command, pass_call
+
+
+class Finding(NamedTuple):
+    name: str
+    detail: str
+    ok: bool = True
+
+
+@click.command(cls=Command)
+@pass_call
+def doctor(call: Call) -> None:
+    """Check the database and the model; say what to fix."""
+    settings = call.settings()
+    findings = [Finding("home", str(settings.home)), database_finding(settings), model_finding(settings)]
+    healthy = all(one.ok for one in findings)
+    document = {"ok": healthy, "checks": [one._asdict() for one in findings]}
+    call.answer(document, lambda: click.echo("\n".join(f"{'✔' if one.ok else '✕'} {one.name:<9} {one.detail}" for one in findings)))
+    if not healthy:
+        raise click.exceptions.Exit(1)
+
+
+def database_finding(settings: Settings) -> Finding:
+    try:
+        with assembly.open_direct(settings) as database:
+            detail = database.read(check_database)
+    except HeadwayError as error:
+        return Finding("database", str(error), ok=False)
+    return Finding("database", f"{shown(settings.database_url)} ({detail})")
+
+
+def model_finding(settings: Settings) -> Finding:
+    if settings.model == REHEARSAL:
+        detail = "rehearsal: the built-in stand-in that follows rules. It is not an LLM; set HEADWAY_MODEL to use one."
+        return Finding("model", detail)
+    return Finding("model", settings.model)

@@ -1,0 +1,129 @@
+"""`headway tenant …`, `token …`, `conversation …`: who may come in, and the threads they keep."""
+
+from functools import partial
+
+import click
+
+from headway import assembly
+from headway.actions import conversations, tenants, views
+from headway.ledger.tenancy import Conversation, Token
+from headway.ledger.text import one_line
+from headway.storage import tenant_store
+from headway.surfaces.cli.calling import Call, Family, confirmed, pass_call
+from headway.surfaces.cli.drawing import clock_time
+
+
+@click.group(cls=Family)
+def tenant() -> None:
+    """Isolated customers: everything belongs to exactly one."""
+
+
+@tenant.command("add")
+@click.argument("name")
+@pass_call
+def add_tenant(call: Call, name: str) -> None:
+    """Make a tenant."""
+    with assembly.open_direct(call.settings()) as database:
+        made = database.write(partial(tenants.add, name=name))
+    call.answer({"tenant": made.as_json()}, partial(click.echo, f"tenant {made.name} ({made.id})"))
+
+
+@tenant.command("list")
+@pass_call
+def list_tenants(call: Call) -> None:
+    """Show all tenants."""
+    with assembly.open_direct(call.settings()) as database:
+        found = database.read(tenant_store.every)
+    call.answer(
+        {"tenants": [one.as_json() for one in found]},
+        lambda: click.echo("\n".join(f"{one.id}\t{one_line(one.name)}" for one in found) or "no tenants yet"),
+    )
+
+
+@tenant.command("rm")
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@pass_call
+def remove_tenant(call: Call, name: str, *, yes: bool) -> None:
+    """Delete a tenant and everything it owns, for good."""
+    with assembly.open_direct(call.settings()) as database:
+        database.read(partial(tenants.find, name=name))
+        confirmed(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
+        database.write(partial(tenants.remove, name=name))
+    call.answer({"deleted": True}, partial(click.echo, f"deleted tenant {name}"))
+
+
+@click.group(cls=Family)
+def token() -> None:
+    """Bearer tokens for the API. A token is shown once and stored hashed."""
+
+
+@token.command("new")
+@click.option("--label", default="", help="What it is for.")
+@pass_call
+def new_token(call: Call, label: str) -> None:
+    """Make a token for --tenant and print it: it cannot be shown again."""
+    with call.desk() as desk:
+        made = desk.write(tenants.new_token, label)
+    call.answer({"token": made.secret, **made.token.as_json()}, partial(click.echo, made.secret))
+
+
+@token.command("list")
+@pass_call
+def list_tokens(call: Call) -> None:
+    """Show the tokens of --tenant, without their secrets."""
+    with call.desk() as desk:
+        found = desk.read(tenant_store.tokens)
+    call.answer(
+        {"tokens": [one.as_json() for one in found]},
+        lambda: click.echo("\n".join(token_line(one) for one in found) or "no tokens yet"),
+    )
+
+
+@token.command("revoke")
+@click.argument("token_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
+@pass_call
+def revoke_token(call: Call, token_id: int) -> None:
+    """Shut a token out at once."""
+    with call.desk() as desk:
+        revoked = desk.write(tenants.revoke_token, token_id)
+    call.answer(revoked.as_json(), partial(click.echo, f"revoked token {revoked.id}"))
+
+
+def token_line(one: Token) -> str:
+    used = f"last used {clock_time(one.last_used_at)}" if one.last_used_at else "never used"
+    state = f"revoked {clock_time(one.revoked_at)}" if one.revoked_at else used
+    return f"{one.id}\t{one_line(one.label) or '-'}\tmade {clock_time(one.created_at)}\t{state}"
+
+
+@click.group(cls=Family)
+def conversation() -> None:
+    """Threads that keep a list of their own."""
+
+
+@conversation.command("new")
+@click.argument("title", default="")
+@click.option("--key", help="A name of your own for it (default: a UUID).")
+@pass_call
+def new_conversation(call: Call, title: str, key: str | None) -> None:
+    """Open a conversation."""
+    with call.desk() as desk:
+        made = desk.write(conversations.add, title, key)
+    call.answer({"conversation": made.as_json()}, partial(click.echo, conversation_line(made)))
+
+
+@conversation.command("list")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
+@pass_call
+def list_conversations(call: Call, limit: int) -> None:
+    """Show the newest conversations."""
+    with call.desk() as desk:
+        found = desk.read(views.conversation_page, limit)
+    call.answer(
+        {"conversations": [one.as_json() for one in found]},
+        lambda: click.echo("\n".join(conversation_line(one) for one in found) or "no conversations yet"),
+    )
+
+
+def conversation_line(one: Conversation) -> str:
+    return f"{one.id}\t{one_line(one.key)}\t{one_line(one.title)}"

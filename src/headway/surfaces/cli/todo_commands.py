@@ -1,0 +1,228 @@
+"""`headway todo …`: the ledger from the shell."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+from headway.actions import claims, todos, views
+from headway.ledger.scope import Selection
+from headway.ledger.todo import Change, Draft, Status, Todo
+from headway.storage import lease_store
+from headway.surfaces.cli import drawing
+from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID
+from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
+from headway.surfaces.cli.transfer_commands import export, import_
+
+OPEN: tuple[Status, ...] = ("in_progress", "pending")
+
+
+@click.group(cls=Family)
+def todo() -> None:
+    """The ledger: write work down, work it off."""
+
+
+todo.add_command(export)
+todo.add_command(import_)
+
+ids = click.argument("ids", nargs=-1, required=True, type=TODO_ID, metavar="ID…")
+outcome_flag = click.option("--outcome", metavar="TEXT", help="What came of it.")
+
+
+def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """For todos that an agent has claimed."""
+    command = click.option("--force", is_flag=True, help="Change it although another agent holds a lease.")(command)
+    return click.option("--lease-token", metavar="TOKEN", help="The token that `claim` gave out.")(command)
+
+
+@todo.command()
+@click.argument("subject", nargs=-1, required=True)
+@click.option("--description", "-d", default="", metavar="TEXT", help="Details; - reads them from standard input.")
+@click.option("--criteria", default="", metavar="TEXT", help="How to tell that it is done.")
+@click.option("--agent", default="index", metavar="NAME", help="Who writes it down.")
+@click.option("--agent-type", metavar="NAME", help="The specialist it is meant for.")
+@click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for this todo (repeatable).")
+@click.option("--status", default="pending", type=STATUS, metavar="STATUS")
+@click.option("--position", type=int, metavar="N", help="Its place in the list (default: the end).")
+@click.option("--turn", metavar="UUID", help="Make it part of this turn's plan.")
+@pass_call
+def add(call: Call, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
+    """Write a todo down."""
+    with call.desk() as desk:
+        draft = Draft(
+            subject=" ".join(subject),
+            description=sys.stdin.read() if description == "-" else description,
+            completion_criteria=fields["criteria"],
+            agent_type=fields["agent_type"],
+            agent_id=fields["agent"],
+            conversation_id=desk.scope.conversation_id,
+            turn_id=fields["turn"],
+            status=fields["status"],
+            position=fields["position"],
+            depends_on=fields["depends_on"],
+        )
+        answer_todos(call, [desk.write(todos.add, draft)])
+
+
+@todo.command("list")
+@click.option("--all", "everything", is_flag=True, help="Ended todos, too.")
+@click.option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only these (repeatable).")
+@click.option("--turn", metavar="UUID", help="Only this turn's plan.")
+@click.option("--agent", metavar="NAME", help="Only this agent's.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
+@pass_call
+def list_(call: Call, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int) -> None:
+    """Show the list: in progress, then pending in order, then (with --all) ended by most recent."""
+    wanted = statuses or (() if everything else OPEN)
+    with call.desk() as desk:
+        selection = Selection(desk.conversation_id, turn, wanted, agent)
+        shown = desk.read(views.todo_list, selection, limit)
+    document = {"todos": [one.as_json() for one in shown.todos], "next_cursor": shown.next_cursor}
+    call.answer(document, partial(drawing.todo_list, shown.todos, shown.counts, more=shown.next_cursor is not None))
+
+
+@todo.command()
+@click.argument("todo_id", metavar="ID", type=TODO_ID)
+@pass_call
+def show(call: Call, todo_id: int) -> None:
+    """Show everything about one todo."""
+    with call.desk() as desk:
+        one = desk.read(todos.get, todo_id)
+        lease = desk.read(lease_store.get, todo_id)
+    call.answer({"todo": one.as_json()}, partial(drawing.todo_card, one, lease))
+
+
+@todo.command()
+@ids
+@lease_flags
+@pass_call
+def start(call: Call, /, ids: tuple[int, ...], **lease: Any) -> None:
+    """Begin work."""
+    change_each(call, ids, Change(status="in_progress"), lease)
+
+
+@todo.command()
+@ids
+@outcome_flag
+@lease_flags
+@pass_call
+def done(call: Call, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
+    """Complete."""
+    end_each(call, ids, "completed", outcome, lease)
+
+
+@todo.command()
+@ids
+@outcome_flag
+@lease_flags
+@pass_call
+def cancel(call: Call, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
+    """Give up on; it stays in the ledger."""
+    end_each(call, ids, "canceled", outcome, lease)
+
+
+@todo.command()
+@ids
+@lease_flags
+@pass_call
+def reopen(call: Call, /, ids: tuple[int, ...], **lease: Any) -> None:
+    """Put back to pending."""
+    change_each(call, ids, Change(status="pending"), lease)
+
+
+@todo.command()
+@click.argument("todo_id", metavar="ID", type=TODO_ID)
+@click.option("--subject", metavar="TEXT")
+@click.option("--description", "-d", metavar="TEXT", help="- reads it from standard input.")
+@click.option("--criteria", "completion_criteria", metavar="TEXT")
+@click.option("--agent-type", metavar="NAME")
+@click.option("--position", type=int, metavar="N", help="Its place in the list; whoever stands there makes room.")
+@click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for these instead (repeatable).")
+@outcome_flag
+@lease_flags
+@pass_call
+def edit(call: Call, /, todo_id: int, lease_token: str | None, *, force: bool, **fields: Any) -> None:
+    """Change what a todo says."""
+    given = {name: value for name, value in fields.items() if value not in (None, ())}
+    if given.get("description") == "-":
+        given["description"] = sys.stdin.read()
+    if not given:
+        raise click.UsageError("Say what to change: --subject, --description, --criteria, --position, --after, …")
+    change_each(call, (todo_id,), Change(**given), {"lease_token": lease_token, "force": force})
+
+
+@todo.command()
+@ids
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@pass_call
+def rm(call: Call, ids: tuple[int, ...], *, yes: bool) -> None:
+    """Delete for good. (`cancel` keeps the row.)"""
+    with call.desk() as desk:
+        found = [desk.read(todos.get, one) for one in ids]
+        confirmed(f"Delete {', '.join(f'#{one.id} {one.subject[:60]!r}' for one in found)} for good?", yes=yes)
+        desk.database.write(lambda tx: [todos.remove(tx, desk.scope.tenant_id, one) for one in ids])
+    call.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{one}' for one in ids)}"))
+
+
+@todo.command()
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
+@pass_call
+def ready(call: Call, limit: int) -> None:
+    """What could be started now: pending and not waiting for anything."""
+    with call.desk() as desk:
+        found = desk.read(views.ready, desk.conversation_id, limit)
+    call.answer({"todos": [one.as_json() for one in found]}, partial(drawing.todo_lines, found))
+
+
+@todo.command()
+@click.option("--agent", required=True, metavar="NAME", help="Who takes it.")
+@click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="For how long, unless renewed.")
+@pass_call
+def claim(call: Call, agent: str, lease_s: float) -> None:
+    """Take the next ready todo for an agent. Nothing ready: prints nothing and exits 3."""
+    with call.desk() as desk:
+        taken = desk.write(claims.claim, agent, desk.conversation_id, lease_s)
+    if taken is None:
+        raise click.exceptions.Exit(3)
+    call.answer(taken.as_json(), partial(draw_claim, taken))
+
+
+@todo.command()
+@click.argument("todo_id", metavar="ID", type=TODO_ID)
+@click.option("--lease-token", required=True, metavar="TOKEN", help="The token that `claim` gave out.")
+@click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="For how long from now.")
+@pass_call
+def heartbeat(call: Call, todo_id: int, lease_token: str, lease_s: float) -> None:
+    """Keep a claimed todo for longer."""
+    with call.desk() as desk:
+        kept = desk.write(claims.heartbeat, todo_id, lease_token, lease_s)
+    call.answer(kept.as_json(), partial(draw_claim, kept))
+
+
+def draw_claim(taken: claims.Claim) -> None:
+    drawing.todo_lines([taken.todo])
+    click.echo(f"lease token {taken.lease.token}, until {drawing.clock_time(taken.lease.expires_at)}")
+
+
+def change_each(call: Call, ids: tuple[int, ...], change: Change, lease: dict[str, Any]) -> None:
+    with call.desk() as desk:
+        changed = in_one_transaction(desk, lambda tx, one: todos.change(tx, desk.scope.tenant_id, one, change, **lease), ids)
+    answer_todos(call, changed)
+
+
+def end_each(call: Call, ids: tuple[int, ...], status: Any, outcome: str | None, lease: dict[str, Any]) -> None:
+    with call.desk() as desk:
+        ended = in_one_transaction(desk, lambda tx, one: todos.end(tx, desk.scope.tenant_id, one, status, outcome, **lease), ids)
+    answer_todos(call, ended)
+
+
+def in_one_transaction(desk: CliDesk, step: Callable[..., Todo], ids: tuple[int, ...]) -> list[Todo]:
+    """All of them, or none: a typo in the last id leaves the others alone."""
+    return desk.database.write(lambda tx: [step(tx, one) for one in ids])
+
+
+def answer_todos(call: Call, changed: list[Todo]) -> None:
+    document = {"todo": changed[0].as_json()} if len(changed) == 1 else {"todos": [one.as_json() for one in changed]}
+    call.answer(document, partial(drawing.todo_lines, changed))
