@@ -1,5 +1,6 @@
 """Doubles and builders that our tests and our users' tests share."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -64,3 +65,13 @@ class Desk:
             return [(str(kind), str(data)) for kind, data in rows]
 
         return self.database.read(log)
+
+    def changes(self) -> list[tuple[str, dict[str, Any]]]:
+        """(change, todo as JSON) of every todo_changed in the log, in order."""
+        told = [json.loads(data) for kind, data in self.events() if kind == "todo_changed"]
+        return [(one["change"], one["todo"]) for one in told]
+
+    def count(self, table: str) -> int:
+        """How many rows of a table are this tenant's."""
+        row = self.database.read(lambda tx: tx.one(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = ?", self.tenant.id))
+        return int(row[0]) if row else 0

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from headway.ledger import text
 from headway.ledger.errors import NameTaken, NotFound
-from headway.ledger.tenancy import Conversation
+from headway.ledger.tenancy import Conversation, Turn
 from headway.storage import conversation_store
 from headway.storage.transaction import Transaction
 
@@ -36,9 +36,16 @@ def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     return conversation
 
 
-def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str:
-    """A turn for those who bring their own loop."""
+def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
+    """A turn for those who bring their own loop: a plan can be written and drained, no agent runs."""
     get(tx, tenant_id, conversation_id)
     turn_id = str(uuid4())
     conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id)
-    return turn_id
+    return get_turn(tx, tenant_id, turn_id)
+
+
+def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
+    turn = conversation_store.get_turn(tx, tenant_id, turn_id)
+    if turn is None:
+        raise NotFound(f"No turn {turn_id[:80]!r}.")
+    return turn

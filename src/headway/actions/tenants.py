@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
 from headway.ledger import text
-from headway.ledger.errors import NameTaken, NotFound
+from headway.ledger.errors import NameTaken, NotFound, Unauthorized
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
 from headway.storage import tenant_store
 from headway.storage.transaction import Transaction
@@ -50,17 +50,26 @@ def remove(tx: Transaction, name: str) -> Tenant:
     return tenant
 
 
-def new_token(tx: Transaction, tenant_id: int, label: str = "") -> NewToken:
+def new_token(tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None) -> NewToken:
     """A token with 256 random bits. Only its hash is kept: the secret is in this answer and nowhere else."""
     secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
     label = text.safe(label, "label", text.NAME_LIMIT)
-    return NewToken(tenant_store.insert_token(tx, tenant_id, digest(secret), label), secret)
+    expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
+    return NewToken(tenant_store.insert_token(tx, tenant_id, digest(secret), label, expires_at), secret)
 
 
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
     token = tenant_store.revoke_token(tx, tenant_id, token_id)
     if token is None:
         raise NotFound(f"No live token {token_id} in this tenant.")
+    return token
+
+
+def admit(tx: Transaction, secret_digest: str) -> Token:
+    """Whose token this is, if it is anybody's."""
+    token = tenant_store.find_token(tx, secret_digest)
+    if token is None:
+        raise Unauthorized
     return token
 
 

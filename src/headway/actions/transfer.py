@@ -123,7 +123,7 @@ def with_turns(tx: Transaction, tenant_id: int, entries: list[Entry]) -> list[En
         if known or conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id):
             turns[turn_id] = turn_id
         else:
-            turns[turn_id] = conversations.open_turn(tx, tenant_id, conversation_id)
+            turns[turn_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
     return [one._replace(draft=one.draft._replace(turn_id=turns.get(one.draft.turn_id or ""))) for one in entries]
 
 

@@ -9,6 +9,8 @@ HeadwayError
 │   ├── BadCursor
 │   ├── BadDocument
 │   └── DependencyCycle
+├── Unauthorized              nobody we know
+├── Forbidden                 somebody we know, but not like this
 ├── NotFound                  no such row in this tenant (also: it is someone else's)
 ├── Conflict                  the row is not in a state that allows it
 │   ├── IllegalTransition
@@ -16,6 +18,7 @@ HeadwayError
 │   ├── Leased
 │   ├── LeaseLost
 │   ├── NameTaken
+│   ├── KeyReused
 │   └── TurnRowsStay
 ├── SettingsError             the environment or a flag is wrong
 └── StorageError              the database did not take part
@@ -78,6 +81,14 @@ class DependencyCycle(Invalid):
     """The dependencies form a cycle, so none of these todos could ever start."""
 
 
+class Unauthorized(HeadwayError):
+    """A valid token is needed: send `Authorization: Bearer hw_…`. `headway token new` makes one."""
+
+
+class Forbidden(HeadwayError):
+    """This request is not allowed from here."""
+
+
 class NotFound(HeadwayError):
     """Not found."""
 
@@ -104,6 +115,10 @@ class LeaseLost(Conflict):
 
 class NameTaken(Conflict):
     """That name is already taken."""
+
+
+class KeyReused(Conflict):
+    """This Idempotency-Key was used before with another request."""
 
 
 class TurnRowsStay(Conflict):

@@ -21,6 +21,7 @@ class Token(NamedTuple):
     tenant_id: int
     label: str
     created_at: int
+    expires_at: int  # 0: never
     last_used_at: int
     revoked_at: int
 
@@ -30,6 +31,7 @@ class Token(NamedTuple):
             "tenant_id": self.tenant_id,
             "label": self.label,
             "created_at": self.created_at // 1000,
+            "expires_at": self.expires_at // 1000,
             "last_used_at": self.last_used_at // 1000,
             "revoked_at": self.revoked_at // 1000,
         }
@@ -53,3 +55,23 @@ class Conversation(NamedTuple):
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,
         }
+
+
+class Turn(NamedTuple):
+    """One user message and all the agent does before it yields."""
+
+    id: str
+    conversation_id: int
+    request: str
+    mode: str
+    status: str
+    iterations: int
+    limit: int
+    resubmissions: int
+    outcome: str | None
+    started_at: int
+    ended_at: int
+
+    def as_json(self, incomplete: list[dict[str, Any]]) -> dict[str, Any]:
+        fields = self._asdict()
+        return fields | {"incomplete": incomplete, "started_at": self.started_at // 1000, "ended_at": self.ended_at // 1000}

@@ -1,9 +1,11 @@
 """Rows of conversations and their turns."""
 
-from headway.ledger.tenancy import Conversation
+from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.transaction import Transaction
 
 COLUMNS = "id, uuid, key, title, created_at, updated_at"
+TURN_COLUMNS = """id, conversation_id, request, mode, status, iterations, iteration_limit, resubmissions, outcome,
+    started_at, ended_at"""
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
@@ -53,6 +55,11 @@ def insert_turn(tx: Transaction, tenant_id: int, turn_id: str, conversation_id: 
         tx.now,
     )
     return row is not None
+
+
+def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
+    row = tx.one(f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?", tenant_id, turn_id)
+    return Turn._make(row) if row else None
 
 
 def turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int | None:

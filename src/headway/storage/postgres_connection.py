@@ -10,8 +10,7 @@ import psycopg
 from psycopg import errors
 
 from headway.ledger.errors import CommitUncertain, DatabaseFull, DatabaseUnreachable, HeadwayError, StorageError
-from headway.ledger.events import Event
-from headway.storage.transaction import INSERT_EVENT, POSTGRES, Clock, Dialect, Listener, Outcome, Row, Work
+from headway.storage.transaction import INSERT_EVENT, POSTGRES, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work
 
 T = TypeVar("T")
 
@@ -28,15 +27,14 @@ def translated(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
 
 
-class PostgresTransaction:
-    __slots__ = ("_cursor", "events", "now")
+class PostgresTransaction(LoggedTransaction):
+    __slots__ = ("_cursor",)
 
     dialect: Dialect = POSTGRES
 
     def __init__(self, cursor: psycopg.Cursor[Row], now: int) -> None:
         self._cursor = cursor
-        self.now = now
-        self.events: list[Event] = []
+        super().__init__(now)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         return self._cursor.execute(translated(sql).encode(), parameters).fetchone()
@@ -46,9 +44,6 @@ class PostgresTransaction:
 
     def run(self, sql: str, *parameters: Any) -> None:
         self._cursor.execute(translated(sql).encode(), parameters)
-
-    def emit(self, event: Event) -> None:
-        self.events.append(event)
 
     def write_log(self) -> None:
         """Numbers are given under a lock per tenant that is held until commit: whoever has read up to a number

@@ -15,8 +15,7 @@ from headway.ledger.errors import (
     HeadwayError,
     StorageError,
 )
-from headway.ledger.events import Event
-from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, Outcome, Row, Work
+from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work
 
 T = TypeVar("T")
 
@@ -35,15 +34,14 @@ ERRORS: dict[type[apsw.Error], type[StorageError]] = {
 }
 
 
-class SqliteTransaction:
-    __slots__ = ("_execute", "events", "now")
+class SqliteTransaction(LoggedTransaction):
+    __slots__ = ("_execute",)
 
     dialect: Dialect = SQLITE
 
     def __init__(self, execute: Callable[..., apsw.Cursor], now: int) -> None:
         self._execute = execute
-        self.now = now
-        self.events: list[Event] = []
+        super().__init__(now)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         rows = self._execute(sql, parameters).fetchall()
@@ -54,9 +52,6 @@ class SqliteTransaction:
 
     def run(self, sql: str, *parameters: Any) -> None:
         self._execute(sql, parameters)
-
-    def emit(self, event: Event) -> None:
-        self.events.append(event)
 
     def write_log(self) -> None:
         for tenant_id, kind, data, conversation_id, turn_id in self.events:

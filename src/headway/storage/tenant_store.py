@@ -3,7 +3,7 @@
 from headway.ledger.tenancy import Tenant, Token
 from headway.storage.transaction import Transaction
 
-TOKEN_COLUMNS = "id, tenant_id, label, created_at, last_used_at, revoked_at"  # noqa: S105  columns
+TOKEN_COLUMNS = "id, tenant_id, label, created_at, expires_at, last_used_at, revoked_at"  # noqa: S105  columns
 
 
 def insert(tx: Transaction, name: str) -> Tenant | None:
@@ -30,13 +30,14 @@ def delete(tx: Transaction, tenant_id: int) -> None:
     tx.run("DELETE FROM tenants WHERE id = ?", tenant_id)
 
 
-def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str) -> Token:
+def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str, expires_at: int) -> Token:
     row = tx.one(
-        f"INSERT INTO tokens (tenant_id, hash, label, created_at) VALUES (?, ?, ?, ?) RETURNING {TOKEN_COLUMNS}",
+        f"INSERT INTO tokens (tenant_id, hash, label, created_at, expires_at) VALUES (?, ?, ?, ?, ?) RETURNING {TOKEN_COLUMNS}",
         tenant_id,
         digest,
         label,
         tx.now,
+        expires_at,
     )
     assert row is not None
     return Token._make(row)
@@ -44,7 +45,11 @@ def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str) -> To
 
 def find_token(tx: Transaction, digest: str) -> Token | None:
     """The live token of this hash. Looking up a hash tells an attacker nothing about the token."""
-    row = tx.one(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE hash = ? AND revoked_at = 0", digest)
+    row = tx.one(
+        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE hash = ? AND revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)",
+        digest,
+        tx.now,
+    )
     return Token._make(row) if row else None
 
 
@@ -64,3 +69,8 @@ def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None
         token_id,
     )
     return Token._make(row) if row else None
+
+
+def any_token(tx: Transaction) -> bool:
+    """Whether anybody could come in with a token."""
+    return tx.one("SELECT 1 FROM tokens WHERE revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) LIMIT 1", tx.now) is not None

@@ -4,9 +4,11 @@ SQL is written once, with `?` for parameters and in the words both databases sha
 where they differ are the constants of Dialect.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
 
 T = TypeVar("T")
@@ -49,12 +51,54 @@ class Transaction(Protocol):
 
     def run(self, sql: str, *parameters: Any) -> None: ...
 
+    def attempt(self, work: "Work[T]") -> T:
+        """Run work whose failure undoes itself alone, its events included; the error goes on to the caller."""
+        ...
+
     def emit(self, event: Event) -> None:
         """Append to the log; written last, so that on every database the log's order is the order of commits."""
         ...
 
 
 Work = Callable[[Transaction], T]
+
+
+class LoggedTransaction(ABC):
+    """What the two dialects share: events gathered until commit, and attempts that can be undone."""
+
+    __slots__ = ("events", "now")
+
+    dialect: Dialect
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.events: list[Event] = []
+
+    @abstractmethod
+    def one(self, sql: str, *parameters: Any) -> Row | None: ...
+
+    @abstractmethod
+    def all(self, sql: str, *parameters: Any) -> list[Row]: ...
+
+    @abstractmethod
+    def run(self, sql: str, *parameters: Any) -> None: ...
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def attempt(self, work: Work[T]) -> T:
+        told = len(self.events)
+        self.run("SAVEPOINT attempt")
+        try:
+            value = work(self)
+        except HeadwayError:  # anything else, a database's own error above all, ends the whole transaction
+            del self.events[told:]
+            self.run("ROLLBACK TO SAVEPOINT attempt")
+            self.run("RELEASE SAVEPOINT attempt")
+            raise
+        self.run("RELEASE SAVEPOINT attempt")
+        return value
+
 
 INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
 

@@ -13,6 +13,7 @@ CREATE TABLE tokens (
     hash TEXT NOT NULL UNIQUE,
     label TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL DEFAULT 0,
     last_used_at BIGINT NOT NULL DEFAULT 0,
     revoked_at BIGINT NOT NULL DEFAULT 0
 );
@@ -34,7 +35,13 @@ CREATE TABLE turns (
     id TEXT PRIMARY KEY,
     tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     conversation_id BIGINT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    request TEXT NOT NULL DEFAULT '',
+    mode TEXT NOT NULL DEFAULT 'plan',
     status TEXT NOT NULL,
+    iterations BIGINT NOT NULL DEFAULT 0,
+    iteration_limit BIGINT NOT NULL DEFAULT 10,
+    resubmissions BIGINT NOT NULL DEFAULT 0,
+    outcome TEXT,
     started_at BIGINT NOT NULL,
     ended_at BIGINT NOT NULL DEFAULT 0
 );
@@ -116,3 +123,16 @@ CREATE TABLE events (
 );
 CREATE INDEX events_of_tenant ON events (tenant_id, seq);
 CREATE INDEX events_of_conversation ON events (tenant_id, conversation_id, seq);
+
+-- Answers given to POSTs that carried an Idempotency-Key, written in the transaction of what they answer.
+CREATE TABLE idempotency_keys (
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    route TEXT NOT NULL,
+    key TEXT NOT NULL,
+    body_hash TEXT NOT NULL,
+    status BIGINT NOT NULL DEFAULT 0,
+    answer TEXT NOT NULL DEFAULT '',
+    at BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, route, key)
+);
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (at);

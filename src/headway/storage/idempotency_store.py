@@ -1,0 +1,50 @@
+"""Rows of answers that were given once and are given again for the same key."""
+
+from typing import NamedTuple
+
+from headway.storage.transaction import Transaction
+
+
+class Remembered(NamedTuple):
+    body_hash: str
+    status: int
+    answer: str
+
+
+def reserve(tx: Transaction, tenant_id: int, route: str, key: str, body_hash: str) -> bool:
+    """Whether the key is ours to answer. If another transaction is answering it right now, this waits for its end."""
+    row = tx.one(
+        """INSERT INTO idempotency_keys (tenant_id, route, key, body_hash, at) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT (tenant_id, route, key) DO NOTHING RETURNING key""",
+        tenant_id,
+        route,
+        key,
+        body_hash,
+        tx.now,
+    )
+    return row is not None
+
+
+def get(tx: Transaction, tenant_id: int, route: str, key: str) -> Remembered | None:
+    row = tx.one(
+        "SELECT body_hash, status, answer FROM idempotency_keys WHERE tenant_id = ? AND route = ? AND key = ?",
+        tenant_id,
+        route,
+        key,
+    )
+    return Remembered._make(row) if row else None
+
+
+def answer(tx: Transaction, tenant_id: int, route: str, key: str, status: int, body: str) -> None:
+    tx.run(
+        "UPDATE idempotency_keys SET status = ?, answer = ? WHERE tenant_id = ? AND route = ? AND key = ?",
+        status,
+        body,
+        tenant_id,
+        route,
+        key,
+    )
+
+
+def forget_before(tx: Transaction, moment: int) -> None:
+    tx.run("DELETE FROM idempotency_keys WHERE at < ?", moment)
