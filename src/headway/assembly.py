@@ -1,9 +1,33 @@
 """Settings → a working Headway. The one place where parts are put together."""
 
+from headway.actions.feed import Feed
 from headway.settings import Settings
-from headway.storage.direct import DirectDatabase
+from headway.storage.database import Database
+from headway.storage.direct import is_sqlite
 
 
-def open_direct(settings: Settings) -> DirectDatabase:
-    """The database for a short-lived process: no threads, nothing to wait for at exit."""
-    return DirectDatabase(settings.database_url)
+class Headway:
+    """A long-lived Headway: the database with its threads, and the live feed. Started on an event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        announced = not is_sqlite(settings.database_url)
+        self.database = Database(settings.database_url, on_commit=self._committed)
+        self.feed = Feed(self.database, announced=announced)
+        self.announcements = None
+        if announced:
+            from headway.storage.announcements import Announcements  # noqa: PLC0415  SQLite users never load psycopg
+
+            self.announcements = Announcements(settings.database_url, self._committed)
+
+    def start(self) -> None:
+        self.feed.start()
+
+    def close(self) -> None:
+        self.feed.close()
+        if self.announcements:
+            self.announcements.close()
+        self.database.close()
+
+    def _committed(self, tenants: frozenset[int]) -> None:
+        self.feed.committed(tenants)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions import todos
+from headway.actions import conversations, todos
 from headway.ledger import text
 from headway.ledger.errors import Invalid, LeaseLost
 from headway.ledger.events import todo_changed
@@ -34,6 +34,8 @@ def claim(
     """The next todo for this agent, or nothing. Work whose owner fell silent comes before work nobody has begun."""
     agent_id = text.name(agent_id, "agent_id")
     expires_at = tx.now + lease_ms(lease_s)
+    if conversation_id:
+        conversations.get(tx, tenant_id, conversation_id)
     todo_id = next_todo(tx, tenant_id, conversation_id)
     if todo_id is None:
         return None

@@ -28,7 +28,8 @@ def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
 def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     """By id or by key. A key that looks like a number is found when no conversation has that id."""
     conversation = None
-    if reference.isascii() and reference.isdigit() and int(reference) <= text.MAX_INTEGER:
+    reference = text.safe(reference, "conversation")
+    if reference.isascii() and reference.isdigit() and len(reference) < 19:
         conversation = conversation_store.get(tx, tenant_id, int(reference))
     conversation = conversation or conversation_store.find(tx, tenant_id, reference)
     if conversation is None:
@@ -45,7 +46,7 @@ def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
 
 
 def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    turn = conversation_store.get_turn(tx, tenant_id, turn_id)
+    turn = conversation_store.get_turn(tx, tenant_id, text.safe(turn_id, "turn_id"))
     if turn is None:
         raise NotFound(f"No turn {turn_id[:80]!r}.")
     return turn

@@ -40,4 +40,4 @@ def once(tx: Transaction, tenant_id: int, asked: Asked, work: Callable[[Transact
     known = idempotency_store.get(tx, tenant_id, route, asked.key)
     if known is None or known.body_hash != asked.body_hash:
         raise KeyReused
-    return Answer(known.status, known.body)
+    return Answer(known.status, known.answer)

@@ -28,7 +28,7 @@ def add(tx: Transaction, name: str) -> Tenant:
 
 
 def find(tx: Transaction, name: str) -> Tenant:
-    tenant = tenant_store.find(tx, name)
+    tenant = tenant_store.find(tx, text.safe(name, "tenant name"))
     if tenant is None:
         raise NotFound(f"No tenant named {name[:80]!r}; `headway tenant list` shows the ones there are.")
     return tenant

@@ -3,12 +3,13 @@
 from typing import Literal
 from uuid import uuid4
 
+from headway.actions import conversations
 from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.todo import UNSET, Change, Draft, Todo, check_position, refuse_second_end
-from headway.storage import conversation_store, lease_store, todo_store
+from headway.storage import lease_store, todo_store
 from headway.storage.transaction import Transaction
 
 BATCH_LIMIT = 500
@@ -42,8 +43,10 @@ def change(
     new = wanted.applied_to(old, tx.now)
     if wanted.depends_on is not UNSET:
         new = depend(tx, tenant_id, new, wanted.depends_on)
-    if wanted.position is not UNSET and wanted.position != old.position:
-        new = place(tx, tenant_id, new, wanted.position)
+    position = old.position if wanted.position is UNSET else wanted.position
+    comes_back = new.status == "pending" != old.status  # somebody may have taken its place since
+    if position != old.position or comes_back:
+        new = place(tx, tenant_id, new, position)
     if new == old:
         return old
     new = new._replace(updated_at=tx.now)
@@ -74,8 +77,11 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
     todo = locked(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
+    waiting = todo_store.dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
     tx.emit(todo_changed(tenant_id, todo, "deleted"))
+    for dependant in filter(None, (todo_store.get(tx, tenant_id, one) for one in waiting)):
+        tx.emit(todo_changed(tenant_id, dependant, "updated"))  # it waits for one less
     return todo
 
 
@@ -115,13 +121,11 @@ def depend(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, .
 def check_list(tx: Transaction, tenant_id: int, draft: Draft) -> None:
     """A list exists if its conversation and turn do, in this tenant, and belong together."""
     if draft.turn_id is not None:
-        owner = conversation_store.turn_conversation(tx, tenant_id, draft.turn_id)
-        if owner is None:
-            raise NotFound(f"No turn {draft.turn_id[:80]!r}.")
+        owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if owner != draft.conversation_id:
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
-    elif draft.conversation_id != TENANT_WIDE and conversation_store.get(tx, tenant_id, draft.conversation_id) is None:
-        raise NotFound(f"No conversation {draft.conversation_id}.")
+    elif draft.conversation_id != TENANT_WIDE:
+        conversations.get(tx, tenant_id, draft.conversation_id)
 
 
 def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, ...]) -> None:

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from headway.actions import conversations
-from headway.ledger.errors import Invalid, NotFound
+from headway.ledger import text
+from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
-from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, Todo
 from headway.storage import conversation_store, todo_pages
 from headway.storage.todo_pages import Page
@@ -41,7 +41,7 @@ def ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, l
     return todo_pages.ready(tx, tenant_id, conversation_id, check_limit(limit))
 
 
-def conversation_page(tx: Transaction, tenant_id: int, limit: int = 50, before: int = MAX_INTEGER) -> list[Conversation]:
+def conversation_page(tx: Transaction, tenant_id: int, limit: int = 50, before: int = text.MAX_INTEGER) -> list[Conversation]:
     return conversation_store.page(tx, tenant_id, before, check_limit(limit))
 
 
@@ -49,8 +49,10 @@ def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> No
     """A list that does not exist is not an empty list."""
     if selection.conversation_id:
         conversations.get(tx, tenant_id, selection.conversation_id)
-    if selection.turn_id is not None and conversation_store.turn_conversation(tx, tenant_id, selection.turn_id) is None:
-        raise NotFound(f"No turn {selection.turn_id[:80]!r}.")
+    if selection.turn_id is not None:
+        conversations.get_turn(tx, tenant_id, selection.turn_id)
+    if selection.agent_id is not None:
+        text.safe(selection.agent_id, "agent_id")
 
 
 def check_limit(limit: int) -> int:

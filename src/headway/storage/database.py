@@ -7,10 +7,11 @@ on Postgres a crew of threads that each own a connection. (A short-lived process
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, StorageError
 from headway.storage.direct import connect, is_sqlite, nobody_listens, wall_clock
 from headway.storage.migrate import migrate
 from headway.storage.transaction import Clock, Connection, Listener, Outcome, Work
@@ -36,6 +37,8 @@ class Crew:
         self.open_connection = open_connection
         self.group = group
         self.reading = reading
+        self.door = threading.Lock()
+        self.closed = False
         self.threads = [threading.Thread(target=self._serve, name=f"headway-{name}-{n}", daemon=True) for n in range(size)]
         for thread in self.threads:
             thread.start()
@@ -43,12 +46,18 @@ class Crew:
     def submit(self, work: Work[T]) -> "asyncio.Future[T]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self.waiting.put(Job(work, future, loop))
+        with self.door:
+            if self.closed:
+                raise StorageError("The database is closed.")
+            self.waiting.put(Job(work, future, loop))
         return future
 
     def close(self) -> None:
-        for _ in self.threads:
-            self.waiting.put(None)
+        """Finish what was asked for; whatever comes later is refused."""
+        with self.door:
+            self.closed = True
+            for _ in self.threads:
+                self.waiting.put(None)
         for thread in self.threads:
             thread.join()
 
@@ -93,7 +102,7 @@ def settle(jobs: list[Job], outcomes: list[Outcome]) -> None:
     for job, outcome in zip(jobs, outcomes, strict=True):
         by_loop.setdefault(job.loop, []).append((job.future, outcome))
     for loop, answers in by_loop.items():
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop was closed: nobody is left to hear
             loop.call_soon_threadsafe(answer_all, answers)
 
 

@@ -30,3 +30,9 @@ def after_in_conversation(tx: Transaction, tenant_id: int, conversation_id: int,
 def last_seq(tx: Transaction, tenant_id: int) -> int:
     row = tx.one("SELECT MAX(seq) FROM events WHERE tenant_id = ?", tenant_id)
     return int(row[0]) if row and row[0] is not None else 0
+
+
+def newest(tx: Transaction) -> int:
+    """The highest number in the log, of whatever tenant."""
+    row = tx.one("SELECT MAX(seq) FROM events")
+    return int(row[0]) if row and row[0] is not None else 0

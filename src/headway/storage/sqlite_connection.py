@@ -61,14 +61,17 @@ class SqliteTransaction(LoggedTransaction):
 class SqliteConnection:
     """One connection to the file, in WAL with synchronous=FULL: what was acknowledged survives a power cut."""
 
-    def __init__(self, path: str, clock: Clock, on_commit: Listener) -> None:
+    def __init__(self, path: str, clock: Clock, on_commit: Listener, busy_limit_s: float = BUSY_LIMIT_S) -> None:
         self.path = path
         self.clock = clock
         self.on_commit = on_commit
+        self.busy_limit_s = busy_limit_s
         self.waiting_since = 0.0
         try:
             self.raw = apsw.Connection(path)
             self.raw.set_busy_handler(self._wait)
+            # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
+            self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self._set_wal()
             self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
         except apsw.Error as error:
@@ -82,7 +85,7 @@ class SqliteConnection:
             try:
                 return work(transaction)
             finally:
-                self.execute("COMMIT")  # whatever happened: an open read would keep the WAL from being reset
+                self.execute("ROLLBACK")  # whatever happened: an open read would keep the WAL from being reset
         except apsw.Error as error:
             raise self._explain(error) from error
 
@@ -159,7 +162,7 @@ class SqliteConnection:
 
         if attempt == 0:
             self.waiting_since = time.monotonic()
-        elif time.monotonic() - self.waiting_since > BUSY_LIMIT_S:
+        elif time.monotonic() - self.waiting_since > self.busy_limit_s:
             return False
         time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311
         return True
@@ -168,7 +171,7 @@ class SqliteConnection:
         kind = ERRORS.get(type(error))
         if kind is DatabaseBusy:
             return DatabaseBusy(
-                f"{self.path} has been locked by another process for {BUSY_LIMIT_S:.0f} s; nothing was changed. "
+                f"{self.path} has been locked by another process for {self.busy_limit_s:g} s; nothing was changed. "
                 "Try again, or stop the other process."
             )
         if kind is DatabaseFull:

@@ -149,6 +149,7 @@ def count(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) ->
 def make_place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
     """Free a place in the todo's list. If it is taken, that row and the unbroken run behind it move one down;
     the ids of those that moved, in order."""
+    lock_list(tx, tenant_id, todo)
     turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
     rows = tx.all(
         f"""SELECT id, position FROM todos WHERE tenant_id = ? AND conversation_id = ? AND status = 'pending'
@@ -169,6 +170,12 @@ def make_place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> li
         tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", taken, tx.now, tenant_id, todo_id)
     reserve_up_to(tx, tenant_id, todo, taken)
     return moved
+
+
+def lock_list(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+    """One who gives out places at a time: two would give the same one to two todos."""
+    sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
+    tx.run(sql + tx.dialect.for_update, tenant_id, todo.conversation_id, todo.turn_id or "")
 
 
 def reserve_up_to(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> None:
@@ -203,11 +210,14 @@ def lock_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]) -> int:
 
 
 def existing(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> set[int]:
+    """Which of these there are, with none of them able to vanish before this transaction ends."""
     marks = ", ".join("?" * len(todo_ids))
-    return {int(row[0]) for row in tx.all(f"SELECT id FROM todos WHERE tenant_id = ? AND id IN ({marks})", tenant_id, *todo_ids)}
+    sql = f"SELECT id FROM todos WHERE tenant_id = ? AND id IN ({marks}) ORDER BY id{tx.dialect.for_update}"
+    return {int(row[0]) for row in tx.all(sql, tenant_id, *todo_ids)}
 
 
 def replace_edges(tx: Transaction, tenant_id: int, todo_id: int, depends_on: Sequence[int]) -> None:
+    lock_open(tx, tenant_id, waited_for(tx, tenant_id, todo_id))  # or whoever ends one of these would still count it off
     blocked_by = lock_open(tx, tenant_id, depends_on)
     tx.run("DELETE FROM todo_edges WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
     for other in depends_on:
@@ -236,6 +246,11 @@ def reachable_edges(tx: Transaction, tenant_id: int, start: Sequence[int]) -> di
     for todo_id, depends_on in rows:
         edges.setdefault(int(todo_id), []).append(int(depends_on))
     return edges
+
+
+def waited_for(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
+    rows = tx.all("SELECT depends_on FROM todo_edges WHERE todo_id = ? AND tenant_id = ?", todo_id, tenant_id)
+    return [int(row[0]) for row in rows]
 
 
 def dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:

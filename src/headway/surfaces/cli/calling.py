@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from headway import assembly, settings
+from headway import settings
 from headway.actions import conversations, tenants
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, SettingsError
 from headway.ledger.scope import Scope
@@ -44,9 +44,13 @@ class Call:
     def settings(self) -> Settings:
         return settings.load({"home": self.home, "database_url": self.database_url})
 
+    def database(self) -> DirectDatabase:
+        """A command is over soon: no threads, nothing to wait for at exit."""
+        return DirectDatabase(self.settings().database_url)
+
     @contextmanager
     def desk(self) -> Iterator["CliDesk"]:
-        with assembly.open_direct(self.settings()) as database:
+        with self.database() as database:
             tenant = database.read(self.find_tenant) or database.write(tenants.ensure_local)
             conversation_id = 0
             if self.conversation is not None:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import click
 
-from headway import assembly
 from headway.ledger.errors import HeadwayError
 from headway.settings import REHEARSAL, Settings, shown
+from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.calling import Call, Command, pass_call
 
@@ -32,7 +32,7 @@ def doctor(call: Call) -> None:
 
 def database_finding(settings: Settings) -> Finding:
     try:
-        with assembly.open_direct(settings) as database:
+        with DirectDatabase(settings.database_url) as database:
             detail = database.read(check_database)
     except HeadwayError as error:
         return Finding("database", str(error), ok=False)

@@ -4,7 +4,6 @@ from functools import partial
 
 import click
 
-from headway import assembly
 from headway.actions import conversations, tenants, views
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import one_line
@@ -23,7 +22,7 @@ def tenant() -> None:
 @pass_call
 def add_tenant(call: Call, name: str) -> None:
     """Make a tenant."""
-    with assembly.open_direct(call.settings()) as database:
+    with call.database() as database:
         made = database.write(partial(tenants.add, name=name))
     call.answer({"tenant": made.as_json()}, partial(click.echo, f"tenant {made.name} ({made.id})"))
 
@@ -32,7 +31,7 @@ def add_tenant(call: Call, name: str) -> None:
 @pass_call
 def list_tenants(call: Call) -> None:
     """Show all tenants."""
-    with assembly.open_direct(call.settings()) as database:
+    with call.database() as database:
         found = database.read(tenant_store.every)
     call.answer(
         {"tenants": [one.as_json() for one in found]},
@@ -46,7 +45,7 @@ def list_tenants(call: Call) -> None:
 @pass_call
 def remove_tenant(call: Call, name: str, *, yes: bool) -> None:
     """Delete a tenant and everything it owns, for good."""
-    with assembly.open_direct(call.settings()) as database:
+    with call.database() as database:
         database.read(partial(tenants.find, name=name))
         confirmed(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
         database.write(partial(tenants.remove, name=name))

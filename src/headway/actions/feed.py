@@ -1,0 +1,237 @@
+"""Following the log live: every reader sees every event of its tenant once, in order, however slow it is.
+
+One channel per tenant reads what is new, encodes it once and keeps the last of it for all readers to share. A reader
+that fell behind what is kept, or asks for the past, reads the log itself until it has caught up: slow readers cost a query,
+never memory.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from headway.ledger.errors import StorageError
+from headway.ledger.events import LoggedEvent
+from headway.ledger.scope import TENANT_WIDE
+from headway.storage import event_store
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.feed")
+
+KEPT = 1024  # frames that a channel keeps for its readers
+PAGE = 500
+HEARTBEAT_S = 15.0
+POLL_S = 0.2  # how soon another process' commit is seen where nobody announces it
+POLL_ANNOUNCED_S = 2.0  # and where commits are announced: only for announcements that got lost
+
+
+class Frame(NamedTuple):
+    """An event, ready to be sent."""
+
+    seq: int
+    conversation_id: int
+    data: bytes
+
+
+def encode(event: LoggedEvent) -> Frame:
+    """One Server-Sent Event. The data is JSON, which holds no raw line break, so nothing in it can end the frame."""
+    return Frame(event.seq, event.conversation_id, f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n".encode())
+
+
+def ping(seq: int) -> bytes:
+    """A heartbeat that carries the reader's place, as a real event: scripts cannot see comments."""
+    return f"id: {seq}\nevent: ping\ndata: {{}}\n\n".encode()
+
+
+class Reader:
+    """One open stream: where it is in the log, and the bell that wakes it."""
+
+    __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone")
+
+    def __init__(self, conversation_id: int | None, after: int) -> None:
+        self.conversation_id = conversation_id
+        self.after = after
+        self.due_ping = True  # the first one tells the client where it stands before anything happens
+        self.gone = False
+        self.bell = asyncio.Event()
+
+    def leave(self) -> None:
+        self.gone = True
+        self.bell.set()
+
+    def wants(self, frame: Frame) -> bool:
+        return self.conversation_id is None or frame.conversation_id in (self.conversation_id, TENANT_WIDE)
+
+
+class Channel:
+    """What is new in one tenant's log, encoded once for all its readers."""
+
+    def __init__(self, tenant_id: int, head: int) -> None:
+        self.tenant_id = tenant_id
+        self.head = head  # everything up to here has been read
+        self.floor = head  # everything after here is still kept
+        self.frames: deque[Frame] = deque()
+        self.readers: set[Reader] = set()
+        self.dirty = asyncio.Event()
+        self.pump: asyncio.Task[None] | None = None
+
+    def take(self, events: Iterable[LoggedEvent]) -> None:
+        for event in events:
+            self.frames.append(encode(event))
+            self.head = event.seq
+        while len(self.frames) > KEPT:
+            self.floor = self.frames.popleft().seq
+        for reader in self.readers:
+            reader.bell.set()
+
+    def since(self, reader: Reader) -> bytes:
+        """What this reader has not seen of the kept frames."""
+        frames = self.frames
+        if len(frames) == 1 or frames[-2].seq <= reader.after:  # the usual case: one new event for everybody
+            return frames[-1].data if reader.wants(frames[-1]) else b""
+        start = bisect_right(frames, reader.after, key=lambda frame: frame.seq)
+        return b"".join(frame.data for frame in islice(frames, start, None) if reader.wants(frame))
+
+
+def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> list[LoggedEvent]:
+    if conversation_id is None:
+        return event_store.after(tx, tenant_id, after, PAGE)
+    return event_store.after_in_conversation(tx, tenant_id, conversation_id, after, PAGE)
+
+
+class Feed:
+    """All live readers of this process."""
+
+    def __init__(self, database: Database, *, announced: bool) -> None:
+        self.database = database
+        self.poll_s = POLL_ANNOUNCED_S if announced else POLL_S
+        self.channels: dict[int, Channel] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
+        self.tasks: list[asyncio.Task[None]] = []
+        self.delivered = 0
+        self.newest = 0
+
+    def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.tasks = [asyncio.create_task(steadily(self._poll)), asyncio.create_task(steadily(self._beat))]
+
+    def close(self) -> None:
+        """End every stream. Called on the event loop, also from a signal handler."""
+        self.closed = True
+        for channel in self.channels.values():
+            for reader in channel.readers:
+                reader.bell.set()
+        for task in self.tasks:
+            task.cancel()
+
+    def committed(self, tenants: frozenset[int]) -> None:
+        """Called on whatever thread learnt of a commit."""
+        if self.loop is not None and not self.closed and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._ring, tenants)
+
+    @property
+    def open_streams(self) -> int:
+        return sum(len(channel.readers) for channel in self.channels.values())
+
+    async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[Channel, Reader]:
+        """A reader that stands after that sequence number (None: at the end). A number from the future is the end, too."""
+        end = await self.database.read(partial(event_store.last_seq, tenant_id=tenant_id))
+        reader = Reader(conversation_id, end if after is None else min(after, end))
+        channel = await self._channel(tenant_id)
+        channel.readers.add(reader)
+        return channel, reader
+
+    async def follow(self, channel: Channel, reader: Reader) -> AsyncIterator[bytes]:
+        """What the reader has not seen, then what happens, until it leaves."""
+        try:
+            while not self.closed and not reader.gone:
+                reader.bell.clear()  # before reading: what arrives from here on rings again
+                chunk = await self._next(channel, reader)
+                if reader.due_ping:
+                    reader.due_ping = False
+                    chunk += ping(reader.after)
+                if chunk:
+                    yield chunk
+                else:
+                    await reader.bell.wait()
+        finally:
+            self._leave(channel, reader)
+
+    async def _next(self, channel: Channel, reader: Reader) -> bytes:
+        if reader.after >= channel.head:
+            return b""
+        if reader.after >= channel.floor:
+            chunk = channel.since(reader)
+            reader.after = channel.head
+            return chunk
+        head = channel.head  # before reading: what comes later is not covered by the page
+        work = partial(read_log, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
+        events = await self.database.read(work)
+        last = events[-1].seq if events else reader.after
+        reader.after = last if len(events) == PAGE else max(head, last)
+        return b"".join(encode(event).data for event in events)
+
+    async def _channel(self, tenant_id: int) -> Channel:
+        if tenant_id not in self.channels:
+            head = await self.database.read(partial(event_store.last_seq, tenant_id=tenant_id))
+            if tenant_id not in self.channels:
+                channel = self.channels[tenant_id] = Channel(tenant_id, head)
+                channel.dirty.set()  # what was committed since we looked rang no bell
+                channel.pump = asyncio.create_task(steadily(partial(self._pump, channel)))
+        return self.channels[tenant_id]
+
+    def _leave(self, channel: Channel, reader: Reader) -> None:
+        channel.readers.discard(reader)
+        if not channel.readers and self.channels.get(channel.tenant_id) is channel:
+            del self.channels[channel.tenant_id]
+            if channel.pump:
+                channel.pump.cancel()
+
+    async def _pump(self, channel: Channel) -> None:
+        """Read what is new, when the bell rang; bursts are read together."""
+        await channel.dirty.wait()
+        work = partial(event_store.after, tenant_id=channel.tenant_id, seq=channel.head, limit=PAGE)
+        channel.dirty.clear()
+        events = await self.database.read(work)
+        if events:
+            channel.take(events)
+            self.delivered += len(events)
+            channel.dirty.set()  # there may be more
+
+    def _ring(self, tenants: Iterable[int]) -> None:
+        for tenant_id in tenants:
+            channel = self.channels.get(tenant_id)
+            if channel:
+                channel.dirty.set()
+
+    async def _poll(self) -> None:
+        """Notice what other processes committed."""
+        await asyncio.sleep(self.poll_s)
+        if self.channels:
+            newest = await self.database.read(event_store.newest)
+            if newest != self.newest:
+                self.newest = newest
+                self._ring(self.channels)
+
+    async def _beat(self) -> None:
+        await asyncio.sleep(HEARTBEAT_S)
+        for channel in self.channels.values():
+            for reader in channel.readers:
+                reader.due_ping = True
+                reader.bell.set()
+
+
+async def steadily(step: Callable[[], Awaitable[None]]) -> None:
+    """Take a step again and again. A database that is away for a while ends no stream."""
+    while True:
+        try:
+            await step()
+        except StorageError as error:
+            log.warning("the live feed waits for the database: %s", error)
+            await asyncio.sleep(1)
