@@ -1,9 +1,12 @@
 """Databases to test on. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
 
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
 from uuid import uuid4
 
 import psycopg
@@ -30,13 +33,41 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """A fresh, empty database on that server."""
+def new_postgres_url(postgres_server: str) -> Iterator[str]:
+    """A database on that server that nobody has opened yet."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def swept_postgres_url(postgres_server: str) -> Iterator[str]:
+    """One database for all the tests of a process: to make one takes longer than most of them."""
+    with new_database(postgres_server) as url:
+        DirectDatabase(url).close()
+        yield url
+
+
+@pytest.fixture
+def postgres_url(swept_postgres_url: str) -> Iterator[str]:
+    """An up-to-date database without rows."""
+    yield swept_postgres_url
+    with psycopg.connect(swept_postgres_url, autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        for (table,) in admin.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'"
+        ).fetchall():
+            admin.execute(f'DELETE FROM "{table}"'.encode())
+
+
+@contextmanager
+def new_database(server: str) -> Iterator[str]:
     name = f"headway_{uuid4().hex}"
-    with psycopg.connect(postgres_server, autocommit=True) as admin:
+    with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"'.encode())
-    yield renamed(postgres_server, name)
-    with psycopg.connect(postgres_server, autocommit=True) as admin:
+    yield renamed(server, name)
+    with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
@@ -53,9 +84,42 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A fresh database of each kind in turn."""
+    """A database without rows, of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture(params=["sqlite", "new_postgres"])
+def new_database_url(request: pytest.FixtureRequest) -> str:
+    """A database that nobody has opened yet, of each kind in turn."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
+    """Run a script in several processes at the same moment; what each printed.
+
+    The script says `print("ready", flush=True)`, waits in `input()`, and works when all of them are ready.
+    """
+    command = [sys.executable, "-c", script, *arguments]
+    with ExitStack() as stack:
+        crew = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(processes)]
+        stack.callback(lambda: [one.kill() for one in crew])
+        for one in crew:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        for one in crew:
+            assert one.stdin is not None
+            one.stdin.write("\n")
+            one.stdin.flush()
+        printed = [one.communicate(timeout=60)[0] for one in crew]
+        assert [one.returncode for one in crew] == [0] * processes
+    return printed
+
+
+@pytest.fixture
+def at_once() -> Callable[..., list[str]]:
+    return run_at_once
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""Every failure has a class, a message and a stable name, and one drawing shows them all."""
+
+import re
+
+import pytest
+
+from headway.ledger import errors
+from headway.ledger.errors import HeadwayError
+
+CLASSES = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, HeadwayError)]
+
+
+def drawn_tree() -> dict[str, str]:
+    """{class: parent} as the module's docstring draws it: four columns of the drawing are one generation."""
+    above: list[str] = []
+    parents: dict[str, str] = {}
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"^((?:│   |    )*)(├── |└── )(\w+)", line) or re.match(r"^()()(HeadwayError)$", line)
+        if match:
+            depth = (len(match[1]) + len(match[2])) // 4
+            above[depth:] = [match[3]]
+            parents[match[3]] = above[depth - 1] if depth else "Exception"
+    return parents
+
+
+def test_the_drawing_in_the_docstring_is_the_tree_of_classes() -> None:
+    assert drawn_tree() == {one.__name__: one.__mro__[1].__name__ for one in CLASSES}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_error_raised_without_a_message_says_its_docstring(kind: type[HeadwayError]) -> None:
+    assert kind.__doc__ is not None
+    assert str(kind()) == kind.__doc__
+    assert "\n" not in str(kind())
+
+
+def test_an_error_raised_with_a_message_says_that() -> None:
+    assert str(errors.NotFound("No todo 7.")) == "No todo 7."
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.NotFound, "not_found"),
+        (errors.IllegalTransition, "illegal_transition"),
+        (errors.Leased, "leased"),
+        (errors.TurnRowsStay, "turn_rows_stay"),
+        (errors.DatabaseReadOnly, "database_read_only"),
+    ],
+)
+def test_a_code_is_the_name_of_the_class_in_snake_case(kind: type[HeadwayError], code: str) -> None:
+    assert kind().code == code
+
+
+def test_no_two_errors_share_a_code() -> None:
+    assert len({kind().code for kind in CLASSES}) == len(CLASSES)

@@ -1,0 +1,157 @@
+"""The statuses of a todo, the legal ways between them, and the times each way stamps."""
+
+from itertools import product
+
+import pytest
+
+from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus, UnsafeText
+from headway.ledger.todo import (
+    POSITION_LIMIT,
+    STATUSES,
+    Change,
+    Status,
+    Todo,
+    check_position,
+    move,
+    parse_status,
+    refuse_second_end,
+)
+
+# (before, after): written out here, so that a change of the rules is a change of this table too.
+LEGAL = {
+    ("pending", "in_progress"),
+    ("pending", "completed"),
+    ("pending", "canceled"),
+    ("in_progress", "pending"),
+    ("in_progress", "completed"),
+    ("in_progress", "canceled"),
+    ("completed", "pending"),
+    ("canceled", "pending"),
+}
+PAIRS: list[tuple[Status, Status]] = list(product(STATUSES, STATUSES))
+THEN, NOW = 1_000, 2_000
+
+
+def a_todo(status: Status = "pending") -> Todo:
+    """A todo that was created, started and ended THEN, as far as its status says so."""
+    return Todo(
+        id=7,
+        uuid="0" * 32,
+        conversation_id=0,
+        turn_id=None,
+        agent_id="index",
+        subject="paint the fence",
+        description="",
+        completion_criteria="",
+        agent_type=None,
+        status=status,
+        position=1,
+        outcome="it is white" if status in ("completed", "canceled") else None,
+        created_at=THEN,
+        updated_at=THEN,
+        started_at=0 if status == "pending" else THEN,
+        completed_at=THEN if status in ("completed", "canceled") else 0,
+    )
+
+
+@pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair in LEGAL])
+def test_a_legal_way_leads_to_the_new_status(before: Status, after: Status) -> None:
+    moved = move(a_todo(before), after, NOW)
+
+    assert moved.status == after
+    assert moved.ended == (after in ("completed", "canceled"))
+
+
+@pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair not in LEGAL and pair[0] != pair[1]])
+def test_an_illegal_way_is_refused_and_the_legal_ones_are_named(before: Status, after: Status) -> None:
+    with pytest.raises(IllegalTransition, match=f"Todo 7 is {before} and cannot become {after}; it can become pending"):
+        move(a_todo(before), after, NOW)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_the_status_it_already_has_changes_nothing(status: Status) -> None:
+    assert move(a_todo(status), status, NOW) == a_todo(status)
+
+
+@pytest.mark.parametrize("end", ["completed", "canceled"])
+@pytest.mark.parametrize("before", ["pending", "in_progress"])
+def test_an_end_is_stamped_and_the_start_stays_what_it_was(before: Status, end: Status) -> None:
+    ended = move(a_todo(before), end, NOW)
+
+    assert ended.completed_at == NOW
+    assert ended.started_at == a_todo(before).started_at
+
+
+def test_only_the_first_start_is_stamped() -> None:
+    started = move(a_todo(), "in_progress", NOW)
+    put_back = move(started, "pending", NOW + 1)
+    again = move(put_back, "in_progress", NOW + 2)
+
+    assert (started.started_at, put_back.started_at, again.started_at) == (NOW, NOW, NOW)
+
+
+@pytest.mark.parametrize("end", ["completed", "canceled"])
+def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
+    reopened = move(a_todo(end), "pending", NOW)
+
+    assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (0, 0, None)
+    assert not reopened.ended
+
+
+@pytest.mark.parametrize("end", ["completed", "canceled"])
+def test_ending_what_ended_that_way_is_refused_by_name(end: Status) -> None:
+    with pytest.raises(AlreadyEnded, match=f"Todo 7 is already {end}"):
+        refuse_second_end(a_todo(end), end)
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_ending_what_is_open_is_not_a_second_end(status: Status) -> None:
+    refuse_second_end(a_todo(status), "completed")
+
+
+def test_both_spellings_of_canceled_are_understood() -> None:
+    assert parse_status("cancelled") == parse_status("canceled") == "canceled"
+
+
+@pytest.mark.parametrize("word", ["", "done", "Pending", "in progress", "pending ", "x" * 100_000])
+def test_an_unknown_status_is_refused_in_a_short_line_that_lists_the_known_ones(word: str) -> None:
+    with pytest.raises(UnknownStatus, match=r"Known: pending, in_progress, completed, canceled\.$") as refusal:
+        parse_status(word)
+
+    assert len(str(refusal.value)) < 150
+
+
+def test_a_change_touches_what_it_names_and_nothing_else() -> None:
+    before = a_todo()
+    after = Change(subject=" paint the gate ", outcome="begun").applied_to(before, NOW)
+
+    assert after == before._replace(subject="paint the gate", outcome="begun")
+
+
+def test_a_change_can_set_a_field_to_nothing() -> None:
+    assert Change(outcome=None).applied_to(a_todo("completed"), NOW).outcome is None
+
+
+def test_an_outcome_said_while_reopening_is_kept() -> None:
+    assert Change(status="pending", outcome="try again").applied_to(a_todo("completed"), NOW).outcome == "try again"
+
+
+@pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
+def test_every_text_of_a_change_is_checked(field: str) -> None:
+    change = Change()._replace(**{field: "not\0fine"})
+
+    with pytest.raises(UnsafeText, match=f"^{field} "):
+        change.applied_to(a_todo(), NOW)
+
+
+@pytest.mark.parametrize("position", [-1, POSITION_LIMIT + 1, 2**63])
+def test_a_position_off_the_list_is_refused(position: int) -> None:
+    with pytest.raises(Invalid, match="position must be between 0 and"):
+        check_position(position)
+
+
+def test_json_tells_times_in_seconds_and_zero_for_what_has_not_happened() -> None:
+    shown = a_todo("in_progress")._replace(created_at=5_999, depends_on=(1, 2)).as_json()
+
+    assert (shown["created_at"], shown["started_at"], shown["completed_at"]) == (5, 1, 0)
+    assert list(shown["depends_on"]) == [1, 2]

@@ -1,0 +1,241 @@
+"""Handing out work: one todo to one agent, for a while."""
+
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+
+from headway.actions import claims, conversations, todos
+from headway.actions.claims import Claim
+from headway.ledger.errors import Invalid, Leased, LeaseLost, NotFound
+from headway.ledger.todo import Change, Draft
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk, FixedClock
+
+CLAIM_EVERYTHING = """
+import sys
+from headway.actions import claims
+from headway.storage.direct import DirectDatabase
+
+url, tenant_id = sys.argv[1], int(sys.argv[2])
+with DirectDatabase(url) as database:
+    print("ready", flush=True)
+    input()
+    while claimed := database.write(lambda tx: claims.claim(tx, tenant_id, "worker")):
+        print(claimed.todo.id)
+"""
+
+
+def claim(desk: Desk, agent_id: str = "ada", **options: float) -> Claim:
+    claimed = desk.write(claims.claim, agent_id, **options)
+    assert claimed is not None
+    return claimed
+
+
+def test_a_claim_is_the_next_ready_todo_started_and_owned_by_the_claimer(desk: Desk, clock: FixedClock) -> None:
+    second = desk.add("second")
+    first = desk.add("first", position=1)
+    clock.advance(5)
+    claimed = claim(desk, "ada", lease_s=30)
+
+    assert claimed.todo == desk.get(first)
+    assert (claimed.todo.status, claimed.todo.agent_id, claimed.todo.started_at) == ("in_progress", "ada", clock.now)
+    assert (claimed.lease.agent_id, claimed.lease.expires_at) == ("ada", clock.now + 30_000)
+    assert claim(desk).todo.id == second.id
+
+
+def test_a_claim_is_told(desk: Desk) -> None:
+    desk.add()
+    claimed = claim(desk)
+
+    assert desk.changes()[-1] == ("updated", claimed.todo.as_json() | {"depends_on": []})
+
+
+def test_with_nothing_ready_a_claim_is_nothing_and_tells_nothing(desk: Desk) -> None:
+    dependency = desk.add(status="in_progress")
+    desk.add(depends_on=(dependency.id,))
+    desk.add(status="completed")
+    conversation = desk.conversation()
+    desk.add(conversation_id=conversation.id, turn_id=desk.write(conversations.open_turn, conversation.id).id)
+    told = desk.events()
+
+    assert desk.write(claims.claim, "ada") is None
+    assert (desk.events(), desk.count("leases")) == (told, 0)
+
+
+def test_work_started_by_hand_has_no_lease_and_is_never_taken_over(desk: Desk, clock: FixedClock) -> None:
+    desk.add(status="in_progress")
+    clock.advance(1_000_000)
+
+    assert desk.write(claims.claim, "ada") is None
+
+
+def test_a_claim_in_a_conversation_takes_its_own_work_then_the_tenant_wide_never_anothers(desk: Desk) -> None:
+    ours, other = desk.conversation(), desk.conversation()
+    desk.add("wide")
+    desk.add("ours", conversation_id=ours.id)
+    desk.add("theirs", conversation_id=other.id)
+
+    claimed = [desk.write(claims.claim, "ada", ours.id) for _ in range(3)]
+
+    assert [one.todo.subject if one else None for one in claimed] == ["ours", "wide", None]
+
+
+def test_a_claim_in_an_unknown_conversation_is_refused(desk: Desk) -> None:
+    todo = desk.add("wide")
+
+    with pytest.raises(NotFound, match=r"No conversation 404\."):
+        desk.write(claims.claim, "ada", 404)
+    assert desk.get(todo) == todo
+
+
+@pytest.mark.parametrize("lease_s", [0, 0.5, -1, 86_401, float("nan"), float("inf")])
+def test_a_lease_lasts_a_second_to_a_day(desk: Desk, lease_s: float) -> None:
+    todo = desk.add()
+
+    with pytest.raises(Invalid, match="lease_s must be between 1 and 86400"):
+        desk.write(claims.claim, "ada", lease_s=lease_s)
+    assert desk.get(todo) == todo
+
+
+def test_while_a_lease_runs_only_its_token_or_force_changes_the_todo(desk: Desk) -> None:
+    desk.add()
+    claimed = claim(desk)
+    todo_id = claimed.todo.id
+
+    with pytest.raises(Leased, match="Agent 'ada' holds a lease"):
+        desk.write(todos.change, todo_id, Change(subject="meddled"))
+    with pytest.raises(Leased):
+        desk.write(todos.end, todo_id, "completed")
+    with pytest.raises(LeaseLost):
+        desk.write(todos.change, todo_id, Change(subject="guessed"), "not the token")
+    assert desk.get(claimed.todo) == claimed.todo
+
+    assert desk.write(todos.change, todo_id, Change(subject="mine"), claimed.lease.token).subject == "mine"
+    assert desk.write(todos.change, todo_id, Change(subject="by order"), force=True).subject == "by order"
+    assert desk.write(todos.end, todo_id, "completed", "done", claimed.lease.token).status == "completed"
+
+
+def test_a_lease_ends_with_the_work(desk: Desk) -> None:
+    todo = desk.add()
+    token = claim(desk).lease.token
+    desk.write(todos.end, todo.id, "completed", lease_token=token)
+
+    with pytest.raises(LeaseLost):
+        desk.write(todos.change, todo.id, Change(subject="one more thing"), token)
+    assert desk.change(todo, status="pending").status == "pending"
+    assert claim(desk, "bob").lease.token != token
+
+
+def test_work_put_back_can_be_claimed_by_another(desk: Desk) -> None:
+    desk.add()
+    first = claim(desk, "ada")
+    desk.write(todos.change, first.todo.id, Change(status="pending"), first.lease.token)
+    second = claim(desk, "bob")
+
+    assert (second.todo.id, second.todo.agent_id) == (first.todo.id, "bob")
+    with pytest.raises(LeaseLost):
+        desk.write(claims.heartbeat, first.todo.id, first.lease.token)
+
+
+def test_a_heartbeat_keeps_the_lease(desk: Desk, clock: FixedClock) -> None:
+    desk.add()
+    claimed = claim(desk, lease_s=60)
+    clock.advance(50)
+    kept = desk.write(claims.heartbeat, claimed.todo.id, claimed.lease.token, 60)
+    clock.advance(50)
+
+    assert (kept.lease.token, kept.lease.expires_at) == (claimed.lease.token, claimed.lease.expires_at + 50_000)
+    assert desk.write(claims.claim, "bob") is None
+
+
+def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: Desk, clock: FixedClock) -> None:
+    todo = desk.add()
+    late = claim(desk, "ada", lease_s=60)
+    clock.advance(60)
+    taken = claim(desk, "bob", lease_s=60)
+
+    assert (taken.todo.id, taken.todo.agent_id, taken.todo.started_at) == (todo.id, "bob", late.todo.started_at)
+    for refused in (
+        lambda: desk.write(todos.change, todo.id, Change(outcome="late"), late.lease.token),
+        lambda: desk.write(todos.end, todo.id, "completed", "late", late.lease.token),
+        lambda: desk.write(claims.heartbeat, todo.id, late.lease.token),
+    ):
+        with pytest.raises(LeaseLost):
+            refused()
+    assert desk.get(todo) == taken.todo
+    assert desk.write(todos.end, todo.id, "completed", "in time", taken.lease.token).outcome == "in time"
+
+
+def test_a_lease_is_not_taken_over_a_moment_too_early(desk: Desk, clock: FixedClock) -> None:
+    desk.add()
+    claim(desk, "ada", lease_s=60)
+    clock.advance(59.999)
+
+    assert desk.write(claims.claim, "bob") is None
+
+
+def test_silent_work_is_handed_out_before_work_nobody_has_begun(desk: Desk, clock: FixedClock) -> None:
+    begun = desk.add("begun")
+    claim(desk, "ada", lease_s=1)
+    desk.add("fresh", position=1)
+    clock.advance(1)
+
+    assert claim(desk, "bob").todo.id == begun.id
+
+
+def test_an_owner_who_is_late_but_not_replaced_may_go_on(desk: Desk, clock: FixedClock) -> None:
+    desk.add()
+    claimed = claim(desk, "ada", lease_s=1)
+    clock.advance(100)
+    desk.write(claims.heartbeat, claimed.todo.id, claimed.lease.token, 60)
+
+    assert desk.write(claims.claim, "bob") is None
+    assert desk.write(todos.end, claimed.todo.id, "completed", lease_token=claimed.lease.token).ended
+
+
+def test_when_a_lease_has_run_out_anybody_may_change_the_todo(desk: Desk, clock: FixedClock) -> None:
+    todo = desk.add()
+    claim(desk, "ada", lease_s=1)
+    clock.advance(1)
+
+    assert desk.change(todo, status="completed").ended
+
+
+def test_force_takes_the_work_from_its_owner(desk: Desk) -> None:
+    todo = desk.add()
+    claimed = claim(desk, "ada")
+    desk.write(todos.change, todo.id, Change(status="pending"), force=True)
+
+    with pytest.raises(LeaseLost):
+        desk.write(todos.end, todo.id, "completed", lease_token=claimed.lease.token)
+    assert claim(desk, "bob").todo.id == todo.id
+
+
+def test_a_heartbeat_without_a_lease_is_refused(desk: Desk) -> None:
+    todo = desk.add(status="in_progress")
+
+    with pytest.raises(LeaseLost):
+        desk.write(claims.heartbeat, todo.id, "")
+    with pytest.raises(NotFound):
+        desk.write(claims.heartbeat, 404, "")
+
+
+def test_a_claim_in_json_tells_the_expiry_in_seconds(desk: Desk, clock: FixedClock) -> None:
+    desk.add()
+    claimed = claim(desk, lease_s=60)
+
+    assert claimed.as_json()["lease"] == {"token": claimed.lease.token, "expires_at": clock.now // 1000 + 60}
+
+
+def test_eight_processes_claiming_from_one_list_of_a_thousand_never_get_the_same_item(
+    database_url: str, database: DirectDatabase, desk: Desk, at_once: Callable[..., list[str]]
+) -> None:
+    made = [todo.id for _ in range(2) for todo in desk.write(todos.add_many, [Draft("one of many")] * 500)]
+    printed = at_once(CLAIM_EVERYTHING, database_url, str(desk.tenant.id))
+    hauls = [[int(line) for line in output.splitlines()] for output in printed]
+
+    assert sorted(chain(*hauls)) == made
+    assert sum(bool(haul) for haul in hauls) > 1, "one process got everything: this showed nothing"
+    assert all(haul == sorted(haul) for haul in hauls), "work is handed out in its order"
+    assert desk.count("leases") == 1000

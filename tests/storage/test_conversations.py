@@ -1,0 +1,127 @@
+"""Conversations, found by id or by key, and the turns within them."""
+
+from functools import partial
+from uuid import UUID
+
+import pytest
+
+from headway.actions import conversations, todos, views
+from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, UnsafeText
+from headway.ledger.scope import Selection
+from headway.ledger.text import NAME_LIMIT
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk, FixedClock
+
+
+def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: Desk, clock: FixedClock) -> None:
+    made = desk.conversation(title="Dinner 🍝", key="slack/C042")
+
+    assert (made.title, made.key, made.created_at) == ("Dinner 🍝", "slack/C042", clock.now)
+    assert desk.read(conversations.get, made.id) == made
+    assert desk.read(conversations.find, "slack/C042") == made
+    assert desk.read(conversations.find, str(made.id)) == made
+
+
+def test_a_conversation_without_a_key_gets_one_that_nobody_else_has(desk: Desk) -> None:
+    first, second = desk.conversation(), desk.conversation()
+
+    assert UUID(first.key).hex == first.key
+    assert first.key != second.key
+
+
+def test_a_conversation_keeps_a_uuid_of_its_own_whatever_its_key(desk: Desk) -> None:
+    made = desk.conversation(key="../../etc/passwd")
+
+    assert UUID(made.uuid).hex == made.uuid
+
+
+def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDatabase, desk: Desk) -> None:
+    ours = desk.conversation(key="daily")
+    theirs = Desk(database, "rival").conversation(key="daily")
+
+    with pytest.raises(NameTaken, match="'daily'"):
+        desk.conversation(key="daily")
+    assert desk.read(conversations.find, "daily") == ours
+    assert theirs.id != ours.id
+    assert desk.count("conversations") == 1
+
+
+def test_a_number_is_an_id_first_and_a_key_when_no_conversation_has_that_id(desk: Desk) -> None:
+    first = desk.conversation()
+    misleading = desk.conversation(key=str(first.id))
+    year = desk.conversation(key="2026")
+
+    assert desk.read(conversations.find, str(first.id)) == first
+    assert desk.read(conversations.find, "2026") == year
+    assert desk.read(conversations.get, misleading.id) == misleading
+
+
+@pytest.mark.parametrize("reference", ["", "404", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000])
+def test_what_no_conversation_is_called_is_not_found_in_a_short_line(desk: Desk, reference: str) -> None:
+    desk.conversation(key="somebody's")
+
+    with pytest.raises(NotFound, match=r"^No conversation ") as refusal:
+        desk.read(conversations.find, reference)
+    assert len(str(refusal.value)) < 150
+
+
+@pytest.mark.parametrize(
+    ("key", "error"), [("", Invalid), ("two\nlines", Invalid), ("\ud800", UnsafeText), ("x" * (NAME_LIMIT + 1), TextTooLong)]
+)
+def test_a_bad_key_opens_nothing(desk: Desk, key: str, error: type[Invalid]) -> None:
+    with pytest.raises(error):
+        desk.conversation(key=key)
+    assert desk.count("conversations") == 0
+
+
+def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: Desk) -> None:
+    made = [desk.conversation() for _ in range(5)][::-1]
+    first_page = desk.read(views.conversation_page, 3)
+    second_page = desk.read(views.conversation_page, 3, before=first_page[-1].id)
+
+    assert first_page + second_page == made
+
+
+@pytest.mark.parametrize("limit", [0, -1, 501])
+def test_a_page_has_one_to_five_hundred_rows(desk: Desk, limit: int) -> None:
+    for view in (views.conversation_page, views.ready):
+        with pytest.raises(Invalid, match="limit must be between 1 and 500"):
+            desk.read(view, limit=limit)
+
+
+def test_a_turn_has_a_uuid_and_a_list_of_its_own(desk: Desk) -> None:
+    conversation = desk.conversation()
+    turn, other = (desk.write(conversations.open_turn, conversation.id).id for _ in range(2))
+    desk.add("planned", conversation_id=conversation.id, turn_id=turn)
+    desk.add("planned elsewhere", conversation_id=conversation.id, turn_id=other)
+    desk.add("not planned", conversation_id=conversation.id)
+
+    assert str(UUID(turn)) == turn
+    assert desk.read(conversations.get_turn, turn).conversation_id == conversation.id
+    assert desk.subjects(Selection(turn_id=turn)) == ["planned"]
+    assert desk.read(views.todo_list, Selection(turn_id=turn), 50).counts["pending"] == 1
+
+
+def test_an_unknown_turn_is_not_an_empty_one(desk: Desk) -> None:
+    with pytest.raises(NotFound, match=r"^No turn '404'\.$"):
+        desk.subjects(Selection(turn_id="404"))
+
+
+@pytest.mark.parametrize("hostile", ["nul\0", "half \ud800"])
+def test_looking_for_what_cannot_be_stored_is_refused_the_same_way_on_every_database(desk: Desk, hostile: str) -> None:
+    for look in (
+        partial(conversations.find, reference=hostile),
+        partial(conversations.get_turn, turn_id=hostile),
+        partial(views.todos, selection=Selection(turn_id=hostile)),
+        partial(views.todos, selection=Selection(agent_id=hostile)),
+        partial(todos.add, draft=Draft("x", turn_id=hostile)),
+    ):
+        with pytest.raises(UnsafeText):
+            desk.database.write(partial(look, tenant_id=desk.tenant.id))
+
+
+def test_a_turn_needs_a_conversation(desk: Desk) -> None:
+    with pytest.raises(NotFound, match=r"No conversation 404\."):
+        desk.write(conversations.open_turn, 404)
+    assert desk.count("turns") == 0

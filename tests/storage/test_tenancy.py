@@ -1,0 +1,189 @@
+"""A tenant sees its own rows. What is another's looks exactly like what never was."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from headway.actions import claims, conversations, idempotency, tenants, todos, views
+from headway.ledger.errors import HeadwayError
+from headway.ledger.scope import Selection
+from headway.ledger.todo import Change, Draft
+from headway.storage import event_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Row, Transaction
+from headway.testing import Desk
+
+
+@dataclass
+class Ids:
+    """Things one can name."""
+
+    todo: int
+    conversation: int
+    turn: str
+    token: int
+    lease: str
+    key: str
+
+
+NOBODYS = Ids(987_654_321, 987_654_321, str(uuid4()), 987_654_321, uuid4().hex, "nobody's")
+CHANGE = Change(subject="meddled")
+
+# Everything that takes an id, by the name of the action or view: called by one tenant with another's.
+ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
+    "todos.get": lambda desk, ids: desk.read(todos.get, ids.todo),
+    "todos.locked": lambda desk, ids: desk.write(todos.locked, ids.todo),
+    "todos.change": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE),
+    "todos.change with its token": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, ids.lease),
+    "todos.change by force": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, force=True),
+    "todos.change of dependencies": lambda desk, ids: desk.write(todos.change, desk.add().id, Change(depends_on=(ids.todo,))),
+    "todos.end": lambda desk, ids: desk.write(todos.end, ids.todo, "completed", "meddled", force=True),
+    "todos.remove": lambda desk, ids: desk.write(todos.remove, ids.todo),
+    "todos.add to a conversation": lambda desk, ids: desk.write(todos.add, Draft("x", conversation_id=ids.conversation)),
+    "todos.add to a turn": lambda desk, ids: desk.write(todos.add, Draft("x", turn_id=ids.turn)),
+    "todos.add to a turn and its conversation": lambda desk, ids: desk.write(
+        todos.add, Draft("x", conversation_id=ids.conversation, turn_id=ids.turn)
+    ),
+    "todos.add with a dependency": lambda desk, ids: desk.write(todos.add, Draft("x", depends_on=(ids.todo,))),
+    "todos.add_many": lambda desk, ids: desk.write(todos.add_many, [Draft("x"), Draft("x", depends_on=(ids.todo,))]),
+    "claims.claim": lambda desk, ids: desk.write(claims.claim, "ada", ids.conversation),
+    "claims.heartbeat": lambda desk, ids: desk.write(claims.heartbeat, ids.todo, ids.lease),
+    "conversations.get": lambda desk, ids: desk.read(conversations.get, ids.conversation),
+    "conversations.find by id": lambda desk, ids: desk.read(conversations.find, str(ids.conversation)),
+    "conversations.find by key": lambda desk, ids: desk.read(conversations.find, ids.key),
+    "conversations.get_turn": lambda desk, ids: desk.read(conversations.get_turn, ids.turn),
+    "conversations.open_turn": lambda desk, ids: desk.write(conversations.open_turn, ids.conversation),
+    "tenants.revoke_token": lambda desk, ids: desk.write(tenants.revoke_token, ids.token),
+    "views.todos of a conversation": lambda desk, ids: desk.read(views.todos, Selection(ids.conversation)),
+    "views.todos of a turn": lambda desk, ids: desk.read(views.todos, Selection(turn_id=ids.turn)),
+    "views.todo_list of a conversation": lambda desk, ids: desk.read(views.todo_list, Selection(ids.conversation), 50),
+    "views.todo_list of a turn": lambda desk, ids: desk.read(views.todo_list, Selection(turn_id=ids.turn), 50),
+    "views.ready": lambda desk, ids: desk.read(views.ready, ids.conversation),
+}
+NOT_A_DOOR = {"claims.next_todo"}  # a step of claims.claim, which checked the conversation
+
+
+def furnish(desk: Desk) -> Ids:
+    """Give the tenant a row in every table it can have one in."""
+    conversation = desk.conversation(key="somebody's")
+    turn = desk.write(conversations.open_turn, conversation.id).id
+    planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
+    desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
+    desk.add("claimed", conversation_id=conversation.id)
+    token = desk.write(tenants.new_token, "laptop").token
+    claim = desk.write(claims.claim, "ada", conversation.id)
+    assert claim is not None
+    desk.write(idempotency.once, idempotency.Asked("POST /v1/todos", "a key", "a hash"), lambda _: idempotency.Answer(201, "{}"))
+    return Ids(claim.todo.id, conversation.id, turn, token.id, claim.lease.token, conversation.key)
+
+
+def tenants_tables(tx: Transaction) -> list[str]:
+    """Every table with a tenant_id, as the database itself describes them."""
+    rows = tx.all(
+        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'"
+        if tx.dialect.name == "sqlite"
+        else "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant_id'"
+    )
+    return sorted(str(row[0]) for row in rows)
+
+
+def belongings(desk: Desk) -> dict[str, list[Row]]:
+    """Every row the tenant has, by table."""
+
+    def look(tx: Transaction) -> dict[str, list[Row]]:
+        return {
+            table: sorted(tx.all(f"SELECT * FROM {table} WHERE tenant_id = ?", desk.tenant.id), key=repr)
+            for table in tenants_tables(tx)
+        }
+
+    return desk.database.read(look)
+
+
+def refusal(attempt: Callable[[Desk, Ids], Any], desk: Desk, ids: Ids) -> tuple[type[HeadwayError], str]:
+    """How it was refused, with the caller's own words taken out of the message."""
+    with pytest.raises(HeadwayError) as refused:
+        attempt(desk, ids)
+    message = str(refused.value)
+    for word in (ids.turn, ids.key, str(ids.todo), str(ids.conversation), str(ids.token)):
+        message = message.replace(word, "…")
+    return type(refused.value), message
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
+def test_what_is_anothers_is_refused_exactly_like_what_never_was(
+    database: DirectDatabase, desk: Desk, attempt: Callable[[Desk, Ids], Any]
+) -> None:
+    rival = Desk(database, "rival")
+    theirs = furnish(rival)
+    before = belongings(rival)
+
+    assert refusal(attempt, desk, theirs) == refusal(attempt, desk, NOBODYS)
+    assert belongings(rival) == before
+
+
+def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
+    """Whoever adds an action adds it above."""
+
+    def doors(module: ModuleType) -> set[str]:
+        name = module.__name__.rpartition(".")[2]
+        return {
+            f"{name}.{function.__name__}"
+            for function in vars(module).values()
+            if inspect.isfunction(function) and function.__module__ == module.__name__ and takes_an_id(function)
+        }
+
+    def takes_an_id(function: Callable[..., Any]) -> bool:
+        names = set(inspect.signature(function).parameters)
+        return "tenant_id" in names and bool(
+            names & {"todo_id", "conversation_id", "turn_id", "token_id", "reference", "selection"}
+        )
+
+    found = set().union(*(doors(module) for module in (claims, conversations, tenants, todos, views)))
+    assert found - NOT_A_DOOR - {"views.check_selection"} == {name.split(" ")[0] for name in ATTEMPTS} - {
+        "todos.add",
+        "todos.add_many",
+    }
+
+
+def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: DirectDatabase, desk: Desk) -> None:
+    furnish(Desk(database, "rival"))
+    desk.add("ours")
+
+    listed = desk.read(views.todo_list, Selection(), 50)
+    assert [todo.subject for todo in listed.todos] == ["ours"]
+    assert listed.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
+    assert [todo.subject for todo in desk.read(views.ready)] == ["ours"]
+    assert desk.read(views.conversation_page) == []
+    assert len(desk.read(event_store.after, 0, 100)) == 1
+    claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
+    assert [one.todo.subject if one else None for one in claimed] == ["ours", None]
+
+
+def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(database: DirectDatabase, desk: Desk) -> None:
+    rival = Desk(database, "rival")
+    furnish(desk)
+    furnish(rival)
+    before = belongings(rival)
+    assert [table for table, rows in before.items() if not rows] == [], "furnish() must put a row into every table"
+
+    assert database.write(partial(tenants.remove, name="acme")) == desk.tenant
+
+    assert not any(belongings(desk).values())
+    assert belongings(rival) == before
+    with pytest.raises(HeadwayError, match="No tenant named 'acme'"):
+        database.read(partial(tenants.find, name="acme"))
+
+
+def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: DirectDatabase, desk: Desk) -> None:
+    furnish(desk)
+    database.write(partial(tenants.remove, name="acme"))
+    heir = Desk(database, "acme")
+
+    assert heir.tenant.id != desk.tenant.id
+    assert not any(belongings(heir).values())

@@ -1,0 +1,323 @@
+"""Writing todos down, changing them, taking them away; and the log that tells of each."""
+
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from headway.actions import conversations, todos, views
+from headway.ledger.errors import (
+    AlreadyEnded,
+    Conflict,
+    EmptySubject,
+    HeadwayError,
+    IllegalTransition,
+    Invalid,
+    NotFound,
+    StorageError,
+    TextTooLong,
+    TurnRowsStay,
+    UnsafeText,
+)
+from headway.ledger.scope import Selection
+from headway.ledger.todo import POSITION_LIMIT, STATUSES, Change, Draft, Status
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+HOSTILE = "'; DROP TABLE todos; -- ? %s %% \\ \" \n\t 🦉"
+
+
+def pending(desk: Desk) -> list[tuple[str, int]]:
+    """(subject, position) of what is pending, in order."""
+    listed = desk.read(views.todos, Selection(statuses=("pending",)), 500).todos
+    return [(todo.subject, todo.position) for todo in listed]
+
+
+# Adding
+
+
+def test_what_is_added_can_be_read_back_whole(desk: Desk, clock: FixedClock) -> None:
+    conversation = desk.conversation()
+    first = desk.add("first", conversation_id=conversation.id)
+    added = desk.add(
+        "second",
+        description=HOSTILE,
+        completion_criteria="it is there",
+        agent_type="coder",
+        agent_id="agent 7",
+        conversation_id=conversation.id,
+        outcome="none yet",
+        depends_on=(first.id, first.id),
+    )
+
+    assert desk.get(added) == added
+    assert added.description == HOSTILE
+    assert (added.position, added.depends_on, added.created_at) == (2, (first.id,), clock.now)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_todo_can_enter_the_ledger_in_any_status_with_the_stamps_that_belong_to_it(
+    desk: Desk, clock: FixedClock, status: Status
+) -> None:
+    todo = desk.get(desk.add(status=status))
+
+    assert todo.status == status
+    assert todo.started_at == (clock.now if status == "in_progress" else 0)
+    assert todo.completed_at == (clock.now if status in ("completed", "canceled") else 0)
+
+
+def test_every_list_counts_its_own_positions(desk: Desk) -> None:
+    conversation = desk.conversation()
+    turn = desk.write(conversations.open_turn, conversation.id).id
+    plan = [desk.add(conversation_id=conversation.id, turn_id=turn).position for _ in range(2)]
+    thread = [desk.add(conversation_id=conversation.id).position for _ in range(2)]
+    wide = [desk.add().position for _ in range(2)]
+
+    assert (plan, thread, wide) == ([0, 1], [1, 2], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("draft", "error"),
+    [
+        (Draft(""), EmptySubject),
+        (Draft(" \n "), EmptySubject),
+        (Draft("x" * 1_001), TextTooLong),
+        (Draft("x", description="x" * 10_000_000), TextTooLong),
+        (Draft("nul\0"), UnsafeText),
+        (Draft("x", outcome="\ud800"), UnsafeText),
+        (Draft("x", agent_id=""), Invalid),
+        (Draft("x", position=-1), Invalid),
+        (Draft("x", position=POSITION_LIMIT + 1), Invalid),
+        (Draft("x", depends_on=(404,)), NotFound),
+        (Draft("x", conversation_id=404), NotFound),
+        (Draft("x", turn_id="404"), NotFound),
+        (Draft("x", depends_on=tuple(range(1, 102))), Invalid),
+    ],
+)
+def test_a_bad_draft_leaves_no_trace(desk: Desk, draft: Draft, error: type[HeadwayError]) -> None:
+    with pytest.raises(error):
+        desk.write(todos.add, draft)
+
+    assert (desk.count("todos"), desk.count("todo_lists"), desk.events()) == (0, 0, [])
+
+
+def test_a_turn_of_another_conversation_is_refused(desk: Desk) -> None:
+    turn = desk.write(conversations.open_turn, desk.conversation().id).id
+
+    with pytest.raises(Conflict, match="belongs to conversation"):
+        desk.add(conversation_id=desk.conversation().id, turn_id=turn)
+
+
+def test_a_batch_is_written_in_its_order(desk: Desk) -> None:
+    made = desk.write(todos.add_many, [Draft("first"), Draft("second"), Draft("third")])
+
+    assert [todo.subject for todo in made] == desk.subjects() == ["first", "second", "third"]
+    assert [change for change, _ in desk.changes()] == ["created"] * 3
+
+
+def test_a_batch_with_one_bad_draft_is_not_written_at_all(desk: Desk) -> None:
+    desk.add("before")
+    told = desk.events()
+
+    with pytest.raises(EmptySubject):
+        desk.write(todos.add_many, [Draft("fine"), Draft("also fine"), Draft("")])
+
+    assert (desk.subjects(), desk.events()) == (["before"], told)
+    assert desk.add("after").position == 2
+
+
+@pytest.mark.parametrize("size", [0, 501])
+def test_a_batch_holds_one_to_five_hundred(desk: Desk, size: int) -> None:
+    with pytest.raises(Invalid, match=f"1 to 500 todos; this one has {size}"):
+        desk.write(todos.add_many, [Draft("x")] * size)
+
+    assert desk.count("todos") == 0
+
+
+# Positions
+
+
+def test_a_taken_position_is_given_to_the_newcomer_and_the_rest_move_down(desk: Desk) -> None:
+    for subject in ("first", "second", "third"):
+        desk.add(subject)
+    newcomer = desk.add("newcomer", position=2)
+
+    assert newcomer.position == 2
+    assert pending(desk) == [("first", 1), ("newcomer", 2), ("second", 3), ("third", 4)]
+    assert desk.add("last").position == 5
+
+
+def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: Desk) -> None:
+    desk.add("first")
+    desk.add("far away", position=10)
+    desk.add("newcomer", position=1)
+
+    assert pending(desk) == [("newcomer", 1), ("first", 2), ("far away", 10)]
+    assert desk.add("last").position > 10
+
+
+def test_everybody_who_moved_tells_so(desk: Desk, clock: FixedClock) -> None:
+    desk.add("first")
+    desk.add("second")
+    told = len(desk.changes())
+    clock.advance(5)
+    desk.add("newcomer", position=1)
+
+    news = [(change, todo["subject"], todo["position"]) for change, todo in desk.changes()[told:]]
+    assert sorted(news) == [("created", "newcomer", 1), ("updated", "first", 2), ("updated", "second", 3)]
+
+
+def test_a_todo_moved_up_stands_where_it_was_told_and_leaves_the_others_in_order(desk: Desk) -> None:
+    _, _, third = (desk.add(subject) for subject in ("first", "second", "third"))
+    moved = desk.change(third, position=1)
+
+    assert desk.get(third) == moved
+    assert [subject for subject, _ in pending(desk)] == ["third", "first", "second"]
+
+
+@pytest.mark.parametrize("away", ["in_progress", "completed", "canceled"])
+def test_a_todo_that_comes_back_never_shares_its_place(desk: Desk, away: Status) -> None:
+    first = desk.add("first")
+    desk.change(first, status=away)
+    desk.add("usurper", position=first.position)
+    back = desk.change(first, status="pending")
+
+    assert back == desk.get(first)
+    assert pending(desk) == [("first", 1), ("usurper", 2)]
+
+
+# Changing
+
+
+def test_a_change_is_stored_stamped_and_told_with_the_whole_todo(desk: Desk, clock: FixedClock) -> None:
+    todo = desk.add("first wording", description="kept")
+    clock.advance(5)
+    changed = desk.change(todo, subject="second wording", agent_type="writer")
+
+    assert desk.get(todo) == changed
+    assert changed == todo._replace(subject="second wording", agent_type="writer", updated_at=clock.now)
+    assert [change for change, _ in desk.changes()] == ["created", "updated"]
+    told = desk.changes()[-1][1]
+    assert told == changed.as_json() | {"depends_on": list(changed.depends_on)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(),
+        Change(subject="as it is"),
+        Change(subject="  as it is "),
+        Change(status="pending"),
+        Change(position=2),
+        Change(outcome=None, agent_type=None),
+        Change(depends_on=()),
+    ],
+)
+def test_a_change_that_changes_nothing_is_neither_stamped_nor_told(desk: Desk, clock: FixedClock, change: Change) -> None:
+    desk.add("first")
+    todo = desk.add("as it is")
+    told = desk.events()
+    clock.advance(5)
+
+    assert desk.write(todos.change, todo.id, change) == todo
+    assert (desk.get(todo), desk.events()) == (todo, told)
+
+
+def test_a_refused_change_leaves_the_todo_and_the_log_alone(desk: Desk) -> None:
+    todo = desk.add()
+    ended = desk.write(todos.end, todo.id, "completed", "done")
+    told = desk.events()
+
+    with pytest.raises(IllegalTransition, match="is completed and cannot become canceled; it can become pending"):
+        desk.change(todo, subject="too late", status="canceled")
+
+    assert (desk.get(todo), desk.events()) == (ended, told)
+
+
+def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_event(desk: Desk) -> None:
+    desk.add("before")
+    told = desk.events()
+
+    def add_and_stumble(tx: Transaction, tenant_id: int) -> None:
+        todos.add(tx, tenant_id, Draft("lost"))
+        todos.change(tx, tenant_id, todos.add(tx, tenant_id, Draft("lost, too")).id, Change(status="completed"))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        desk.write(add_and_stumble)
+
+    assert (desk.subjects(), desk.events()) == (["before"], told)
+    assert desk.read(views.todo_list, Selection(), 50).counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
+
+
+def test_ending_stores_the_outcome_and_a_second_end_is_refused(desk: Desk, clock: FixedClock) -> None:
+    todo = desk.add()
+    clock.advance(5)
+    ended = desk.write(todos.end, todo.id, "completed", "as agreed")
+
+    assert desk.get(todo) == ended
+    assert (ended.status, ended.outcome, ended.completed_at) == ("completed", "as agreed", clock.now)
+    with pytest.raises(AlreadyEnded, match="already completed"):
+        desk.write(todos.end, todo.id, "completed", "again")
+    assert desk.get(todo) == ended
+
+
+def test_ending_without_an_outcome_keeps_the_one_it_had(desk: Desk) -> None:
+    todo = desk.add(outcome="half of it")
+
+    assert desk.write(todos.end, todo.id, "canceled").outcome == "half of it"
+
+
+def test_an_unknown_todo_is_not_found_by_any_verb(desk: Desk) -> None:
+    for verb in (
+        todos.get,
+        todos.remove,
+        partial(todos.change, wanted=Change(subject="x")),
+        partial(todos.end, status="completed"),
+    ):
+        with pytest.raises(NotFound, match=r"No todo 404\."):
+            desk.database.write(lambda tx, verb=verb: verb(tx, tenant_id=desk.tenant.id, todo_id=404))
+
+    assert desk.events() == []
+
+
+# Removing
+
+
+def test_a_removed_todo_is_gone_and_the_log_tells_what_it_was(desk: Desk) -> None:
+    todo = desk.add("here today")
+
+    assert desk.write(todos.remove, todo.id) == todo
+    with pytest.raises(NotFound):
+        desk.get(todo)
+    change, told = desk.changes()[-1]
+    assert (change, told["subject"]) == ("deleted", "here today")
+
+
+def test_the_id_of_a_removed_todo_is_never_given_out_again(desk: Desk) -> None:
+    todo = desk.add()
+    desk.write(todos.remove, todo.id)
+
+    assert desk.add().id > todo.id
+
+
+def test_rows_of_a_turn_stay(desk: Desk) -> None:
+    conversation = desk.conversation()
+    turn = desk.write(conversations.open_turn, conversation.id).id
+    todo = desk.add(conversation_id=conversation.id, turn_id=turn)
+
+    with pytest.raises(TurnRowsStay):
+        desk.write(todos.remove, todo.id)
+    assert desk.get(todo) == todo
+
+
+# Reading
+
+
+def test_a_read_changes_nothing_even_if_it_tries(desk: Desk) -> None:
+    todo = desk.add("as it is")
+
+    with suppress(StorageError):  # Postgres says so; SQLite keeps quiet about it
+        desk.read(todos.change, todo.id, Change(subject="not like this"))
+
+    assert desk.get(todo) == todo
