@@ -9,7 +9,7 @@ WORKERS ?= auto
 .PHONY: run test check format bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
-	$(BIN)/headway tour
+	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev  ## everything, on SQLite and on a Postgres of its own
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"

@@ -1,10 +1,12 @@
 """The one reader of the environment. Flags win, then HEADWAY_* variables, then a .env file in the current folder."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from headway.ledger import text
 from headway.ledger.errors import SettingsError
 
 PREFIX = "HEADWAY_"
@@ -27,9 +29,10 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def get(name: str, default: str) -> str:
         variable = PREFIX + name.upper()
         # An empty variable means "not set", as everywhere on the command line.
-        return chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
+        value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
+        return text.safe(value, variable)
 
-    home = Path(get("home", ".headway")).expanduser().absolute()
+    home = folder(get("home", ".headway"))
     return Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{home / 'headway.db'}"),
@@ -39,10 +42,17 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     )
 
 
-def port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
-        raise SettingsError(f"HEADWAY_PORT must be a port number from 0 to 65535, not {text[:40]!r}.")
-    return int(text)
+def folder(name: str) -> Path:
+    try:
+        return Path(name).expanduser().absolute()
+    except (OSError, RuntimeError) as error:  # the current folder is gone, or ~somebody is nobody
+        raise SettingsError(f"HEADWAY_HOME is {name[:200]!r}, which cannot be found: {error}") from None
+
+
+def port(number: str) -> int:
+    if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) <= 65535):
+        raise SettingsError(f"HEADWAY_PORT must be a port number from 0 to 65535, not {number[:40]!r}.")
+    return int(number)
 
 
 def dotenv() -> Mapping[str, str | None]:
@@ -50,12 +60,20 @@ def dotenv() -> Mapping[str, str | None]:
         return {}
     from dotenv import dotenv_values  # noqa: PLC0415  most folders have no .env, and every command would pay for it
 
-    return dotenv_values(".env", interpolate=False)
+    try:
+        return dotenv_values(".env", interpolate=False)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The file .env cannot be read: {error}") from None
 
 
 def shown(database_url: str) -> str:
-    """The URL without its password, for people and logs."""
+    """The URL for people and logs, without anything that could be a password, wherever it stands."""
     scheme, mark, rest = database_url.partition("://")
-    credentials, at, place = rest.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    return f"{scheme}{mark}{user}{colon and ':…'}{at}{place}"
+    if scheme == "sqlite":
+        return database_url
+    head, question, options = rest.partition("?")
+    if "@" in options:  # a password with a question mark in it, perhaps
+        return f"{scheme}{mark}…"
+    credentials, at, place = head.rpartition("@")
+    user = re.split("[:@/]", credentials)[0]
+    return f"{scheme}{mark}{user}{':…' if credentials != user else ''}{at}{place}{question and '?…'}"

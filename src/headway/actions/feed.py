@@ -136,6 +136,11 @@ class Feed:
             self.loop.call_soon_threadsafe(self._ring, tenants)
 
     @property
+    def alive(self) -> bool:
+        """Whether news would reach the readers."""
+        return bool(self.tasks) and not any(task.done() for task in self.tasks)
+
+    @property
     def open_streams(self) -> int:
         return sum(len(channel.readers) for channel in self.channels.values())
 

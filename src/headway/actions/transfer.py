@@ -1,12 +1,13 @@
 """Taking todos out of the ledger and putting them back: JSON without loss, Markdown for people."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from headway.actions import conversations
-from headway.ledger import checklist, graph
+from headway.ledger import checklist, graph, text
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope, Selection
@@ -18,6 +19,11 @@ from headway.storage.transaction import Transaction
 FORMAT = 1
 IMPORT_LIMIT = 100_000
 TIMES = ("created_at", "updated_at", "started_at", "completed_at")
+
+
+class Exported(NamedTuple):
+    text: str
+    notes: list[str]  # what the text leaves out, in sentences
 
 
 class Imported(NamedTuple):
@@ -46,20 +52,43 @@ def every(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:
     return todos
 
 
-def as_json(tx: Transaction, tenant_id: int, selection: Selection) -> str:
+def as_json(tx: Transaction, tenant_id: int, selection: Selection) -> Exported:
     """A document from which the same todos can be made again: times keep their milliseconds."""
     todos = sorted(every(tx, tenant_id, selection), key=lambda todo: todo.id)
+    numbers = {todo.id for todo in todos}
     threads = [conversations.get(tx, tenant_id, one) for one in sorted({todo.conversation_id for todo in todos} - {0})]
     document = {
         "headway": FORMAT,
         "conversations": [{"id": one.id, "key": one.key, "title": one.title} for one in threads],
-        "todos": [todo.as_json() | {"uuid": todo.uuid} | {name: getattr(todo, name) / 1000 for name in TIMES} for todo in todos],
+        "todos": [
+            todo.as_json()
+            | {"uuid": todo.uuid, "depends_on": [one for one in todo.depends_on if one in numbers]}
+            | {name: getattr(todo, name) / 1000 for name in TIMES}
+            for todo in todos
+        ],
     }
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    return Exported(text.document(document) + "\n", severed(todos))
 
 
-def as_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> checklist.Rendering:
-    return checklist.render(every(tx, tenant_id, selection))
+def as_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> Exported:
+    """A checklist in the order in which the todos were written down or arranged, so that ending one moves nothing."""
+    todos = sorted(
+        every(tx, tenant_id, selection), key=lambda todo: (todo.conversation_id, todo.turn_id or "", todo.position, todo.id)
+    )
+    rendering = checklist.render(todos)
+    unsaid = [f"A checklist cannot say {one}; export as JSON to keep it." for one in rendering.lost]
+    return Exported(rendering.text, unsaid + severed(todos))
+
+
+def severed(todos: Sequence[Todo]) -> list[str]:
+    """Dependencies that lead out of the document, into another conversation."""
+    numbers = {todo.id for todo in todos}
+    return [
+        f"#{todo.id} waits for #{other}, which is in a list that was not asked for."
+        for todo in todos
+        for other in todo.depends_on
+        if other not in numbers
+    ]
 
 
 def from_markdown(tx: Transaction, scope: Scope, document: str) -> Imported:
@@ -70,22 +99,18 @@ def from_markdown(tx: Transaction, scope: Scope, document: str) -> Imported:
     for place, item in enumerate(items):
         if item.parent is not None:
             waits_for.setdefault(item.parent, []).append(place)
-    entries = [
-        Entry(
-            place,
-            uuid4().hex,
-            Draft(
-                item.subject,
-                item.description,
-                agent_id=scope.agent_id,
-                conversation_id=scope.conversation_id,
-                status=item.status,
-                depends_on=tuple(waits_for.get(place, ())),
-            ).checked(),
-            None,
+    entries: list[Entry] = []
+    for place, item in enumerate(items):
+        draft = Draft(
+            item.subject,
+            item.description,
+            agent_id=scope.agent_id,
+            conversation_id=scope.conversation_id,
+            status=item.status,
+            depends_on=tuple(waits_for.get(place, ())),
         )
-        for place, item in enumerate(items)
-    ]
+        with naming("Item", place):
+            entries.append(Entry(place, uuid4().hex, draft.checked(), None))
     return put(tx, scope.tenant_id, entries)
 
 
@@ -95,64 +120,85 @@ def from_json(tx: Transaction, scope: Scope, document: str) -> Imported:
         parsed = json.loads(document)
     except (ValueError, RecursionError) as error:
         raise BadDocument(f"The document is not valid JSON: {error}.") from None
-    rows = parsed.get("todos") if isinstance(parsed, dict) else parsed
-    if not isinstance(rows, list):
+    if isinstance(parsed, list):
+        parsed = {"todos": parsed}
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("todos"), list):
         raise BadDocument('The document has no list of todos; it looks like {"todos": [{"subject": "…"}]}.')
-    threads = threads_of(tx, scope, parsed.get("conversations", []) if isinstance(parsed, dict) else [])
-    entries = [entry(row, place, scope, threads) for place, row in enumerate(rows)]
+    if parsed.get("headway", FORMAT) != FORMAT:
+        raise BadDocument("The document was written by a newer Headway; upgrade this one.")
+    threads = threads_of(tx, scope, parsed.get("conversations", []))
+    entries = [entry(row, place, scope, threads) for place, row in enumerate(parsed["todos"])]
     return put(tx, scope.tenant_id, with_turns(tx, scope.tenant_id, entries))
 
 
 def threads_of(tx: Transaction, scope: Scope, rows: Any) -> dict[int, int]:
     """The document's conversation ids → ours. A conversation is recognised by its key, or made."""
+    if not isinstance(rows, list):
+        raise BadDocument("The document's conversations are not a list.")
     threads: dict[int, int] = {0: scope.conversation_id}
-    for row in rows if isinstance(rows, list) else []:
-        key, number = (row.get("key"), row.get("id")) if isinstance(row, dict) else (None, None)
-        if not isinstance(key, str) or not isinstance(number, int):
-            raise BadDocument("Each conversation of the document needs an id and a key.")
-        known = conversation_store.find(tx, scope.tenant_id, key)
-        threads[number] = (known or conversations.add(tx, scope.tenant_id, str(row.get("title") or ""), key)).id
+    for place, row in enumerate(rows):
+        with naming("Conversation", place):
+            fields = mapping(row)
+            number = integer(fields, "id", 0)
+            if number in threads:
+                raise BadDocument("it needs an id of its own.")
+            key = text.name(string(fields, "key") or "", "key")
+            known = conversation_store.find(tx, scope.tenant_id, key)
+            threads[number] = (known or conversations.add(tx, scope.tenant_id, string(fields, "title") or "", key)).id
     return threads
 
 
 def with_turns(tx: Transaction, tenant_id: int, entries: list[Entry]) -> list[Entry]:
     """The entries with the document's turns opened here. An id that is taken elsewhere gets a new one."""
-    turns: dict[str, str] = {}
-    for turn_id, conversation_id in {(one.draft.turn_id, one.draft.conversation_id) for one in entries if one.draft.turn_id}:
-        known = turn_id and conversation_store.turn_conversation(tx, tenant_id, turn_id) == conversation_id
+    turns: dict[tuple[str, int], str] = {}
+    for turn_id, conversation_id in ((one.draft.turn_id, one.draft.conversation_id) for one in entries):
+        if turn_id is None or (turn_id, conversation_id) in turns:
+            continue
+        known = conversation_store.turn_conversation(tx, tenant_id, turn_id) == conversation_id
         if known or conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id):
-            turns[turn_id] = turn_id
+            turns[turn_id, conversation_id] = turn_id
         else:
-            turns[turn_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
-    return [one._replace(draft=one.draft._replace(turn_id=turns.get(one.draft.turn_id or ""))) for one in entries]
+            turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
+    return [
+        one._replace(draft=one.draft._replace(turn_id=turns.get((one.draft.turn_id or "", one.draft.conversation_id))))
+        for one in entries
+    ]
 
 
 def entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> Entry:
-    if not isinstance(row, dict):
-        raise BadDocument(f"Todo {place + 1} of the document is not an object.")
-    try:
-        conversation = integer(row, "conversation_id", 0)
+    with naming("Todo", place):
+        fields = mapping(row)
+        conversation = integer(fields, "conversation_id", 0)
         if conversation not in threads:
-            raise BadDocument(f"the document does not describe conversation {conversation}")
+            raise BadDocument(f"the document does not describe conversation {conversation}.")
+        turn = string(fields, "turn_id") if threads[conversation] else None
         draft = Draft(
-            subject=string(row, "subject") or "",
-            description=string(row, "description") or "",
-            completion_criteria=string(row, "completion_criteria") or "",
-            agent_type=string(row, "agent_type"),
-            agent_id=string(row, "agent_id") or scope.agent_id,
+            subject=string(fields, "subject") or "",
+            description=string(fields, "description") or "",
+            completion_criteria=string(fields, "completion_criteria") or "",
+            agent_type=string(fields, "agent_type"),
+            agent_id=string(fields, "agent_id") or scope.agent_id,
             conversation_id=threads[conversation],
-            turn_id=string(row, "turn_id") if threads[conversation] else None,
-            status=parse_status(string(row, "status") or "pending"),
-            position=integer(row, "position", 0) if "position" in row else None,
-            outcome=string(row, "outcome"),
-            depends_on=tuple(row.get("depends_on") or ()),
+            turn_id=text.name(turn, "turn_id") if turn else None,
+            status=parse_status(string(fields, "status") or "pending"),
+            position=None if fields.get("position") is None else integer(fields, "position", 0),
+            outcome=string(fields, "outcome"),
+            depends_on=integers(fields, "depends_on"),
         ).checked()
-        times = tuple(milliseconds(row, name) for name in TIMES) if all(name in row for name in TIMES) else None
+        times = tuple(milliseconds(fields, name) for name in TIMES) if all(name in fields for name in TIMES) else None
         if times and (times[3] != 0) != (draft.status in ("completed", "canceled")):
-            raise BadDocument("completed_at and status contradict each other")
-        return Entry(integer(row, "id", -1 - place), string(row, "uuid") or uuid4().hex, draft, times)
-    except (Invalid, TypeError) as error:
-        raise BadDocument(f"Todo {place + 1} of the document: {error}") from None
+            raise BadDocument("completed_at and status contradict each other.")
+        uuid = text.name(string(fields, "uuid") or uuid4().hex, "uuid")
+        return Entry(integer(fields, "id", -1 - place), uuid, draft, times)
+
+
+@contextmanager
+def naming(what: str, place: int) -> Iterator[None]:
+    """Say which part of the document is wrong."""
+    try:
+        yield
+    except Invalid as error:
+        raise BadDocument(f"{what} {place + 1} of the document: {error}") from None
 
 
 def put(tx: Transaction, tenant_id: int, entries: list[Entry]) -> Imported:
@@ -196,7 +242,7 @@ def restore(todo: Todo, one: Entry, *, keep_place: bool) -> Todo:
 
 def check_edges(entries: Sequence[Entry]) -> None:
     numbers = {one.number for one in entries}
-    if len(numbers) != len(entries):
+    if not len(numbers) == len({one.uuid for one in entries}) == len(entries):
         raise BadDocument("Two todos of the document have the same id.")
     for one in entries:
         for other in one.draft.depends_on:
@@ -205,22 +251,37 @@ def check_edges(entries: Sequence[Entry]) -> None:
     graph.refuse_cycle({one.number: one.draft.depends_on for one in entries})
 
 
+def mapping(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise BadDocument("it is not an object.")
+    return row
+
+
 def string(row: dict[str, Any], name: str) -> str | None:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
-        raise BadDocument(f"{name} must be text")
+        raise BadDocument(f"{name} must be text.")
     return value
 
 
 def integer(row: dict[str, Any], name: str, default: int) -> int:
     value = row.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise BadDocument(f"{name} must be a whole number")
+        raise BadDocument(f"{name} must be a whole number.")
     return value
+
+
+def integers(row: dict[str, Any], name: str) -> tuple[int, ...]:
+    values = row.get(name)
+    if values is None:
+        return ()
+    if not isinstance(values, list):
+        raise BadDocument(f"{name} must be a list.")
+    return tuple(integer({name: value}, name, 0) for value in values)
 
 
 def milliseconds(row: dict[str, Any], name: str) -> int:
     value = row[name]
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e13:
-        raise BadDocument(f"{name} must be a time in epoch seconds")
+        raise BadDocument(f"{name} must be a time in epoch seconds.")
     return round(value * 1000)

@@ -8,7 +8,7 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from headway.ledger.text import lines, one_line
@@ -17,7 +17,15 @@ from headway.ledger.todo import Status, Todo
 MARKS: Final[dict[Status, str]] = {"pending": " ", "in_progress": "/", "completed": "x", "canceled": "-"}
 MEANINGS: Final[dict[str, Status]] = {mark: status for status, mark in MARKS.items()} | {"X": "completed"}
 ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX/-])\]\s+(.*\S)\s*$")
-FENCE: Final = re.compile(r"^\s*(```|~~~)")
+FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
+MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
+UNSAID: Final = {
+    "outcome": "outcome",
+    "completion_criteria": "completion criteria",
+    "agent_type": "agent type",
+    "conversation_id": "conversation",
+    "turn_id": "turn",
+}
 
 
 class Item(NamedTuple):
@@ -31,33 +39,41 @@ class Item(NamedTuple):
 
 class Rendering(NamedTuple):
     text: str
-    lost: list[str]  # what a checklist cannot say, in sentences
+    lost: list[str]  # what a checklist cannot say
 
 
 def parse(document: str) -> list[Item]:
     """The items in order. Headings, prose and fenced code are not items."""
     items: list[Item] = []
+    details: list[list[str]] = []
     above: list[tuple[int, int]] = []  # (indent, place) of the items this line may belong to
-    fence = ""
-    for line in document.expandtabs(4).splitlines():
-        if mark := FENCE.match(line):
-            fence = "" if fence == mark[1] else fence or mark[1]
+    for line in outside_fences(document.expandtabs(4).splitlines()):
+        if not line.strip():
             continue
-        if fence:
-            continue
-        found = ITEM.match(line)
         indent = len(line) - len(line.lstrip())
+        above = [(width, place) for width, place in above if width < indent]
+        found = ITEM.match(line)
         if found:
-            above = [(width, place) for width, place in above if width < indent]
             items.append(Item(found[3], MEANINGS[found[2]], "", above[-1][1] if above else None))
+            details.append([])
             above.append((indent, len(items) - 1))
-        elif line.strip() and above and indent > above[-1][0]:
-            item = items[above[-1][1]]
-            detail = line.strip().removeprefix("> ").removeprefix(">")
-            items[above[-1][1]] = item._replace(description=f"{item.description}\n{detail}".lstrip("\n"))
-        elif line.strip() and indent == 0:
-            above = []
-    return items
+        elif above:
+            details[above[-1][1]].append(MARGIN.sub("", line.rstrip()))
+    return [item._replace(description="\n".join(said)) for item, said in zip(items, details, strict=True)]
+
+
+def outside_fences(document: Iterable[str]) -> Iterator[str]:
+    """The lines that are not code. A fence is closed by one of its kind, at least as long; else it reaches to the end."""
+    fence = ""
+    for line in document:
+        if fence:
+            mark = line.strip()
+            if len(mark) >= len(fence) and set(mark) == {fence[0]}:
+                fence = ""
+        elif opening := FENCE.match(line):
+            fence = opening[1]
+        else:
+            yield line
 
 
 def render(todos: Iterable[Todo]) -> Rendering:
@@ -68,17 +84,25 @@ def render(todos: Iterable[Todo]) -> Rendering:
         for other in todo.depends_on:
             waits.setdefault(other, []).append(todo.id)
     written: list[str] = []
-    lost: list[str] = []
-    stack = [(todo, 0) for todo in reversed(by_id.values()) if not any(one in by_id for one in waits.get(todo.id, ()))]
+    stack = [(todo, 0) for todo in reversed(by_id.values()) if todo.id not in waits]
     seen: set[int] = set()
     while stack:
         todo, depth = stack.pop()
         if todo.id in seen:
-            lost.append(f"that several todos wait for #{todo.id} ({one_line(todo.subject)[:60]})")
             continue
         seen.add(todo.id)
         margin = "  " * depth
         written.append(f"{margin}- [{MARKS[todo.status]}] {one_line(todo.subject)}")
         written += [f"{margin}  > {line}".rstrip() for line in lines(todo.description)]
         stack += [(by_id[other], depth + 1) for other in reversed(todo.depends_on) if other in by_id]
-    return Rendering("\n".join(written) + "\n" if written else "", lost)
+    return Rendering("".join(f"{line}\n" for line in written), lost(by_id, waits))
+
+
+def lost(by_id: dict[int, Todo], waits: dict[int, list[int]]) -> list[str]:
+    shared = [todo for todo in by_id.values() if len(waits.get(todo.id, ())) > 1]
+    said = [f"that several todos wait for #{todo.id} ({one_line(todo.subject)[:60]})" for todo in shared]
+    for field, word in UNSAID.items():
+        having = sum(bool(getattr(todo, field)) for todo in by_id.values())
+        if having:
+            said.append(f"the {word} of {having} todo{'s' if having > 1 else ''}")
+    return said

@@ -26,8 +26,12 @@ class LoggedEvent(NamedTuple):
     at: int
 
 
+# Made once: json.dumps would make one for every event.
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+
+
 def encode(data: dict[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return ENCODER.encode(data)
 
 
 def todo_changed(tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"]) -> Event:

@@ -1,5 +1,9 @@
 """What text may enter the ledger. Text of users and models is hostile until it passed here."""
 
+import json
+import re
+from typing import Any
+
 from headway.ledger.errors import EmptySubject, Invalid, TextTooLong, UnsafeText
 
 SUBJECT_LIMIT = 1_000
@@ -7,6 +11,13 @@ TEXT_LIMIT = 200_000
 NAME_LIMIT = 200
 MAX_INTEGER = 2**63 - 1
 LINE_BREAKS = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+# What the rules below accept, as regular expressions that API documents can show.
+TEXT_PATTERN = r"^[^\u0000]*$"
+SUBJECT_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+NO_CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
+NAME_PATTERN = rf"^[^{NO_CONTROLS}]*[^\s{NO_CONTROLS}][^{NO_CONTROLS}]*$"
 
 
 def safe(text: str, field: str, limit: int = TEXT_LIMIT) -> str:
@@ -31,12 +42,9 @@ def subject(text: str) -> str:
 
 def name(text: str, field: str) -> str:
     """A short label that people type: a tenant, an agent, a conversation's key."""
-    text = safe(text, field, NAME_LIMIT).strip()
-    if not text:
-        raise Invalid(f"{field} must not be empty.")
-    if not text.isprintable():
-        raise UnsafeText(f"{field} contains a control character.")
-    return text
+    if not re.fullmatch(NAME_PATTERN, safe(text, field, NAME_LIMIT)):
+        raise Invalid(f"{field} must not be blank and must not contain control characters.")
+    return text.strip()
 
 
 def one_line(text: str) -> str:
@@ -52,3 +60,13 @@ def one_line(text: str) -> str:
 def lines(text: str) -> list[str]:
     """The text as harmless lines."""
     return [one_line(line.replace("\t", "    ")) for line in text.splitlines()]
+
+
+def document(data: Any) -> str:
+    """One JSON document that people can read, in which nothing can play tricks on a terminal."""
+    written = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
+    return "\n".join(line if line.isprintable() else escaped(line) for line in written)
+
+
+def escaped(line: str) -> str:
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)

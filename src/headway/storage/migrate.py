@@ -16,10 +16,14 @@ def migrations() -> list[tuple[int, str]]:
     return [(int(name[:4]), name) for name in names]
 
 
+def newest_version() -> int:
+    return migrations()[-1][0]
+
+
 def migrate(connection: Connection) -> None:
     """Apply what is missing, under a lock, in one transaction. Eight processes may do this at once."""
     known = migrations()
-    newest = known[-1][0]
+    newest = newest_version()
     version = connection.read(current_version)
     if version < newest:
         version = connection.write(partial(apply_missing, known=known))

@@ -6,9 +6,9 @@ in a list of twenty and in one of a hundred thousand.
 
 import base64
 import binascii
-import heapq
 import json
-from itertools import islice
+from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from headway.ledger.errors import BadCursor
@@ -30,6 +30,17 @@ class Place(NamedTuple):
     part: int
     key: int
     id: int
+
+
+class Conditions(NamedTuple):
+    """Columns, and the values they must have."""
+
+    columns: tuple[str, ...] = ()
+    values: tuple[Any, ...] = ()
+
+    def plus(self, column: str, value: str | int | None) -> "Conditions":
+        """One more, unless any value will do."""
+        return self if value is None else Conditions((*self.columns, column), (*self.values, value))
 
 
 class Part(NamedTuple):
@@ -55,82 +66,64 @@ def parts_of(selection: Selection) -> list[Part]:
 
 def page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> Page:
     parts = parts_of(selection)
+    where = Conditions().plus("tenant_id", tenant_id).plus("turn_id", selection.turn_id).plus("agent_id", selection.agent_id)
     start = decode(cursor, len(parts)) if cursor else None
     todos: list[Todo] = []
-    last: Place | None = None
-    wanted = limit + 1  # one more than asked for tells whether there is a next page
+    last_part = 0
     for number in range(start.part if start else 0, len(parts)):
         after = start if start and start.part == number else None
-        for todo in read_part(tx, tenant_id, selection, parts[number], wanted - len(todos), after):
-            if len(todos) == limit:
-                assert last is not None
-                return Page(todos, encode(last))
-            todos.append(todo)
-            last = Place(number, todo.completed_at if todo.ended else todo.position, todo.id)
+        room = limit - len(todos)
+        found = read_part(tx, where, parts[number], room + 1, after)  # one more: is there a next page?
+        if found and room:
+            last_part = number
+        todos += found[:room]
+        if len(found) > room:
+            last = todos[-1]
+            return Page(todos, encode(Place(last_part, last.completed_at if last.ended else last.position, last.id)))
     return Page(todos, None)
 
 
-def read_part(tx: Transaction, tenant_id: int, selection: Selection, part: Part, limit: int, after: Place | None) -> list[Todo]:
-    ended = part.status not in ("pending", "in_progress")
-    lists = [
-        open_rows(tx, tenant_id, selection, part, conversation_id, limit, after)
-        if not ended
-        else ended_rows(tx, tenant_id, selection, part, conversation_id, limit, after)
-        for conversation_id in part.conversations
-    ]
+def read_part(tx: Transaction, where: Conditions, part: Part, limit: int, after: Place | None) -> list[Todo]:
+    lists = [read_list(tx, where, part.status, one, limit, after) for one in part.conversations]
     if len(lists) == 1:
         return lists[0]
-    return list(islice(heapq.merge(*lists, key=lambda todo: (-todo.completed_at, -todo.id)), limit))
+    return sorted(chain.from_iterable(lists), key=lambda todo: (-todo.completed_at, -todo.id))[:limit]
 
 
-def open_rows(
-    tx: Transaction,
-    tenant_id: int,
-    selection: Selection,
-    part: Part,
-    conversation_id: int | None,
-    limit: int,
-    after: Place | None,
+def read_list(
+    tx: Transaction, where: Conditions, status: Status | None, conversation_id: int | None, limit: int, after: Place | None
 ) -> list[Todo]:
-    where, values = conditions(tenant_id, selection, conversation_id)
-    where += " AND completed_at = 0 AND status = ?"
-    values.append(part.status)
+    columns, values = where.plus("conversation_id", conversation_id).plus("status", status)
     if after:
-        where += " AND (position, id) > (?, ?)"
-        values += [after.key, after.id]
-    rows = tx.all(f"SELECT {COLUMNS} FROM todos WHERE {where} ORDER BY position, id LIMIT ?", *values, limit)
-    return [from_row(row) for row in rows]
+        values = (*values, after.key, after.id)
+    sql = open_sql if status in ("in_progress", "pending") else ended_sql
+    return [from_row(row) for row in tx.all(sql(columns, after=after is not None), *values, limit)]
 
 
-def ended_rows(
-    tx: Transaction,
-    tenant_id: int,
-    selection: Selection,
-    part: Part,
-    conversation_id: int | None,
-    limit: int,
-    after: Place | None,
-) -> list[Todo]:
-    where, values = conditions(tenant_id, selection, conversation_id)
-    where += " AND completed_at <> 0"
-    if part.status:
-        where += " AND status = ?"
-        values.append(part.status)
-    if after:
-        where += " AND (completed_at, id) < (?, ?)"
-        values += [after.key, after.id]
-    rows = tx.all(f"SELECT {COLUMNS} FROM todos WHERE {where} ORDER BY completed_at DESC, id DESC LIMIT ?", *values, limit)
-    return [from_row(row) for row in rows]
+# There are few shapes of these queries: the text of each is put together once.
 
 
-def conditions(tenant_id: int, selection: Selection, conversation_id: int | None) -> tuple[str, list[Any]]:
-    where, values = "tenant_id = ?", list[Any]((tenant_id,))
-    chosen = {"conversation_id": conversation_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
-    for column, value in chosen.items():
-        if value is not None:
-            where += f" AND {column} = ?"
-            values.append(value)
-    return where, values
+@cache
+def open_sql(columns: tuple[str, ...], *, after: bool) -> str:
+    rest = " AND (position, id) > (?, ?)" if after else ""
+    return f"SELECT {COLUMNS} FROM todos WHERE {equal(columns)} AND completed_at = 0{rest} ORDER BY position, id LIMIT ?"
+
+
+@cache
+def ended_sql(columns: tuple[str, ...], *, after: bool) -> str:
+    rest = " AND (completed_at, id) < (?, ?)" if after else ""
+    return f"""SELECT {COLUMNS} FROM todos WHERE {equal(columns)} AND completed_at <> 0{rest}
+        ORDER BY completed_at DESC, id DESC LIMIT ?"""
+
+
+@cache
+def ready_sql(columns: tuple[str, ...]) -> str:
+    return f"""SELECT {COLUMNS} FROM todos WHERE {equal(columns)} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
+        ORDER BY position, id LIMIT ?"""
+
+
+def equal(columns: tuple[str, ...]) -> str:
+    return " AND ".join(f"{column} = ?" for column in columns)
 
 
 def ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
@@ -138,13 +131,8 @@ def ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: i
     lists: tuple[int | None, ...] = (conversation_id, TENANT_WIDE) if conversation_id else (conversation_id,)
     todos: list[Todo] = []
     for one in lists:
-        where, values = conditions(tenant_id, Selection(), one)
-        rows = tx.all(
-            f"""SELECT {COLUMNS} FROM todos WHERE {where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
-                ORDER BY position, id LIMIT ?""",
-            *values,
-            limit - len(todos),
-        )
+        columns, values = Conditions().plus("tenant_id", tenant_id).plus("conversation_id", one)
+        rows = tx.all(ready_sql(columns), *values, limit - len(todos))
         todos += [from_row(row) for row in rows]
     return todos
 
@@ -157,6 +145,13 @@ def counts(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status
     elif selection.conversation_id is not None:
         where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
     row = tx.one(f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE {where}", *values)
+    assert row is not None
+    return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
+
+
+def all_counts(tx: Transaction) -> dict[Status, int]:
+    """Rows by status over all tenants, for whoever runs the server."""
+    row = tx.one("SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists")
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
 

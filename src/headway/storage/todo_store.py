@@ -8,7 +8,7 @@ from headway.storage.transaction import Row, Transaction
 # The order of Todo's fields; dependencies come as one text so that a list is one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
     position, outcome, created_at, updated_at, started_at, completed_at,
-    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',' ORDER BY e.depends_on) FROM todo_edges e WHERE e.todo_id = todos.id)"""
+    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
 
 INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
     agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, blocked_by)
@@ -29,7 +29,7 @@ IDS_AT_ONCE = 500  # databases limit the parameters of a statement
 
 def from_row(row: Row) -> Todo:
     waits_for = row[16]
-    return Todo._make((*row[:16], tuple(map(int, waits_for.split(","))) if waits_for else ()))
+    return Todo._make((*row[:16], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
 
 
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
@@ -128,10 +128,11 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
         tenant_id,
         new.id,
     )
-    if new.status != old.status:
-        count(tx, tenant_id, new, {old.status: -1, new.status: 1})
+    # Todos before their list, always: whoever ends a todo and whoever changes its dependant would wait for each other.
     if new.ended != old.ended:
         release_dependants(tx, tenant_id, new.id, -1 if new.ended else 1)
+    if new.status != old.status:
+        count(tx, tenant_id, new, {old.status: -1, new.status: 1})
 
 
 def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:

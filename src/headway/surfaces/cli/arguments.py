@@ -19,7 +19,7 @@ class TodoId(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).removeprefix("#")
-        if not (text.isascii() and text.isdigit()) or int(text) > MAX_INTEGER:
+        if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > MAX_INTEGER:
             self.fail(f"{str(value)[:60]!r} is not a todo id; ids look like 14 or #14.", param, ctx)
         return int(text)
 

@@ -1,6 +1,5 @@
 """What every command shares: the flags that work before and after it, the database, the two ways to answer."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,8 @@ import click
 
 from headway import settings
 from headway.actions import conversations, tenants
-from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, SettingsError
+from headway.ledger import text
+from headway.ledger.errors import BadDocument, Conflict, HeadwayError, Invalid, NotFound, SettingsError
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
@@ -18,6 +18,8 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 
 T = TypeVar("T")
+
+INPUT_LIMIT = 256 * 1024 * 1024
 
 # The first class that fits decides; everything else is 1.
 EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
@@ -66,7 +68,7 @@ class Call:
     def answer(self, document: dict[str, Any], draw: Callable[[], None]) -> None:
         """One JSON document, or something for people."""
         if self.as_json:
-            click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+            click.echo(text.document(document))
         else:
             draw()
 
@@ -126,6 +128,22 @@ class Family(click.Group):
 
 
 def confirmed(question: str, *, yes: bool) -> None:
-    """Ask before loss, if there is somebody to ask."""
-    if not yes and sys.stdin.isatty() and not click.confirm(question):
-        raise click.Abort
+    """Ask before loss, if there is somebody to ask. The question is no part of the answer: it goes to standard error."""
+    if not yes and sys.stdin is not None and sys.stdin.isatty() and not click.confirm(question, err=True):
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def standard_input() -> str:
+    """All of it, as text."""
+    raw = sys.stdin.buffer.read(INPUT_LIMIT + 1) if sys.stdin is not None else b""
+    return decoded(raw, "standard input")
+
+
+def decoded(raw: bytes, source: str) -> str:
+    if len(raw) > INPUT_LIMIT:
+        raise BadDocument(f"{source} is larger than {INPUT_LIMIT // 2**20} MiB.")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadDocument(f"{source} is not UTF-8 text.") from None

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import click
 
 from headway.ledger.errors import HeadwayError
+from headway.ledger.text import one_line
 from headway.settings import REHEARSAL, Settings, shown
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
@@ -25,9 +26,13 @@ def doctor(call: Call) -> None:
     findings = [Finding("home", str(settings.home)), database_finding(settings), model_finding(settings)]
     healthy = all(one.ok for one in findings)
     document = {"ok": healthy, "checks": [one._asdict() for one in findings]}
-    call.answer(document, lambda: click.echo("\n".join(f"{'✔' if one.ok else '✕'} {one.name:<9} {one.detail}" for one in findings)))
+    call.answer(document, lambda: click.echo("\n".join(line(one) for one in findings)))
     if not healthy:
         raise click.exceptions.Exit(1)
+
+
+def line(one: Finding) -> str:
+    return f"{'✔' if one.ok else '✕'} {one.name:<9} {one_line(one.detail)}"
 
 
 def database_finding(settings: Settings) -> Finding:

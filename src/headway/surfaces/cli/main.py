@@ -1,16 +1,22 @@
 """`headway …`: finds the command, loads only what it needs, and turns failures into a sentence and an exit code."""
 
+import io
+import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from headway import __version__
+from headway.ledger import text
 from headway.ledger.errors import HeadwayError
 from headway.surfaces.cli.calling import Family, exit_code
 
 # Where each command lives. A module is imported when its command is called, so that `todo add` loads no web stack.
 COMMANDS = {
+    "serve": "serve_command:serve",
     "todo": "todo_commands:todo",
     "conversation": "tenant_commands:conversation",
     "tenant": "tenant_commands:tenant",
@@ -38,19 +44,47 @@ def headway() -> None:
 
 
 def main() -> None:
+    speak_utf8()
     try:
-        code = headway(standalone_mode=False)  # a command's Exit(n) comes back as n
-    except click.ClickException as error:
+        code = headway(typed(), standalone_mode=False)  # a command's Exit(n) comes back as n
+    except NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "headway"
+        stop(f"{error.format_message().rstrip('.')}. Try `{command} --help`.", error.exit_code)
+    except click.ClickException as error:
+        stop(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Nothing was changed.", err=True)
-        sys.exit(1)
+        stop("Interrupted.", 1)
     except HeadwayError as error:
-        click.echo(f"headway: {error}", err=True)
-        sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # Whoever reads our output has seen enough (`headway todo list | head`).
-        sys.stdout = None
-        sys.exit(0)
+        stop(str(error), exit_code(error))
+    except OSError as error:
+        # Commands explain the files they touch, and click takes broken pipes: what is left is standard output.
+        forget_output()
+        stop(f"The answer cannot be written: {error.strerror or error}.", 1)
+    sys.exit(code)
+
+
+def speak_utf8() -> None:
+    """What we print is UTF-8 wherever it goes, like the documents we read: a narrow locale must not cost an answer."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def typed() -> list[str]:
+    """The arguments. Bytes that are no text arrive as lone surrogates, which no command could store or find."""
+    return [text.safe(argument, f"Argument {place}", len(argument)) for place, argument in enumerate(sys.argv[1:], 1)]
+
+
+def forget_output() -> None:
+    """The interpreter would try to write the rest at exit, and complain again."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stop(message: str, code: int) -> NoReturn:
+    """One line, whatever is quoted in it."""
+    click.echo(f"headway: {text.one_line(message)}", err=True)
     sys.exit(code)

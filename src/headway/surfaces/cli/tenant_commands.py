@@ -24,7 +24,7 @@ def add_tenant(call: Call, name: str) -> None:
     """Make a tenant."""
     with call.database() as database:
         made = database.write(partial(tenants.add, name=name))
-    call.answer({"tenant": made.as_json()}, partial(click.echo, f"tenant {made.name} ({made.id})"))
+    call.answer({"tenant": made.as_json()}, partial(click.echo, f"tenant {one_line(made.name)} ({made.id})"))
 
 
 @tenant.command("list")
@@ -49,7 +49,7 @@ def remove_tenant(call: Call, name: str, *, yes: bool) -> None:
         database.read(partial(tenants.find, name=name))
         confirmed(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
         database.write(partial(tenants.remove, name=name))
-    call.answer({"deleted": True}, partial(click.echo, f"deleted tenant {name}"))
+    call.answer({"deleted": True}, partial(click.echo, f"deleted tenant {one_line(name)}"))
 
 
 @click.group(cls=Family)

@@ -1,6 +1,5 @@
 """`headway todo …`: the ledger from the shell."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from headway.ledger.todo import Change, Draft, Status, Todo
 from headway.storage import lease_store
 from headway.surfaces.cli import drawing
 from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID
-from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
+from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call, standard_input
 from headway.surfaces.cli.transfer_commands import export, import_
 
 OPEN: tuple[Status, ...] = ("in_progress", "pending")
@@ -53,7 +52,7 @@ def add(call: Call, /, subject: tuple[str, ...], description: str, **fields: Any
     with call.desk() as desk:
         draft = Draft(
             subject=" ".join(subject),
-            description=sys.stdin.read() if description == "-" else description,
+            description=standard_input() if description == "-" else description,
             completion_criteria=fields["criteria"],
             agent_type=fields["agent_type"],
             agent_id=fields["agent"],
@@ -147,7 +146,7 @@ def edit(call: Call, /, todo_id: int, lease_token: str | None, *, force: bool, *
     """Change what a todo says."""
     given = {name: value for name, value in fields.items() if value not in (None, ())}
     if given.get("description") == "-":
-        given["description"] = sys.stdin.read()
+        given["description"] = standard_input()
     if not given:
         raise click.UsageError("Say what to change: --subject, --description, --criteria, --position, --after, …")
     change_each(call, (todo_id,), Change(**given), {"lease_token": lease_token, "force": force})

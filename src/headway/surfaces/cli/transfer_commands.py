@@ -1,7 +1,6 @@
 """`headway todo export` and `import`."""
 
 import os
-import sys
 from functools import partial
 from typing import Any
 
@@ -10,10 +9,9 @@ import click
 from headway.actions import transfer
 from headway.ledger.errors import BadDocument, StorageError
 from headway.ledger.scope import Selection
+from headway.ledger.text import one_line
 from headway.surfaces.cli import drawing
-from headway.surfaces.cli.calling import Call, Command, pass_call
-
-SIZE_LIMIT = 256 * 1024 * 1024
+from headway.surfaces.cli.calling import INPUT_LIMIT, Call, Command, decoded, pass_call, standard_input
 
 format_flag = click.option("--format", "form", type=click.Choice(["md", "json"]), help="Default: by the file's name, else json.")
 
@@ -28,20 +26,18 @@ def form_of(file: str, form: str | None) -> str:
 @pass_call
 def export(call: Call, file: str, form: str | None) -> None:
     """Write todos, ended ones included, to a file or standard output. JSON loses nothing."""
-    lost: list[str] = []
+    chosen = form_of(file, form)
     with call.desk() as desk:
-        selection = Selection(desk.conversation_id)
-        if form_of(file, form) == "md":
-            text, lost = desk.read(transfer.as_markdown, selection)
-        else:
-            text = desk.read(transfer.as_json, selection)
-    if file == "-":
-        click.echo(text, nl=False)
+        made = desk.read(transfer.as_markdown if chosen == "md" else transfer.as_json, Selection(desk.conversation_id))
+    if file != "-":
+        write_document(file, made.text)
+        call.answer({"file": file}, partial(click.echo, f"written to {one_line(file)}", err=True))
+    elif chosen == "md":
+        call.answer({"markdown": made.text}, partial(click.echo, made.text, nl=False))
     else:
-        replace_file(file, text)
-        call.answer({"file": file}, partial(click.echo, f"written to {file}", err=True))
-    for one in lost:
-        click.echo(f"note: a checklist cannot say {one}; export as JSON to keep it.", err=True)
+        click.echo(made.text, nl=False)
+    for note in made.notes:
+        click.echo(f"note: {note}", err=True)
 
 
 @click.command("import", cls=Command)
@@ -65,19 +61,24 @@ def draw(imported: transfer.Imported) -> None:
 
 
 def read_document(file: str) -> str:
+    if file == "-":
+        return standard_input()
     try:
-        if file == "-":
-            raw = sys.stdin.buffer.read(SIZE_LIMIT + 1)
-        else:
-            with open(file, "rb") as source:
-                raw = source.read(SIZE_LIMIT + 1)
-        if len(raw) > SIZE_LIMIT:
-            raise BadDocument(f"{file} is larger than {SIZE_LIMIT // 2**20} MiB.")
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadDocument(f"{file} is not UTF-8 text.") from None
+        with open(file, "rb") as source:
+            return decoded(source.read(INPUT_LIMIT + 1), file)
     except OSError as error:
-        raise click.UsageError(f"{file} cannot be read: {error.strerror}.") from None
+        raise BadDocument(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def write_document(file: str, text: str) -> None:
+    try:
+        if os.path.isfile(file) or not os.path.exists(file):
+            replace_file(os.path.realpath(file), text)
+        else:  # a device or a pipe: it takes the text, and must not be replaced
+            with open(file, "w", encoding="utf-8") as target:
+                target.write(text)
+    except OSError as error:
+        raise StorageError(f"{file} cannot be written: {error.strerror}.") from None
 
 
 def replace_file(file: str, text: str) -> None:
@@ -85,11 +86,13 @@ def replace_file(file: str, text: str) -> None:
     scratch = f"{file}.{os.getpid()}.tmp"
     try:
         with open(scratch, "w", encoding="utf-8") as target:
+            if os.path.exists(file):
+                os.chmod(scratch, os.stat(file).st_mode)  # whoever could not read the old copy cannot read the new one
             target.write(text)
             target.flush()
             os.fsync(target.fileno())
         os.replace(scratch, file)
-    except OSError as error:
+    except OSError:
         if os.path.exists(scratch):
             os.remove(scratch)
-        raise StorageError(f"{file} cannot be written: {error.strerror}.") from None
+        raise

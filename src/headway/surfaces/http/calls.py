@@ -1,0 +1,194 @@
+"""One call: who it comes from, what it asks, and doing it. Handlers parse, name one action, and render."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from headway.actions import idempotency, tenants
+from headway.actions.idempotency import Answer, Asked
+from headway.assembly import Headway
+from headway.ledger.errors import Forbidden, HeadwayError, Invalid, Unauthorized
+from headway.ledger.tenancy import Token
+from headway.ledger.text import MAX_INTEGER
+from headway.storage import tenant_store
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.problems import MEDIA_TYPE, Problem, body_of, invalid, problem_of, status_of
+
+T = TypeVar("T")
+Query = TypeVar("Query", bound=BaseModel)
+Action = Callable[[Transaction, int], T]
+
+BODY_LIMIT = 1024 * 1024
+SESSION_COOKIE = "headway_session"
+TOUCH_EVERY_MS = 60_000
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+class Call:
+    """A request from somebody who presented a secret. Whether it is a good one is settled in the transaction that
+    acts on it: a token revoked a moment ago is refused, and nothing has to be cached."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.headway: Headway = request.app.state.headway
+        self.digest = tenants.digest(secret_of(request))
+        self.raw = b""
+
+    # Asking
+
+    async def body(self, shape: TypeAdapter[T]) -> T:
+        self.raw = await read_body(self.request)
+        if not self.request.headers.get("content-type", "application/json").startswith("application/json"):
+            await self.refuse(Problem(415, "not_json", "Send the body as application/json."))
+        try:
+            return shape.validate_json(self.raw)
+        except ValidationError as error:
+            await self.refuse(invalid(error))
+            raise
+
+    async def query(self, shape: type[Query]) -> Query:
+        try:
+            return shape.model_validate(dict(self.request.query_params))
+        except ValidationError as error:
+            await self.refuse(invalid(error))
+            raise
+
+    async def path_id(self, name: str) -> int:
+        text = self.request.path_params[name]
+        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) <= MAX_INTEGER:
+            await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
+        return int(text)
+
+    async def refuse(self, problem: Problem) -> None:
+        """A stranger hears only that they are one, whatever else is wrong."""
+        await self.read(lambda _tx, _tenant_id: None)
+        raise problem
+
+    # Acting
+
+    async def read(self, view: Action[T]) -> T:
+        def work(tx: Transaction) -> tuple[Token | None, T]:
+            token = tenants.admit(tx, self.digest)
+            return token if is_stale(tx, token) else None, view(tx, token.tenant_id)
+
+        stale, value = await self.headway.database.read(work)
+        if stale:
+            await self.headway.database.write(lambda tx: touch(tx, stale))
+        return value
+
+    async def write(self, action: Action[T]) -> T:
+        def work(tx: Transaction) -> T:
+            token = tenants.admit(tx, self.digest)
+            touch(tx, token)
+            return action(tx, token.tenant_id)
+
+        return await self.headway.database.write(work)
+
+    async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201) -> Response:
+        """Do it once per Idempotency-Key, and answer alike however often it is asked for."""
+        key = self.request.headers.get("idempotency-key")
+        if key is None:
+            return rendered(await self.write(action), status)
+        asked = Asked(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
+
+        def work(tx: Transaction) -> Answer:
+            token = tenants.admit(tx, self.digest)
+            touch(tx, token)
+            return idempotency.once(tx, token.tenant_id, asked, lambda tx: answered(tx, token.tenant_id, action, status))
+
+        answer = await self.headway.database.write(work)
+        return Response(answer.body, answer.status, media_type="application/json" if answer.status < 400 else MEDIA_TYPE)
+
+
+def answered(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
+    """The answer to keep. A refusal is one, too; a fault of ours is not, and may be tried again."""
+    try:
+        document = tx.attempt(lambda tx: action(tx, tenant_id))
+    except HeadwayError as error:
+        if status_of(error) >= 500:
+            raise
+        problem = problem_of(error)
+        return Answer(problem.status, body_of(problem))
+    return Answer(204, "") if document is None else Answer(status, dumps(document))
+
+
+def rendered(document: Mapping[str, Any] | None, status: int = 200) -> Response:
+    if document is None:
+        return Response(status_code=204)
+    return Response(dumps(document), status, media_type="application/json")
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+# Who is there
+
+
+def secret_of(request: Request) -> str:
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, secret = header.partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise Unauthorized
+        return secret.strip()
+    cookie = request.cookies.get(SESSION_COOKIE)
+    if not cookie:
+        raise Unauthorized
+    check_same_site(request)
+    return cookie
+
+
+def check_same_site(request: Request) -> None:
+    """A browser sends its cookie along with whatever another page makes it send; only our own page may use it."""
+    host = request.headers.get("host", "")
+    bound_to = request.app.state.headway.settings.host
+    name = urlsplit(f"//{host}").hostname or ""
+    if bound_to in LOOPBACK_NAMES and name not in LOOPBACK_NAMES:
+        raise Forbidden("This server answers sessions only under a loopback name.")  # a rebound DNS name
+    if request.method in SAFE_METHODS:
+        return
+    origin = request.headers.get("origin")
+    same = urlsplit(origin).netloc == host if origin else request.headers.get("sec-fetch-site") == "same-origin"
+    if not same:
+        raise Forbidden("A session may only be used from its own page; programs send a bearer token instead.")
+
+
+def is_stale(tx: Transaction, token: Token) -> bool:
+    return tx.now - token.last_used_at >= TOUCH_EVERY_MS
+
+
+def touch(tx: Transaction, token: Token) -> None:
+    """Remember the last use, to the minute: writing it each time would double the cost of every request."""
+    if is_stale(tx, token):
+        tenant_store.touch_token(tx, token.id)
+
+
+async def read_body(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_LIMIT:
+        raise too_large()
+    request.scope["headway.reading"] = True
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > BODY_LIMIT:
+                raise too_large()
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise Invalid("The connection was closed before the body was complete.") from None
+    request.scope["headway.reading"] = False
+    return b"".join(chunks)
+
+
+def too_large() -> Problem:
+    return Problem(413, "too_large", f"A body may have at most {BODY_LIMIT:,} bytes.", {"Connection": "close"})

@@ -1,0 +1,95 @@
+"""The OpenAPI document: what FastAPI cannot see of handlers that take the plain request, said beside each route."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from headway.surfaces.http import shapes
+from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
+
+# Every authorised route can answer with these; a route adds its own.
+ALWAYS = (400, 401, 403, 422, 429, 500, 503)
+SCHEMA_REF = "#/components/schemas/{model}"
+PROBLEM = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
+
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body give the same answer again for 24 hours.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"},
+}
+
+
+def described(
+    answers: dict[int, type[BaseModel] | None],
+    *,
+    also: tuple[int, ...] = (),
+    body: Any = None,
+    query: type[BaseModel] | None = None,
+    path: dict[str, type[int] | type[str]] | None = None,
+    headers: tuple[dict[str, Any], ...] = (),
+    idempotent: bool = False,
+) -> dict[str, Any]:
+    """The documentation of a route, as arguments for FastAPI's decorator."""
+    statuses = {*ALWAYS, *also, *((409, 413, 415) if body is not None else ()), *((409,) if idempotent else ())}
+    problems = {status: {"description": TITLES[status], "content": {MEDIA_TYPE: PROBLEM}} for status in sorted(statuses)}
+    parameters = [path_parameter(name, kind) for name, kind in (path or {}).items()] + query_parameters(query) + list(headers)
+    extra: dict[str, Any] = {"security": [{"token": []}]}
+    if idempotent:
+        parameters.append(IDEMPOTENCY_KEY)
+    if parameters:
+        extra["parameters"] = parameters
+    if body is not None:
+        schema = {key: value for key, value in shapes.documented(body).items() if key != "$defs"}
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    good = {status: good_answer(shape) for status, shape in answers.items()}
+    return {"status_code": min(answers), "responses": {**good, **problems}, "openapi_extra": extra, "response_model": None}
+
+
+def good_answer(shape: type[BaseModel] | None) -> dict[str, Any]:
+    if shape is None:
+        return {"description": "Nothing to say"}
+    return {"description": "Done", "content": {"application/json": {"schema": {"$ref": SCHEMA_REF.format(model=shape.__name__)}}}}
+
+
+def path_parameter(name: str, kind: type[int] | type[str]) -> dict[str, Any]:
+    schema = shapes.documented(shapes.Id) if kind is int else {"type": "string", "minLength": 1, "maxLength": 200}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def query_parameters(query: type[BaseModel] | None) -> list[dict[str, Any]]:
+    if query is None:
+        return []
+    schema = query.model_json_schema(ref_template=SCHEMA_REF)
+    return [
+        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": without_null(one)}
+        for name, one in schema["properties"].items()
+    ]
+
+
+def without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query cannot say null; leaving a parameter out is how it is not given."""
+    kinds = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default") or value is not None}
+    if not kinds:
+        return rest
+    rest.pop("anyOf")
+    return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
+
+
+def complete(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's document with the shapes our routes refer to and the way in."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        models = [
+            one for one in vars(shapes).values() if isinstance(one, type) and issubclass(one, BaseModel) and one is not BaseModel
+        ]
+        _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
+        components = document.setdefault("components", {})
+        components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
+        app.openapi_schema = document
+    return app.openapi_schema

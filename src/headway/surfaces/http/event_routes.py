@@ -1,0 +1,123 @@
+"""/v1/events: the log, live, as Server-Sent Events."""
+
+import asyncio
+import time
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from headway.actions import conversations, tenants
+from headway.actions.feed import HEARTBEAT_S, Channel, Feed, Reader
+from headway.ledger.errors import Unauthorized
+from headway.storage.transaction import Transaction
+from headway.surfaces.http import shapes
+from headway.surfaces.http.calls import Call
+from headway.surfaces.http.describing import described
+from headway.surfaces.http.problems import Problem
+
+routes = APIRouter(prefix="/v1", tags=["events"])
+
+LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "Go on after this event.",
+    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+}
+STREAM = {
+    200: {"description": "The events, until somebody hangs up", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+def streaming(path: str | None = None, also: tuple[int, ...] = ()) -> dict[str, object]:
+    documentation = described(
+        {200: None}, also=also, query=shapes.StreamQuery, path={path: int} if path else None, headers=(LAST_EVENT_ID,)
+    )
+    documentation["responses"] |= STREAM
+    return documentation
+
+
+@routes.get("/events", summary="Everything that happens to this tenant", **streaming())  # type: ignore[arg-type]
+async def tenant_events(request: Request) -> Response:
+    return await stream(Call(request), None)
+
+
+@routes.get(
+    "/conversations/{conversation_id}/events",
+    summary="What happens in a conversation, and tenant-wide",
+    **streaming("conversation_id", (404,)),  # type: ignore[arg-type]
+)
+async def conversation_events(request: Request) -> Response:
+    call = Call(request)
+    return await stream(call, await call.path_id("conversation_id"))
+
+
+async def stream(call: Call, conversation_id: int | None) -> Response:
+    def admitted(tx: Transaction, tenant_id: int) -> int:
+        if conversation_id is not None:
+            conversations.get(tx, tenant_id, conversation_id)
+        return tenant_id
+
+    tenant_id = await call.read(admitted)
+    after = place(call.request)
+    feed = call.headway.feed
+    channel, reader = await feed.open(tenant_id, conversation_id, after)
+    call.request.scope["headway.deadline"].reschedule(None)  # a stream may last
+    return EventStream(feed, channel, reader, call)
+
+
+def place(request: Request) -> int | None:
+    """Where to go on: `after` wins over the header a browser sends by itself when it reconnects."""
+    unknown = set(request.query_params) - {"after"}
+    if unknown:
+        raise Problem(422, "invalid", f"{min(unknown)[:60]}: unknown parameter")
+    text = request.query_params.get("after", request.headers.get("last-event-id"))
+    if text is None or text == "":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Problem(400, "bad_event_id", "after and Last-Event-ID must be an event's number.")
+    return int(text)
+
+
+class EventStream(Response):
+    """Frames as they come. Written straight to the server: a thousand readers cost a thousand writes and little else."""
+
+    def __init__(self, feed: Feed, channel: Channel, reader: Reader, call: Call) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"}, media_type="text/event-stream")
+        del self.headers["content-length"]
+        self.feed = feed
+        self.channel = channel
+        self.reader = reader
+        self.call = call
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watch = asyncio.create_task(self._watch(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            next_look = time.monotonic() + HEARTBEAT_S
+            async for chunk in self.feed.follow(self.channel, self.reader):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if time.monotonic() > next_look:
+                    next_look = time.monotonic() + HEARTBEAT_S
+                    if not await self._still_welcome():
+                        break
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            watch.cancel()
+            self.reader.leave()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.reader.leave()
+
+    async def _still_welcome(self) -> bool:
+        """A token that was revoked ends its streams, too."""
+        try:
+            await self.call.headway.database.read(partial(tenants.admit, secret_digest=self.call.digest))
+        except Unauthorized:
+            return False
+        return True

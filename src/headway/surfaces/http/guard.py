@@ -1,0 +1,196 @@
+"""What every request passes before and after its handler: limits, a request id, headers, metrics, one log line."""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway.surfaces.http.problems import Problem, response_of
+
+log = logging.getLogger("headway.http")
+
+RATE_LIMIT = 600  # requests a second for one token: it guards, it does not throttle ordinary clients
+KNOWN_CALLERS = 10_000
+REQUEST_TIMEOUT_S = 30.0
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+QUIET = ("/healthz", "/readyz", "/metrics")
+
+HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+API_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+NO_STORE = (b"cache-control", b"no-store")
+
+
+class Buckets:
+    """A token bucket for each caller, by whatever they present. Only the most recent callers are remembered."""
+
+    def __init__(self, rate: int = RATE_LIMIT) -> None:
+        self.rate = rate
+        self.level: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: bytes) -> int:
+        """How many requests the caller has left in this second; below 0: none, not even this one."""
+        now = time.monotonic()
+        level, since = self.level.pop(caller, (float(self.rate), now))
+        level = min(float(self.rate), level + (now - since) * self.rate)
+        if level >= 1:
+            self.level[caller] = (level - 1, now)
+        else:
+            self.level[caller] = (level, now)
+        if len(self.level) > KNOWN_CALLERS:
+            self.level.popitem(last=False)
+        return int(level) - 1
+
+
+class Measures:
+    """Counts for /metrics."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        names = ("method", "route", "status")
+        self.requests = Counter("headway_http_requests", "Requests answered", names, registry=self.registry)
+        self.seconds = Histogram("headway_http_request_seconds", "Time to answer", names[:2], registry=self.registry)
+        self.children: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+
+    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        if key not in self.children:
+            self.children[key] = (self.requests.labels(method, route, str(status)), self.seconds.labels(method, route))
+        count, spent = self.children[key]
+        count.inc()
+        spent.observe(seconds)
+
+
+class Guard:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp, measures: Measures, buckets: Buckets) -> None:
+        self.app = app
+        self.measures = measures
+        self.buckets = buckets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        await Exchange(self, scope, send).run(receive)
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, guard: Guard, scope: Scope, send: Send) -> None:
+        self.guard = guard
+        self.scope = scope
+        self.forward = send
+        self.began = time.perf_counter()
+        self.status = 0
+        self.left: int | None = None
+        given = find(scope["headers"], b"x-request-id")
+        self.request_id = given if given and REQUEST_ID.fullmatch(given) else os.urandom(8).hex().encode()
+
+    async def run(self, receive: Receive) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S) as deadline:
+                self.scope["headway.deadline"] = deadline
+                self.check_rate()
+                await self.guard.app(self.scope, receive, self.send)
+        except Problem as problem:
+            await self.refuse(problem, receive)
+        except TimeoutError:
+            await self.refuse(timed_out(self.scope), receive)
+        except Exception:
+            log.exception("a request failed", extra={"fields": {"request_id": self.request_id.decode()}})
+            await self.refuse(Problem(500, "internal", f"Something broke here; request {self.request_id.decode()}."), receive)
+        finally:
+            self.finish()
+
+    def check_rate(self) -> None:
+        caller = find(self.scope["headers"], b"authorization") or find(self.scope["headers"], b"cookie")
+        if caller is None:
+            return
+        self.left = self.guard.buckets.take(caller)
+        if self.left < 0:
+            self.left = 0
+            raise Problem(429, "rate_limited", f"More than {self.guard.buckets.rate} requests a second.", {"Retry-After": "1"})
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = message["headers"] = list(message.get("headers", ()))
+            headers += HEADERS
+            headers.append((b"x-request-id", self.request_id))
+            if self.left is not None:
+                headers += (
+                    (b"ratelimit-limit", b"%d" % self.guard.buckets.rate),
+                    (b"ratelimit-remaining", b"%d" % self.left),
+                    (b"ratelimit-reset", b"1"),
+                )
+            if find(headers, API_POLICY[0]) is None:
+                headers.append(API_POLICY)
+            if find(headers, NO_STORE[0]) is None:
+                headers.append(NO_STORE)
+        await self.forward(message)
+
+    async def refuse(self, problem: Problem, receive: Receive) -> None:
+        if not self.status:  # an answer that has begun cannot be taken back
+            await response_of(problem)(self.scope, receive, self.send)
+
+    def finish(self) -> None:
+        seconds = time.perf_counter() - self.began
+        method, route = self.scope["method"], route_of(self.scope)
+        self.guard.measures.note(method, route, self.status, seconds)
+        if route not in QUIET and log.isEnabledFor(logging.INFO):
+            fields = {
+                "method": method,
+                "route": route,
+                "status": self.status,
+                "ms": round(seconds * 1000, 1),
+                "request_id": self.request_id.decode(),
+            }
+            log.info("request", extra={"fields": fields})
+
+
+def timed_out(scope: Scope) -> Problem:
+    if scope.get("headway.reading"):
+        return Problem(408, "slow_body", f"The body did not arrive within {REQUEST_TIMEOUT_S:.0f} s.")
+    return Problem(503, "timeout", f"No answer within {REQUEST_TIMEOUT_S:.0f} s.", {"Retry-After": "5"})
+
+
+def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    return next((value for key, value in headers if key == name), None)
+
+
+def route_of(scope: Scope) -> str:
+    """The route's template: never the path itself, which could hold anything."""
+    route = scope.get("route")
+    return str(route.path) if route is not None else "unmatched"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line. Fields are named by us; bodies, query strings and secrets are not among them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True)

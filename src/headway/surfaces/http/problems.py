@@ -1,0 +1,93 @@
+"""Failures as `application/problem+json`: one table from the error tree to HTTP."""
+
+import json
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from headway.ledger.errors import (
+    CommitUncertain,
+    Conflict,
+    DatabaseFull,
+    Forbidden,
+    HeadwayError,
+    Invalid,
+    NotFound,
+    StorageError,
+    Unauthorized,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 5
+
+# The first class that fits decides.
+STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
+    (Invalid, 422),
+    (Unauthorized, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (Conflict, 409),
+    (DatabaseFull, 507),
+    (CommitUncertain, 503),
+    (StorageError, 503),
+)
+
+TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timed out",
+    409: "Conflict",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Not valid",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Unavailable",
+    507: "Out of space",
+}
+
+
+class Problem(Exception):
+    """A failure of the exchange itself, before or beside any action."""
+
+    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+def status_of(error: HeadwayError) -> int:
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+def problem_of(error: HeadwayError) -> Problem:
+    status = status_of(error)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if status == 503:
+        headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return Problem(status, error.code, str(error), headers)
+
+
+def invalid(error: ValidationError) -> Problem:
+    """Every complaint in one sentence, without repeating what was sent."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    if found and found[0]["type"] == "json_invalid":
+        return Problem(400, "malformed_json", f"The body is not valid JSON: {found[0]['msg']}.")
+    said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found[:5])
+    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
+    return Problem(422, "invalid", f"{said}{more}")
+
+
+def body_of(problem: Problem) -> str:
+    title = TITLES.get(problem.status, "Error")
+    return json.dumps({"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code})
+
+
+def response_of(problem: Problem) -> Response:
+    return Response(body_of(problem), problem.status, problem.headers, MEDIA_TYPE)

@@ -1,0 +1,103 @@
+"""Running the web application until somebody stops it."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from headway.assembly import Headway
+from headway.ledger.errors import HeadwayError, SettingsError
+from headway.settings import Settings
+from headway.storage import tenant_store
+from headway.storage.direct import DirectDatabase
+from headway.surfaces.http.calls import LOOPBACK_NAMES
+from headway.surfaces.http.guard import JsonLines
+from headway.surfaces.http.web_app import web_app
+
+GRACE_S = 5
+
+
+class PortTaken(HeadwayError):
+    """The address cannot be listened on."""
+
+
+class Server(uvicorn.Server):
+    """Ends open streams before it waits for connections: a stream never ends by itself."""
+
+    def __init__(self, config: uvicorn.Config, headway: Headway) -> None:
+        super().__init__(config)
+        self.headway = headway
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.headway.feed.close()
+        await super().shutdown(sockets)
+
+
+def serve(settings: Settings, log_level: str, announce: Callable[[str, str | None], None]) -> None:
+    """Serve until SIGTERM or SIGINT. `announce` is told the address and the one-time login link once it listens."""
+    local = settings.host in LOOPBACK_NAMES
+    if not local:
+        refuse_without_tokens(settings)
+    log_as_json(log_level)
+    listener = listen(settings)
+    port = listener.getsockname()[1]
+    address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
+    secret = urlsafe_b64encode(os.urandom(24)).decode() if local else None
+    headway = Headway(settings)
+    config = uvicorn.Config(
+        web_app(headway, secret),
+        loop="auto",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    announce(address, f"{address}/login?token={secret}" if secret else None)
+    # uvicorn raises the signal that ended it once more when it is done; by then everything is closed.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    Server(config, headway).run(sockets=[listener])
+
+
+def refuse_without_tokens(settings: Settings) -> None:
+    with DirectDatabase(settings.database_url) as database:
+        if not database.read(tenant_store.any_token):
+            raise SettingsError(
+                f"Listening on {settings.host} would let others in, and there are no tokens to tell them apart. "
+                "Make one first: `headway token new --tenant NAME`, or listen on 127.0.0.1."
+            )
+
+
+def listen(settings: Settings) -> socket.socket:
+    raise_file_limit()
+    try:
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        listener = socket.socket(family)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.set_inheritable(True)
+    except OSError as error:
+        raise PortTaken(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. Try another --port.") from None
+    return listener
+
+
+def raise_file_limit() -> None:
+    """Every open stream is a file; the usual soft limit of 1,024 is too low for a thousand of them."""
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415  not on Windows
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def log_as_json(level: str) -> None:
+    handler: logging.StreamHandler[Any] = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").setLevel("WARNING")

@@ -1,0 +1,302 @@
+"""What may be sent and what comes back: the shapes of the OpenAPI document."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter
+
+from headway.actions.claims import DEFAULT_LEASE_S, LONGEST_LEASE_S
+from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT
+from headway.actions.views import PAGE_LIMIT
+from headway.ledger.scope import Selection
+from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
+from headway.ledger.todo import DEFAULT_AGENT, POSITION_LIMIT, UNSET, Change, Draft, parse_status
+
+# The patterns are documentation: the rule itself is the ledger's, and every surface goes through it.
+Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
+ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-wide list")]
+Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
+Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT)]
+Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
+LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=False)]
+Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
+
+
+class Sent(BaseModel):
+    """A body or a query: nothing unknown, nothing guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class NewTodo(Sent):
+    subject: Subject
+    description: Text = ""
+    completion_criteria: Text = ""
+    agent_type: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    status: Status = "pending"
+    position: Position | None = None
+    depends_on: Dependencies = ()
+
+    def draft(self) -> Draft:
+        return Draft(
+            subject=self.subject,
+            description=self.description,
+            completion_criteria=self.completion_criteria,
+            agent_type=self.agent_type,
+            agent_id=self.agent_id,
+            conversation_id=self.conversation_id,
+            turn_id=self.turn_id,
+            status=parse_status(self.status),
+            position=self.position,
+            depends_on=self.depends_on,
+        )
+
+
+class NewTodos(Sent):
+    todos: Annotated[list[NewTodo], Field(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class TodoFields(Sent):
+    """What can be changed; what is left out stays."""
+
+    subject: Subject | None = None
+    description: Text | None = None
+    completion_criteria: Text | None = None
+    agent_type: Name | None = None
+    status: Status | None = None
+    position: Position | None = None
+    outcome: Text | None = None
+    depends_on: Dependencies | None = None
+    lease_token: Name | None = None
+    force: bool = False
+
+    def change(self) -> Change:
+        """Null clears agent_type and outcome, and means nothing for the others."""
+        given = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set}
+        clearable = ("agent_type", "outcome")
+        wanted = {name: value for name, value in given.items() if value is not None or name in clearable}
+        if "status" in wanted:
+            wanted["status"] = parse_status(wanted["status"])
+        return Change(**{name: wanted.get(name, UNSET) for name in Change._fields})
+
+
+class TodoRow(TodoFields):
+    """One row of a batch of changes. Everything but the id is judged row by row."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    id: Id
+
+
+class LooseRow(BaseModel):
+    """A row as the batch takes it in: an id and whatever else; the rest is checked when its turn comes."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    id: Id
+
+
+RowList = Annotated[list[LooseRow], Field(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class Rows(Sent):
+    todos: RowList
+
+
+class NewClaim(Sent):
+    agent_id: Name
+    conversation_id: ListId | None = None
+    lease_s: LeaseSeconds = DEFAULT_LEASE_S
+
+
+class Heartbeat(Sent):
+    lease_token: Name
+    lease_s: LeaseSeconds = DEFAULT_LEASE_S
+
+
+class NewConversation(Sent):
+    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
+    key: Name | None = None
+
+
+class NewTurn(Sent):
+    conversation_id: Id
+
+
+class Query(BaseModel):
+    """A query string: everything arrives as text, so numbers are read from it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def list_id(given: int | str | None) -> int | None:
+    """0 as a filter means no filter; the word `tenant` means the tenant-wide list."""
+    return 0 if given == "tenant" else int(given or 0) or None
+
+
+class PageQuery(Query):
+    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
+
+
+class ListQuery(PageQuery):
+    conversation_id: Annotated[
+        ListId | Literal["tenant"] | None,
+        Field(description="n: that conversation's todos and the tenant-wide ones; tenant: only those; 0 or omitted: all"),
+    ] = None
+    turn_id: Name | None = None
+    status: Status | None = None
+    agent_id: Name | None = None
+    cursor: Annotated[str, Field(max_length=200)] | None = None
+
+    def selection(self) -> Selection:
+        return Selection(
+            conversation_id=list_id(self.conversation_id),
+            turn_id=self.turn_id,
+            statuses=(parse_status(self.status),) if self.status else (),
+            agent_id=self.agent_id,
+        )
+
+
+class ReadyQuery(PageQuery):
+    conversation_id: ListId | Literal["tenant"] | None = None
+
+    def list_id(self) -> int | None:
+        return list_id(self.conversation_id)
+
+
+class ConversationsQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
+
+
+class StreamQuery(Query):
+    after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description="0: everything; wins over Last-Event-ID")] = None
+
+
+# Answers. Handlers render them by hand, fast; these say what they look like.
+
+
+class TodoShape(BaseModel):
+    id: int
+    conversation_id: int
+    turn_id: str | None
+    agent_id: str
+    subject: str
+    description: str
+    completion_criteria: str
+    agent_type: str | None
+    status: Literal["pending", "in_progress", "completed", "canceled"]
+    position: int
+    outcome: str | None
+    depends_on: list[int]
+    created_at: int
+    updated_at: int
+    started_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+    completed_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+
+
+class OneTodo(BaseModel):
+    todo: TodoShape
+
+
+class ManyTodos(BaseModel):
+    todos: list[TodoShape]
+
+
+class OneOrManyTodos(RootModel[OneTodo | ManyTodos]):
+    """As it was asked for."""
+
+
+class TodoPage(ManyTodos):
+    next_cursor: str | None
+
+
+class RowResult(BaseModel):
+    id: int
+    ok: bool
+    todo: TodoShape | None = None
+    error: str | None = None
+
+
+class BatchResult(BaseModel):
+    ok: int
+    errors: int
+    results: list[RowResult]
+
+
+class LeaseShape(BaseModel):
+    token: str
+    expires_at: int
+
+
+class Claimed(OneTodo):
+    lease: LeaseShape
+
+
+class Deleted(BaseModel):
+    deleted: Literal[True]
+
+
+class ConversationShape(BaseModel):
+    id: int
+    key: str
+    title: str
+    created_at: int
+    updated_at: int
+
+
+class OneConversation(BaseModel):
+    conversation: ConversationShape
+
+
+class ManyConversations(BaseModel):
+    conversations: list[ConversationShape]
+
+
+class IncompleteItem(BaseModel):
+    id: int
+    title: str
+    status: str
+
+
+class TurnShape(BaseModel):
+    id: str
+    conversation_id: int
+    request: str
+    mode: str
+    status: str
+    iterations: int
+    limit: int
+    resubmissions: int
+    outcome: str | None
+    incomplete: list[IncompleteItem]
+    started_at: int
+    ended_at: int
+
+
+class OneTurn(BaseModel):
+    turn: TurnShape
+
+
+class ProblemShape(BaseModel):
+    """What every failure looks like."""
+
+    title: str
+    status: int
+    detail: str
+    code: str
+
+
+CREATION: TypeAdapter[NewTodo | NewTodos] = TypeAdapter(NewTodos | NewTodo)
+CHANGES: TypeAdapter[Rows | list[LooseRow]] = TypeAdapter(
+    Rows | Annotated[list[LooseRow], Field(min_length=1, max_length=BATCH_LIMIT)]
+)
+
+
+def documented(shape: Any) -> dict[str, Any]:
+    """The JSON Schema of a shape, its parts referring to the document's components."""
+    schema: dict[str, Any] = TypeAdapter(shape).json_schema(ref_template="#/components/schemas/{model}")
+    return schema
