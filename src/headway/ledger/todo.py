@@ -100,18 +100,15 @@ class Draft(NamedTuple):
 
     def checked(self) -> "Draft":
         """The draft with every text and number checked."""
-        return Draft(
-            text.subject(self.subject),
-            text.safe(self.description, "description"),
-            text.safe(self.completion_criteria, "completion_criteria"),
-            None if self.agent_type is None else text.name(self.agent_type, "agent_type"),
-            text.name(self.agent_id, "agent_id"),
-            self.conversation_id,
-            self.turn_id,
-            self.status,
-            None if self.position is None else check_position(self.position),
-            None if self.outcome is None else text.safe(self.outcome, "outcome"),
-            tuple(dict.fromkeys(self.depends_on)),
+        return self._replace(
+            subject=text.subject(self.subject),
+            description=text.safe(self.description, "description"),
+            completion_criteria=text.safe(self.completion_criteria, "completion_criteria"),
+            agent_type=None if self.agent_type is None else text.name(self.agent_type, "agent_type"),
+            agent_id=text.name(self.agent_id, "agent_id"),
+            position=None if self.position is None else check_position(self.position),
+            outcome=None if self.outcome is None else text.safe(self.outcome, "outcome"),
+            depends_on=tuple(dict.fromkeys(self.depends_on)),
         )
 
 
