@@ -1,0 +1,70 @@
+"""Large ledgers, made quickly: raw SQL without durability, with counters and events as the actions would have left them."""
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from headway.actions import tenants
+from headway.storage.direct import DirectDatabase
+
+# :n conversations of :each todos; the first :ended of each have ended, the others are pending.
+CONVERSATIONS = """
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n)
+    INSERT INTO conversations (id, uuid, tenant_id, key, created_at, updated_at)
+    SELECT :first + i, printf('%032x', :first + i), :tenant, printf('%032x', :first + i), :now, :now FROM n"""
+TODOS = """
+    WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < :n * :each - 1)
+    INSERT INTO todos (uuid, tenant_id, conversation_id, agent_id, subject, description, completion_criteria, status, position,
+        created_at, updated_at, completed_at)
+    SELECT lower(hex(randomblob(16))), :tenant, :first + 1 + i / :each, 'index', 'write the quarterly report', '', '',
+        iif(i % :each < :ended, 'completed', 'pending'), 1 + i % :each, :now + i, :now + i, iif(i % :each < :ended, :now + i, 0)
+    FROM n"""
+LISTS = """
+    INSERT INTO todo_lists (tenant_id, conversation_id, next_position, pending, completed)
+    SELECT :tenant, id, :each + 1, :each - :ended, :ended FROM conversations WHERE id > :first"""
+EVENTS = """
+    INSERT INTO events (tenant_id, conversation_id, kind, data, at)
+    SELECT tenant_id, conversation_id, 'todo_changed', hex(zeroblob(190)), created_at
+    FROM todos WHERE tenant_id = :tenant AND conversation_id > :first"""
+LAST_CONVERSATION = "SELECT ifnull(max(id), 0) FROM conversations"
+
+
+class Ledger(NamedTuple):
+    """A filled database and the conversations in it."""
+
+    path: str
+    tenant_id: int
+    conversations: list[int]
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}"
+
+
+def new_ledger(path: Path) -> Ledger:
+    with DirectDatabase(f"sqlite:///{path}") as database:
+        return Ledger(str(path), database.write(partial(tenants.add, name="acme")).id, [])
+
+
+def filled(ledger: Ledger, conversations: int, each: int, ended: int = 0) -> Ledger:
+    """The ledger with this many more conversations, of this many todos each."""
+    raw = apsw.Connection(ledger.path)
+    raw.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-1000000")
+    first = raw.execute(LAST_CONVERSATION).get
+    values = {
+        "n": conversations,
+        "each": each,
+        "ended": ended,
+        "tenant": ledger.tenant_id,
+        "first": first,
+        "now": 1_700_000_000_000,
+    }
+    raw.execute("BEGIN")
+    for sql in (CONVERSATIONS, TODOS, LISTS, EVENTS):
+        raw.execute(sql, values)
+    raw.execute("COMMIT")
+    raw.execute("PRAGMA journal_mode=WAL")
+    raw.close()
+    return ledger._replace(conversations=[*ledger.conversations, *range(first + 1, first + conversations + 1)])

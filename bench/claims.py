@@ -1,0 +1,83 @@
+"""Many processes take work from one list; nothing is handed out twice."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
+from typing import NamedTuple
+
+from bench import bare
+from bench.bulk import new_ledger
+from bench.harness import Measurements, Workshop, at_least, benchmark, in_turns
+from bench.postgres import new_database
+from headway.actions import claims, tenants, todos
+from headway.storage.direct import DirectDatabase
+
+TODOS = 2_000
+BATCH = 500
+PROCESSES = 8
+ROUNDS = 3
+WORKLOAD = "2,000 todos claimed by 8 processes, none twice"
+
+
+@benchmark("claim.8p", f"SQLite: {WORKLOAD}", "one process", at_least(0.5))
+def claim_on_sqlite(shop: Workshop) -> Measurements:
+    return claiming(new_ledger(shop.folder / "claims.db").url)
+
+
+@benchmark("claim.8p.pg", f"Postgres: {WORKLOAD}", "one process", at_least(0.5))
+def claim_on_postgres(shop: Workshop) -> Measurements:
+    return claiming(new_database(shop))
+
+
+def claiming(url: str) -> Measurements:
+    names = (f"tenant {number}" for number in count())
+    return in_turns(partial(claims_a_second, url, names, PROCESSES), partial(claims_a_second, url, names, 1), ROUNDS, warm=False)
+
+
+class Taken(NamedTuple):
+    """What one process got, and from when to when it was at it."""
+
+    todo_ids: list[int]
+    began: float
+    ended: float
+
+
+def claims_a_second(url: str, names: Iterator[str], processes: int) -> float:
+    """A fresh list, emptied by this many processes: their rate in total, from the first one's start to the last one's end."""
+    tenant_id = new_list(url, next(names))
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(processes)
+    answers: Queue[Taken] = context.Queue()
+    workers = [context.Process(target=claim_all, args=(url, tenant_id, barrier, answers)) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    taken = [answers.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    todo_ids = [todo_id for one in taken for todo_id in one.todo_ids]
+    assert len(todo_ids) == len(set(todo_ids)) == TODOS, f"{len(todo_ids)} claims of {len(set(todo_ids))} different todos"
+    return TODOS / (max(one.ended for one in taken) - min(one.began for one in taken))
+
+
+def new_list(url: str, tenant: str) -> int:
+    with DirectDatabase(url) as database:
+        tenant_id = database.write(partial(tenants.add, name=tenant)).id
+        for _ in range(TODOS // BATCH):
+            database.write(partial(todos.add_many, tenant_id=tenant_id, drafts=[bare.DRAFT] * BATCH))
+    return tenant_id
+
+
+def claim_all(url: str, tenant_id: int, barrier: Barrier, answers: "Queue[Taken]") -> None:
+    """One process: claim until nothing is left. (The monotonic clock is the same in all of them.)"""
+    todo_ids: list[int] = []
+    with DirectDatabase(url) as database:
+        claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index")
+        barrier.wait()
+        began = time.monotonic()
+        while (got := database.write(claim)) is not None:
+            todo_ids.append(got.todo.id)
+        answers.put(Taken(todo_ids, began, time.monotonic()))

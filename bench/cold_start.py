@@ -1,0 +1,47 @@
+"""The command line from a standing start: whole processes, against an interpreter that does nothing."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, in_turns
+
+RUNS = 5
+NOTHING = "python -c pass"
+
+
+@benchmark("cli.cold.add", "`headway todo add`, the whole process", NOTHING, at_most(6))
+def add(shop: Workshop) -> Measurements:
+    return against_nothing(shop, "todo", "add", "write the quarterly report")
+
+
+@benchmark("cli.cold.list", "`headway todo list` of 20, the whole process", NOTHING, at_most(6))
+def list_(shop: Workshop) -> Measurements:
+    for _ in range(20):
+        run_headway(shop.folder / "cold", "todo", "add", "write the quarterly report")
+    return against_nothing(shop, "todo", "list")
+
+
+def against_nothing(shop: Workshop, *arguments: str) -> Measurements:
+    ours = partial(milliseconds, lambda: run_headway(shop.folder / "cold", *arguments))
+    nothing = partial(milliseconds, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    return in_turns(ours, nothing, unit="ms")
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    for _ in range(RUNS):
+        run()
+    return (time.perf_counter() - began) * 1000 / RUNS
+
+
+def run_headway(home: Path, *arguments: str) -> None:
+    command = Path(sys.executable).with_name("headway")
+    environment = {**os.environ, "HEADWAY_HOME": str(home)}
+    done = subprocess.run([command, *arguments], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise Unavailable(f"headway {' '.join(arguments[:2])} does not work: {done.stderr.strip().splitlines()[-1]}")

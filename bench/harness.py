@@ -1,0 +1,146 @@
+"""A benchmark is a ratio: what Headway does, against a named reference that does the bare minimum, measured in turns.
+
+Machines are noisy, but noise that outlasts a round disturbs both sides of it alike. So the sides alternate, and the
+figure is the median of the ratios taken round by round.
+
+To add one, decorate a function in a module of this package that `bench.__main__` imports:
+
+    @benchmark("store.create", "one caller, a durable commit each", "a bare loop of the same SQL", at_least(0.7))
+    def create(shop: Workshop) -> Measurements:
+        return in_turns(one_round_of_ours, one_round_of_the_reference)
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+ROUNDS = 11
+
+
+class Target(NamedTuple):
+    sign: Literal["≥", "≤"]
+    ratio: float
+
+    def met_by(self, ratio: float) -> bool:
+        return ratio >= self.ratio if self.sign == "≥" else ratio <= self.ratio
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.ratio:g}"
+
+
+def at_least(ratio: float) -> Target:
+    return Target("≥", ratio)
+
+
+def at_most(ratio: float) -> Target:
+    return Target("≤", ratio)
+
+
+class Measurements(NamedTuple):
+    """One figure per round and side, in the same unit: a rate, or a time."""
+
+    ours: list[float]
+    reference: list[float]
+    unit: str = "/s"
+
+    @property
+    def ratios(self) -> list[float]:
+        return sorted(ours / reference for ours, reference in zip(self.ours, self.reference, strict=True))
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ratios)
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        return median(self.ours), median(self.reference)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Between which ratios the middle half of the rounds lies."""
+        ratios = self.ratios
+        quarter = len(ratios) // 4
+        return ratios[quarter], ratios[-1 - quarter]
+
+
+class Unavailable(Exception):
+    """What a benchmark needs is not here; the message says how to get it."""
+
+
+class Workshop:
+    """What the benchmarks of one run share: a folder, and things that take long to make."""
+
+    def __init__(self, folder: Path, closing: ExitStack) -> None:
+        self.folder = folder
+        self.closing = closing
+        self._made: dict[Callable[[Workshop], object], object] = {}
+
+    def once(self, make: Callable[["Workshop"], T]) -> T:
+        """What `make` makes, made when first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[return-value]  # it is what this very function made
+
+
+@contextmanager
+def open_workshop() -> Iterator[Workshop]:
+    with TemporaryDirectory(prefix="hw-bench-") as folder, ExitStack() as closing:
+        yield Workshop(Path(folder), closing)
+
+
+class Benchmark(NamedTuple):
+    name: str
+    workload: str
+    reference: str
+    target: Target | None  # None: for the record
+    measure: Callable[[Workshop], Measurements]
+
+
+REGISTRY: dict[str, Benchmark] = {}
+
+
+def benchmark(
+    name: str, workload: str, reference: str, target: Target | None
+) -> Callable[[Callable[[Workshop], Measurements]], Callable[[Workshop], Measurements]]:
+    def register(measure: Callable[[Workshop], Measurements]) -> Callable[[Workshop], Measurements]:
+        REGISTRY[name] = Benchmark(name, workload, reference, target, measure)
+        return measure
+
+    return register
+
+
+def in_turns(
+    ours: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS, unit: str = "/s", *, warm: bool = True
+) -> Measurements:
+    """Each callable does one round and returns its figure. The first round of each only warms up; who begins alternates."""
+    taken = Measurements([], [], unit)
+    sides = [(ours, taken.ours), (reference, taken.reference)]
+    for number in range(-1 if warm else 0, rounds):
+        for side, figures in sides:
+            progress(f"round {number + 1} of {rounds}")
+            figure = side()
+            if number >= 0:
+                figures.append(figure)
+        sides.reverse()
+    return taken
+
+
+def rate(count: int, work: Callable[[], object]) -> float:
+    """How many a second, when the work does this many."""
+    began = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - began)
+
+
+def progress(message: str) -> None:
+    """Where a person watches, one line that is overwritten; elsewhere nothing."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{message}")
+        sys.stderr.flush()
