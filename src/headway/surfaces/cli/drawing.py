@@ -20,7 +20,7 @@ STYLES: dict[Status, str] = {"in_progress": "bold cyan", "pending": "", "complet
 
 
 def on_a_terminal() -> bool:
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def console() -> "Console":

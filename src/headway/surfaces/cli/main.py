@@ -60,9 +60,9 @@ def main() -> None:
     except HeadwayError as error:
         stop(str(error), exit_code(error))
     except OSError as error:
-        # Commands explain the files they touch, and click takes broken pipes: what is left is standard output.
+        # Commands explain the files they touch, and click takes broken pipes: this is mostly a full disk behind our output.
         forget_output()
-        stop(f"The answer cannot be written: {error.strerror or error}.", 1)
+        stop(f"The system refused: {error.strerror or error}.", 1)
     sys.exit(code)
 
 

@@ -1,0 +1,137 @@
+"""A shell to type `headway …` into: in this process, in one of its own, or on a terminal."""
+
+import fcntl
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from struct import pack
+from typing import Any, NamedTuple
+
+from headway.surfaces.cli.main import main
+
+HEADWAY = (sys.executable, "-m", "headway")
+PATIENCE_S = 60
+
+
+class Ran(NamedTuple):
+    """How a command ended: its exit code, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+class Shell:
+    """Commands are typed into one folder, with a ledger of its own unless HEADWAY_DATABASE_URL is set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger = folder / ".headway" / "headway.db"
+
+    def __call__(self, *arguments: str, stdin: str | bytes = b"") -> Ran:
+        """Run in this process, through the same door as the installed command."""
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        with streams(given, "headway", *arguments) as (out, err):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+        assert code is None or isinstance(code, int)
+        return Ran(code or 0, out.getvalue().decode(), err.getvalue().decode())
+
+    def json(self, *arguments: str, stdin: str | bytes = b"") -> Any:
+        return self(*arguments, "--json", stdin=stdin).json
+
+    def ok(self, *arguments: str, stdin: str | bytes = b"") -> str:
+        """What a command that has to succeed printed."""
+        ran = self(*arguments, stdin=stdin)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    def process(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> Ran:
+        """Run in a process of its own."""
+        done = subprocess.run(
+            [*HEADWAY, *arguments],
+            input=stdin,
+            capture_output=True,
+            cwd=self.folder,
+            env={**os.environ, **(env or {})},
+            preexec_fn=before,
+            timeout=PATIENCE_S,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def terminal(self, *arguments: str, typed: str = "", width: int = 100) -> Ran:
+        """Run on a terminal of its own; both streams are what a person sees, and line ends are a terminal's."""
+        ours, theirs = pty.openpty()
+        try:
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
+            os.write(ours, typed.encode())
+            env = {**os.environ, "TERM": "xterm-256color"} | dict.fromkeys(("NO_COLOR", "FORCE_COLOR"), "")
+            command = [*HEADWAY, *arguments]
+            with subprocess.Popen(
+                command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=self.folder, env=env, start_new_session=True
+            ) as child:
+                os.close(theirs)
+                theirs = -1
+                seen = b"".join(iter(lambda: read_terminal(ours), b""))
+                code = child.wait(PATIENCE_S)
+        finally:
+            os.close(ours)
+            if theirs >= 0:
+                os.close(theirs)
+        return Ran(code, seen.decode(), "")
+
+
+def read_terminal(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how Linux says that everybody has left the terminal
+        return b""
+
+
+@contextmanager
+def streams(stdin: bytes, *argv: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    """Arguments and pipes as a new process would find them."""
+    before = sys.argv, sys.stdin, sys.stdout, sys.stderr
+    out, err = io.BytesIO(), io.BytesIO()
+    sys.argv = list(argv)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    sys.stdout = io.TextIOWrapper(out, encoding="utf-8")
+    sys.stderr = io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace")
+    try:
+        yield out, err
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.detach()
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = before
+
+
+def one_error(ran: Ran, code: int) -> str:
+    """The one line on standard error of a command that failed with this code, and did not print anything else."""
+    assert (ran.code, ran.out) == (code, ""), ran
+    assert ran.err.endswith("\n"), ran.err
+    assert ran.err.startswith("headway: "), ran.err
+    lines = ran.err.splitlines()
+    assert len(lines) == 1, ran.err
+    return lines[0]

@@ -1,0 +1,131 @@
+"""`todo claim` and `heartbeat`: work handed out from the shell, and what a lease keeps others from."""
+
+import time
+from typing import Any
+
+import pytest
+from shell import Shell, one_error
+
+from headway.actions import claims, tenants
+from headway.storage.direct import DirectDatabase
+from headway.testing import FixedClock
+
+
+def claim(headway: Shell, *options: str) -> Any:
+    return headway.json("todo", "claim", "--agent", "ada", *options)
+
+
+def claimed_long_ago(headway: Shell) -> str:
+    """The token of a lease on the first todo that ran out years ago."""
+    headway.ok("todo", "add", "abandoned")
+    with DirectDatabase(f"sqlite:///{headway.ledger}", FixedClock()) as database:
+        tenant = database.write(tenants.ensure_local)
+        taken = database.write(lambda tx: claims.claim(tx, tenant.id, "bob"))
+    assert taken is not None
+    return taken.lease.token
+
+
+def test_a_claim_hands_out_the_next_ready_todo_with_a_lease(headway: Shell) -> None:
+    headway.ok("todo", "add", "first")
+    headway.ok("todo", "add", "second", "--after", "1")
+    before = time.time()
+    taken = claim(headway)
+
+    assert list(taken) == ["todo", "lease"]
+    todo = taken["todo"]
+    assert (todo["subject"], todo["status"], todo["agent_id"]) == ("first", "in_progress", "ada")
+    assert set(taken["lease"]) == {"token", "expires_at"}
+    assert before + 58 <= taken["lease"]["expires_at"] <= time.time() + 60
+    assert headway("todo", "claim", "--agent", "bob").code == 3
+
+
+def test_a_claim_with_nothing_ready_prints_nothing_and_exits_3(headway: Shell) -> None:
+    assert headway("todo", "claim", "--agent", "ada") == (3, "", "")
+    assert headway("todo", "claim", "--agent", "ada", "--json") == (3, "", "")
+
+
+def test_a_claim_for_people_shows_the_todo_and_its_token(headway: Shell) -> None:
+    headway.ok("todo", "add", "first")
+    first, second = headway.ok("todo", "claim", "--agent", "ada", "--lease", "5m").splitlines()
+
+    assert first == "▶ #1 [in_progress] first"
+    token = second.split()[2].rstrip(",")
+    assert headway.json("todo", "done", "1", "--lease-token", token)["todo"]["status"] == "completed"
+
+
+@pytest.mark.parametrize(("lease", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("1h", 3600), ("1d", 86400)])
+def test_a_lease_lasts_as_long_as_it_is_asked_for(headway: Shell, lease: str, seconds: int) -> None:
+    headway.ok("todo", "add", "first")
+    before = time.time()
+    expires_at = claim(headway, "--lease", lease)["lease"]["expires_at"]
+
+    assert before + seconds - 2 <= expires_at <= time.time() + seconds
+
+
+def test_a_claim_in_a_conversation_takes_its_own_work_first_and_then_the_tenants(headway: Shell) -> None:
+    headway.ok("conversation", "new", "--key", "ours")
+    headway.ok("conversation", "new", "--key", "theirs")
+    headway.ok("todo", "add", "tenant-wide")
+    headway.ok("todo", "add", "ours", "--conversation", "ours")
+    headway.ok("todo", "add", "theirs", "--conversation", "theirs")
+
+    assert [claim(headway, "--conversation", "ours")["todo"]["subject"] for _ in range(2)] == ["ours", "tenant-wide"]
+    assert headway("todo", "claim", "--agent", "ada", "--conversation", "ours").code == 3
+
+
+@pytest.mark.parametrize("verb", [["start"], ["done"], ["cancel"], ["reopen"], ["edit", "--subject", "stolen"]])
+def test_a_leased_todo_is_changed_with_its_token_or_by_force(headway: Shell, verb: list[str]) -> None:
+    headway.ok("todo", "add", "first")
+    token = claim(headway)["lease"]["token"]
+
+    assert "'ada' holds a lease" in one_error(headway("todo", *verb, "1"), 4)
+    assert "lease is gone" in one_error(headway("todo", *verb, "1", "--lease-token", "another"), 4)
+    assert headway.json("todo", "show", "1")["todo"]["subject"] == "first"
+    assert headway("todo", *verb, "1", "--lease-token", token).code == 0
+
+
+@pytest.mark.parametrize("verb", [["done"], ["cancel"], ["reopen"], ["edit", "--subject", "stolen"]])
+def test_force_changes_a_leased_todo(headway: Shell, verb: list[str]) -> None:
+    headway.ok("todo", "add", "first")
+    claim(headway)
+    assert headway("todo", *verb, "1", "--force").code == 0
+
+
+def test_a_released_todo_can_be_claimed_again_and_the_old_token_is_worth_nothing(headway: Shell) -> None:
+    headway.ok("todo", "add", "first")
+    token = claim(headway)["lease"]["token"]
+    headway.ok("todo", "reopen", "1", "--lease-token", token)
+    assert claim(headway)["todo"]["id"] == 1
+
+    one_error(headway("todo", "done", "1", "--lease-token", token), 4)
+    assert headway.json("todo", "show", "1")["todo"]["status"] == "in_progress"
+
+
+def test_work_whose_owner_fell_silent_is_taken_over_and_the_late_owner_is_refused(headway: Shell) -> None:
+    late = claimed_long_ago(headway)
+    headway.ok("todo", "add", "fresh")
+    taken = claim(headway)
+
+    assert (taken["todo"]["subject"], taken["todo"]["agent_id"]) == ("abandoned", "ada")
+    assert "lease is gone" in one_error(headway("todo", "done", "1", "--lease-token", late), 4)
+    assert "lease is gone" in one_error(headway("todo", "heartbeat", "1", "--lease-token", late), 4)
+    assert headway("todo", "done", "1", "--lease-token", taken["lease"]["token"]).code == 0
+
+
+def test_a_heartbeat_keeps_the_lease(headway: Shell) -> None:
+    token = claimed_long_ago(headway)
+    kept = headway.json("todo", "heartbeat", "1", "--lease-token", token, "--lease", "10m")
+
+    assert list(kept) == ["todo", "lease"]
+    assert kept["lease"]["token"] == token
+    assert kept["lease"]["expires_at"] > time.time() + 590
+    assert headway("todo", "claim", "--agent", "ada").code == 3
+    assert "lease" in headway.ok("todo", "show", "1")
+
+
+def test_a_heartbeat_needs_the_token_of_the_lease(headway: Shell) -> None:
+    headway.ok("todo", "add", "first")
+    one_error(headway("todo", "heartbeat", "1", "--lease-token", "none"), 4)
+    claim(headway)
+    one_error(headway("todo", "heartbeat", "1", "--lease-token", "another"), 4)
+    one_error(headway("todo", "heartbeat", "404", "--lease-token", "none"), 3)
