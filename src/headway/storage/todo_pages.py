@@ -8,7 +8,6 @@ import base64
 import binascii
 import json
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from headway.ledger.errors import BadCursor
@@ -32,48 +31,65 @@ class Place(NamedTuple):
     id: int
 
 
-class Conditions(NamedTuple):
-    """Columns, and the values they must have."""
+class Lists(NamedTuple):
+    """The lists a selection shows, the conversation's own first: the columns that choose their rows, and the values of each."""
 
-    columns: tuple[str, ...] = ()
-    values: tuple[Any, ...] = ()
-
-    def plus(self, column: str, value: str | int | None) -> "Conditions":
-        """One more, unless any value will do."""
-        return self if value is None else Conditions((*self.columns, column), (*self.values, value))
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
 
 
 class Part(NamedTuple):
-    """A stretch of the list that one kind of query reads. Ended rows of several lists are merged by time."""
+    """A stretch of the list: how it is read from its start, or from a place on, and of which lists it consists.
+    (Ended rows of several lists are merged by time.)"""
 
-    status: Status | None  # None: everything that has ended
-    conversations: tuple[int | None, ...]
+    from_start: str
+    from_place: str
+    lists: tuple[int, ...]
 
 
-def parts_of(selection: Selection) -> list[Part]:
-    wanted = selection.statuses or STATUSES
-    lists: tuple[int | None, ...] = (selection.conversation_id,)
-    if selection.conversation_id:
-        lists = (selection.conversation_id, TENANT_WIDE)  # a conversation's own rows come first
-    if selection.turn_id is not None:
-        lists = (None,)  # a turn names its list by itself
-    ended = [status for status in wanted if status in ("completed", "canceled")]
-    parts = [Part(status, (one,)) for status in ("in_progress", "pending") if status in wanted for one in lists]
-    if ended:
-        parts.append(Part(ended[0] if len(ended) == 1 else None, lists))
-    return parts
+def lists_of(tenant_id: int, selection: Selection) -> Lists:
+    chosen = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
+    if selection.turn_id is None:  # a turn names its list by itself
+        chosen["conversation_id"] = selection.conversation_id
+    known = {column: value for column, value in chosen.items() if value is not None}
+    columns, values = tuple(known), tuple(known.values())
+    return Lists(columns, (values, (*values[:-1], TENANT_WIDE)) if known.get("conversation_id") else (values,))
+
+
+@cache
+def parts_of(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[Part]:
+    """How a selection of this shape is read. There are few shapes, so the queries of each are put together once."""
+    where = " AND ".join(f"{column} = ?" for column in columns)
+    parts = [open_part(where, status, one) for status in ("in_progress", "pending") if status in statuses for one in range(lists)]
+    ended = [status for status in ("completed", "canceled") if status in statuses]
+    if len(ended) == 1:
+        where += f" AND status = '{ended[0]}'"
+    return [*parts, ended_part(where, tuple(range(lists)))] if ended else parts
+
+
+def open_part(where: str, status: Status, one: int) -> Part:
+    select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at = 0 AND status = '{status}'"
+    order = "ORDER BY position, id LIMIT ?"
+    return Part(f"{select} {order}", f"{select} AND (position, id) > (?, ?) {order}", (one,))
+
+
+def ended_part(where: str, lists: tuple[int, ...]) -> Part:
+    select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at <> 0"
+    order = "ORDER BY completed_at DESC, id DESC LIMIT ?"
+    return Part(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
 
 
 def page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> Page:
-    parts = parts_of(selection)
-    where = Conditions().plus("tenant_id", tenant_id).plus("turn_id", selection.turn_id).plus("agent_id", selection.agent_id)
+    columns, lists = lists_of(tenant_id, selection)
+    wanted = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
+    parts = parts_of(columns, len(lists), wanted)
     start = decode(cursor, len(parts)) if cursor else None
     todos: list[Todo] = []
     last_part = 0
     for number in range(start.part if start else 0, len(parts)):
         after = start if start and start.part == number else None
         room = limit - len(todos)
-        found = read_part(tx, where, parts[number], room + 1, after)  # one more: is there a next page?
+        found = read_part(tx, parts[number], lists, room + 1, after)  # one more: is there a next page?
         if found and room:
             last_part = number
         todos += found[:room]
@@ -83,57 +99,33 @@ def page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, curs
     return Page(todos, None)
 
 
-def read_part(tx: Transaction, where: Conditions, part: Part, limit: int, after: Place | None) -> list[Todo]:
-    lists = [read_list(tx, where, part.status, one, limit, after) for one in part.conversations]
-    if len(lists) == 1:
-        return lists[0]
-    return sorted(chain.from_iterable(lists), key=lambda todo: (-todo.completed_at, -todo.id))[:limit]
-
-
-def read_list(
-    tx: Transaction, where: Conditions, status: Status | None, conversation_id: int | None, limit: int, after: Place | None
-) -> list[Todo]:
-    columns, values = where.plus("conversation_id", conversation_id).plus("status", status)
-    if after:
-        values = (*values, after.key, after.id)
-    sql = open_sql if status in ("in_progress", "pending") else ended_sql
-    return [from_row(row) for row in tx.all(sql(columns, after=after is not None), *values, limit)]
-
-
-# There are few shapes of these queries: the text of each is put together once.
-
-
-@cache
-def open_sql(columns: tuple[str, ...], *, after: bool) -> str:
-    rest = " AND (position, id) > (?, ?)" if after else ""
-    return f"SELECT {COLUMNS} FROM todos WHERE {equal(columns)} AND completed_at = 0{rest} ORDER BY position, id LIMIT ?"
-
-
-@cache
-def ended_sql(columns: tuple[str, ...], *, after: bool) -> str:
-    rest = " AND (completed_at, id) < (?, ?)" if after else ""
-    return f"""SELECT {COLUMNS} FROM todos WHERE {equal(columns)} AND completed_at <> 0{rest}
-        ORDER BY completed_at DESC, id DESC LIMIT ?"""
+def read_part(tx: Transaction, part: Part, lists: tuple[tuple[Any, ...], ...], limit: int, after: Place | None) -> list[Todo]:
+    todos: list[Todo] = []
+    for one in part.lists:
+        rows = (
+            tx.all(part.from_place, *lists[one], after.key, after.id, limit)
+            if after
+            else tx.all(part.from_start, *lists[one], limit)
+        )
+        todos += map(from_row, rows)
+    if len(part.lists) > 1:
+        todos.sort(key=lambda todo: (-todo.completed_at, -todo.id))
+    return todos[:limit]
 
 
 @cache
 def ready_sql(columns: tuple[str, ...]) -> str:
-    return f"""SELECT {COLUMNS} FROM todos WHERE {equal(columns)} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
+    where = " AND ".join(f"{column} = ?" for column in columns)
+    return f"""SELECT {COLUMNS} FROM todos WHERE {where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
         ORDER BY position, id LIMIT ?"""
-
-
-def equal(columns: tuple[str, ...]) -> str:
-    return " AND ".join(f"{column} = ?" for column in columns)
 
 
 def ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
     """Pending, not waiting for anything, not part of a turn's plan, in order."""
-    lists: tuple[int | None, ...] = (conversation_id, TENANT_WIDE) if conversation_id else (conversation_id,)
+    columns, lists = lists_of(tenant_id, Selection(conversation_id))
     todos: list[Todo] = []
-    for one in lists:
-        columns, values = Conditions().plus("tenant_id", tenant_id).plus("conversation_id", one)
-        rows = tx.all(ready_sql(columns), *values, limit - len(todos))
-        todos += [from_row(row) for row in rows]
+    for values in lists:
+        todos += map(from_row, tx.all(ready_sql(columns), *values, limit - len(todos)))
     return todos
 
 
