@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from headway.ledger.events import Event
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
+from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.todo_store import APPEND, INSERT
-from headway.storage.transaction import INSERT_EVENT, Dialect, Row, Transaction, Work
+from headway.storage.transaction import INSERT_EVENT, Work
 
 T = TypeVar("T")
 Execute = Callable[..., apsw.Cursor]
@@ -49,51 +49,23 @@ class Statement(NamedTuple):
     parameters: tuple[Any, ...]
 
 
-class Recorder:
-    """A transaction that remembers what was asked of it."""
-
-    def __init__(self, inner: Transaction) -> None:
-        self.inner = inner
-        self.statements: list[Statement] = []
-
-    @property
-    def dialect(self) -> Dialect:
-        return self.inner.dialect
-
-    @property
-    def now(self) -> int:
-        return self.inner.now
-
-    def one(self, sql: str, *parameters: Any) -> Row | None:
-        self.statements.append(Statement(sql, parameters))
-        return self.inner.one(sql, *parameters)
-
-    def all(self, sql: str, *parameters: Any) -> list[Row]:
-        self.statements.append(Statement(sql, parameters))
-        return self.inner.all(sql, *parameters)
-
-    def run(self, sql: str, *parameters: Any) -> None:
-        self.statements.append(Statement(sql, parameters))
-        self.inner.run(sql, *parameters)
-
-    def emit(self, event: Event) -> None:
-        self.inner.emit(event)
-
-
 def statements_of(database: DirectDatabase, work: Work[T]) -> list[Statement]:
-    """The statements a read makes."""
+    """What a read asks of SQLite, from its beginning to its end."""
+    connection = database.connection
+    assert isinstance(connection, SqliteConnection)
+    seen: list[Statement] = []
 
-    def recorded(tx: Transaction) -> list[Statement]:
-        recorder = Recorder(tx)
-        work(recorder)
-        return recorder.statements
+    def remember(_cursor: apsw.Cursor, sql: str, parameters: tuple[Any, ...]) -> bool:
+        seen.append(Statement(sql, parameters))
+        return True
 
-    return database.read(recorded)
+    connection.raw.exec_trace = remember
+    database.read(work)
+    connection.raw.exec_trace = None
+    return seen
 
 
 def read(execute: Execute, statements: list[Statement], count: int) -> None:
     for _ in range(count):
-        execute("BEGIN")
         for sql, parameters in statements:
             execute(sql, parameters).fetchall()
-        execute("COMMIT")
