@@ -93,7 +93,7 @@ def render(todos: Iterable[Todo]) -> Rendering:
         seen.add(todo.id)
         margin = "  " * depth
         written.append(f"{margin}- [{MARKS[todo.status]}] {one_line(todo.subject)}")
-        written += [f"{margin}  > {line}".rstrip() for line in lines(todo.description)]
+        written += [f"{margin}  > {line}".rstrip() for line in lines(todo.description.rstrip())]
         stack += [(by_id[other], depth + 1) for other in reversed(todo.depends_on) if other in by_id]
     return Rendering("".join(f"{line}\n" for line in written), lost(by_id, waits))
 

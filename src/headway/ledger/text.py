@@ -10,7 +10,7 @@ SUBJECT_LIMIT = 1_000
 TEXT_LIMIT = 200_000
 NAME_LIMIT = 200
 MAX_INTEGER = 2**63 - 1
-LINE_BREAKS = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+JOINERS = "\u200c\u200d"  # not printable by themselves, but Persian words and many emoji need them
 
 
 # What the rules below accept, as regular expressions that API documents can show.
@@ -49,12 +49,13 @@ def name(text: str, field: str) -> str:
 
 def one_line(text: str) -> str:
     """The text as one harmless line: no line breaks, no terminal escapes, nothing that turns reading order around."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else " " if character in LINE_BREAKS else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
+    return text if text.isprintable() else "".join(map(harmless, text))
+
+
+def harmless(character: str) -> str:
+    if character.isprintable() or character in JOINERS:
+        return character
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def lines(text: str) -> list[str]:
