@@ -55,7 +55,7 @@ def statements_of(database: DirectDatabase, work: Work[T]) -> list[Statement]:
     assert isinstance(connection, SqliteConnection)
     seen: list[Statement] = []
 
-    def remember(_cursor: apsw.Cursor, sql: str, parameters: tuple[Any, ...]) -> bool:
+    def remember(_cursor: apsw.Cursor, sql: str, parameters: Any) -> bool:
         seen.append(Statement(sql, parameters))
         return True
 

@@ -39,10 +39,10 @@ def imported(shop: Workshop) -> Measurements:
     ours, theirs = shop.folder / "todos.json", shop.folder / "tasks.json"
     ours.write_text(json.dumps({"todos": [{"subject": bare.SUBJECT} for _ in range(TODOS)]}))
     theirs.write_text(json.dumps([{"description": bare.SUBJECT, "status": "pending"} for _ in range(TODOS)]))
-    homes = (shop.folder / f"import-{number}" for number in count())
+    homes = (f"import-{number}" for number in count())
     return in_turns(
-        lambda: rate(TODOS, partial(run_headway, next(homes), "todo", "import", str(ours))),
-        lambda: rate(TODOS, partial(run_task, next(homes), "import", str(theirs))),
+        lambda: rate(TODOS, partial(run_headway, shop, next(homes), "todo", "import", str(ours))),
+        lambda: rate(TODOS, partial(run_task, shop.folder / next(homes), "import", str(theirs))),
         ROUNDS,
     )
 

@@ -17,7 +17,7 @@ from bench.harness import Measurements, Unavailable, Workshop, at_least, benchma
 from headway.actions import tenants, todos
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import LOG_LOCK
+from headway.storage.postgres_connection import CHANNEL, LOG_LOCK
 from headway.storage.todo_store import APPEND, INSERT
 from headway.storage.transaction import INSERT_EVENT
 
@@ -31,6 +31,7 @@ BEGIN;
 SELECT pg_advisory_xact_lock({lock}, {tenant});
 {event};
 COMMIT;
+SELECT pg_notify('{channel}', '{tenant}');
 """
 
 
@@ -105,6 +106,7 @@ def script(tenant_id: int) -> str:
         append=written(APPEND["pending"], (tenant_id, 0, "", 2)),
         insert=written(INSERT, bare.todo_values(":uuid", tenant_id, ":position")),
         lock=LOG_LOCK,
+        channel=CHANNEL,
         tenant=tenant_id,
         event=written(INSERT_EVENT, (tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
     )
