@@ -1,6 +1,9 @@
 """Settings → a working Headway. The one place where parts are put together."""
 
 from headway.actions.feed import Feed
+from headway.agents import families
+from headway.agents.execution import Execution, Place
+from headway.agents.roles import Role
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
@@ -13,6 +16,8 @@ class Headway:
         self.settings = settings
         announced = not is_sqlite(settings.database_url)
         self.database = Database(settings.database_url, on_commit=self._committed)
+        self.toolbox = families.toolbox()
+        self.task_folder = str(settings.home / ".agents" / "tasks")
         self.feed = Feed(self.database, announced=announced)
         self.announcements = None
         if announced:
@@ -22,6 +27,10 @@ class Headway:
 
     def start(self) -> None:
         self.feed.start()
+
+    def execution(self, place: Place, role: Role) -> Execution:
+        """What a tool that is called from this place may know."""
+        return Execution(self.database, self.task_folder, place.scope, role, place.conversation_uuid)
 
     def close(self) -> None:
         self.feed.close()

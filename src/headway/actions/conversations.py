@@ -50,3 +50,10 @@ def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
     if turn is None:
         raise NotFound(f"No turn {turn_id[:80]!r}.")
     return turn
+
+
+def lock_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
+    turn = conversation_store.get_turn_locked(tx, tenant_id, turn_id)
+    if turn is None:
+        raise NotFound(f"No turn {turn_id[:80]!r}.")
+    return turn

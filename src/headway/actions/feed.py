@@ -24,8 +24,12 @@ from headway.storage.transaction import Transaction
 log = logging.getLogger("headway.feed")
 
 KEPT = 1024  # frames that a channel keeps for its readers
+KEPT_BYTES = 4 * 1024 * 1024
 PAGE = 500
+PAGE_BYTES = 1024 * 1024
+STEP = 50  # how many events are read before looking how large they were
 HEARTBEAT_S = 15.0
+RETRY_S = 1.0
 POLL_S = 0.2  # how soon another process' commit is seen where nobody announces it
 POLL_ANNOUNCED_S = 2.0  # and where commits are announced: only for announcements that got lost
 
@@ -76,16 +80,21 @@ class Channel:
         self.head = head  # everything up to here has been read
         self.floor = head  # everything after here is still kept
         self.frames: deque[Frame] = deque()
+        self.size = 0  # of the frames, in bytes
         self.readers: set[Reader] = set()
         self.dirty = asyncio.Event()
         self.pump: asyncio.Task[None] | None = None
 
     def take(self, events: Iterable[LoggedEvent]) -> None:
         for event in events:
-            self.frames.append(encode(event))
-            self.head = event.seq
-        while len(self.frames) > KEPT:
-            self.floor = self.frames.popleft().seq
+            frame = encode(event)
+            self.frames.append(frame)
+            self.size += len(frame.data)
+            self.head = frame.seq
+        while len(self.frames) > KEPT or self.size > KEPT_BYTES:
+            dropped = self.frames.popleft()
+            self.size -= len(dropped.data)
+            self.floor = dropped.seq
         for reader in self.readers:
             reader.bell.set()
 
@@ -98,10 +107,30 @@ class Channel:
         return b"".join(frame.data for frame in islice(frames, start, None) if reader.wants(frame))
 
 
+class Page(NamedTuple):
+    """A stretch of the log. It is the last one if nothing was behind it when it was read."""
+
+    events: list[LoggedEvent]
+    last: bool
+
+
+def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> Page:
+    """As much of the log as fits into memory many times over, whatever the events hold."""
+    events: list[LoggedEvent] = []
+    size = 0
+    while len(events) < PAGE and size < PAGE_BYTES:
+        some = read_log(tx, tenant_id, conversation_id, events[-1].seq if events else after)
+        events += some
+        size += sum(len(event.data) for event in some)
+        if len(some) < STEP:
+            return Page(events, last=True)
+    return Page(events, last=False)
+
+
 def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> list[LoggedEvent]:
     if conversation_id is None:
-        return event_store.after(tx, tenant_id, after, PAGE)
-    return event_store.after_in_conversation(tx, tenant_id, conversation_id, after, PAGE)
+        return event_store.after(tx, tenant_id, after, STEP)
+    return event_store.after_in_conversation(tx, tenant_id, conversation_id, after, STEP)
 
 
 class Feed:
@@ -110,12 +139,13 @@ class Feed:
     def __init__(self, database: Database, *, announced: bool) -> None:
         self.database = database
         self.poll_s = POLL_ANNOUNCED_S if announced else POLL_S
+        self.heartbeat_s = HEARTBEAT_S
         self.channels: dict[int, Channel] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
         self.delivered = 0
-        self.newest = 0
+        self.newest = self.newest_before = 0
 
     def start(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -154,19 +184,29 @@ class Feed:
 
     async def follow(self, channel: Channel, reader: Reader) -> AsyncIterator[bytes]:
         """What the reader has not seen, then what happens, until it leaves."""
-        try:
-            while not self.closed and not reader.gone:
-                reader.bell.clear()  # before reading: what arrives from here on rings again
+        while not self.closed and not reader.gone:
+            reader.bell.clear()  # before reading: what arrives from here on rings again
+            try:
                 chunk = await self._next(channel, reader)
-                if reader.due_ping:
-                    reader.due_ping = False
-                    chunk += ping(reader.after)
-                if chunk:
-                    yield chunk
-                else:
-                    await reader.bell.wait()
-        finally:
-            self._leave(channel, reader)
+            except StorageError as error:
+                await patience(error)
+                continue
+            if reader.due_ping:
+                reader.due_ping = False
+                chunk += ping(reader.after)
+            if chunk:
+                yield chunk
+            else:
+                await reader.bell.wait()
+
+    def leave(self, channel: Channel, reader: Reader) -> None:
+        """Forget the reader; a channel that nobody reads ends."""
+        reader.leave()
+        channel.readers.discard(reader)
+        if not channel.readers and self.channels.get(channel.tenant_id) is channel:
+            del self.channels[channel.tenant_id]
+            if channel.pump:
+                channel.pump.cancel()
 
     async def _next(self, channel: Channel, reader: Reader) -> bytes:
         if reader.after >= channel.head:
@@ -176,10 +216,10 @@ class Feed:
             reader.after = channel.head
             return chunk
         head = channel.head  # before reading: what comes later is not covered by the page
-        work = partial(read_log, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
-        events = await self.database.read(work)
+        work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
+        events, is_last = await self.database.read(work)
         last = events[-1].seq if events else reader.after
-        reader.after = last if len(events) == PAGE else max(head, last)
+        reader.after = max(head, last) if is_last else last
         return b"".join(encode(event).data for event in events)
 
     async def _channel(self, tenant_id: int) -> Channel:
@@ -191,23 +231,21 @@ class Feed:
                 channel.pump = asyncio.create_task(steadily(partial(self._pump, channel)))
         return self.channels[tenant_id]
 
-    def _leave(self, channel: Channel, reader: Reader) -> None:
-        channel.readers.discard(reader)
-        if not channel.readers and self.channels.get(channel.tenant_id) is channel:
-            del self.channels[channel.tenant_id]
-            if channel.pump:
-                channel.pump.cancel()
-
     async def _pump(self, channel: Channel) -> None:
         """Read what is new, when the bell rang; bursts are read together."""
         await channel.dirty.wait()
-        work = partial(event_store.after, tenant_id=channel.tenant_id, seq=channel.head, limit=PAGE)
+        work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=None, after=channel.head)
         channel.dirty.clear()
-        events = await self.database.read(work)
-        if events:
-            channel.take(events)
-            self.delivered += len(events)
-            channel.dirty.set()  # there may be more
+        try:
+            page = await self.database.read(work)
+        except StorageError:
+            channel.dirty.set()  # it is still to be read, and nobody will ring again
+            raise
+        if page.events:
+            channel.take(page.events)
+            self.delivered += len(page.events)
+        if not page.last:
+            channel.dirty.set()
 
     def _ring(self, tenants: Iterable[int]) -> None:
         for tenant_id in tenants:
@@ -220,12 +258,13 @@ class Feed:
         await asyncio.sleep(self.poll_s)
         if self.channels:
             newest = await self.database.read(event_store.newest)
-            if newest != self.newest:
-                self.newest = newest
+            # Also once after it has stopped growing: another tenant's lower number may have been committed late.
+            if newest != self.newest_before:
                 self._ring(self.channels)
+            self.newest_before, self.newest = self.newest, newest
 
     async def _beat(self) -> None:
-        await asyncio.sleep(HEARTBEAT_S)
+        await asyncio.sleep(self.heartbeat_s)
         for channel in self.channels.values():
             for reader in channel.readers:
                 reader.due_ping = True
@@ -238,5 +277,9 @@ async def steadily(step: Callable[[], Awaitable[None]]) -> None:
         try:
             await step()
         except StorageError as error:
-            log.warning("the live feed waits for the database: %s", error)
-            await asyncio.sleep(1)
+            await patience(error)
+
+
+async def patience(error: StorageError) -> None:
+    log.warning("the live feed waits for the database: %s", error)
+    await asyncio.sleep(RETRY_S)

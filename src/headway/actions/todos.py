@@ -4,6 +4,7 @@ from typing import Literal
 from uuid import uuid4
 
 from headway.actions import conversations
+from headway.actions.turn_state import announce
 from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import todo_changed
@@ -17,14 +18,18 @@ DEPENDENCY_LIMIT = 100
 
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
-    draft = draft.checked()
-    check_list(tx, tenant_id, draft)
+    draft = in_its_list(tx, tenant_id, draft.checked())
     check_dependencies(tx, tenant_id, draft.depends_on)
-    todo = todo_store.insert(tx, tenant_id, draft, uuid4().hex)
+    todo = todo_store.insert(tx, tenant_id, draft, new_uuid())
     if draft.position is not None:
         todo = place(tx, tenant_id, todo, draft.position)
     tx.emit(todo_changed(tenant_id, todo, "created"))
+    announce(tx, tenant_id, todo.turn_id)
     return todo
+
+
+def new_uuid() -> str:
+    return str(uuid4())
 
 
 def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
@@ -38,6 +43,8 @@ def change(
     tx: Transaction, tenant_id: int, todo_id: int, wanted: Change, lease_token: str | None = None, *, force: bool = False
 ) -> Todo:
     """Change what is named and leave the rest. A change that changes nothing tells nobody."""
+    if wanted.depends_on is not UNSET:
+        todo_store.lock_graph(tx, tenant_id)  # before the todo, or two that change dependencies would wait for each other
     old = locked(tx, tenant_id, todo_id)
     check_lease(tx, tenant_id, old, lease_token, force=force)
     new = wanted.applied_to(old, tx.now)
@@ -54,6 +61,7 @@ def change(
     if new.status != "in_progress":
         lease_store.delete(tx, tenant_id, todo_id)
     tx.emit(todo_changed(tenant_id, new, "updated"))
+    announce(tx, tenant_id, new.turn_id)
     return new
 
 
@@ -109,8 +117,8 @@ def place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
 
 
 def depend(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
+    """Needs the lock on the graph."""
     wanted = tuple(sorted(set(depends_on)))
-    todo_store.lock_graph(tx, tenant_id)
     check_dependencies(tx, tenant_id, wanted)
     edges = todo_store.reachable_edges(tx, tenant_id, wanted) if wanted else {}
     graph.refuse_cycle({**edges, todo.id: list(wanted)})
@@ -118,14 +126,16 @@ def depend(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, .
     return todo._replace(depends_on=wanted)
 
 
-def check_list(tx: Transaction, tenant_id: int, draft: Draft) -> None:
-    """A list exists if its conversation and turn do, in this tenant, and belong together."""
+def in_its_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
+    """A list exists if its conversation and turn do, in this tenant, and belong together. A turn names its conversation."""
     if draft.turn_id is not None:
         owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
-        if owner != draft.conversation_id:
+        if draft.conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
-    elif draft.conversation_id != TENANT_WIDE:
+        return draft._replace(conversation_id=owner)
+    if draft.conversation_id != TENANT_WIDE:
         conversations.get(tx, tenant_id, draft.conversation_id)
+    return draft
 
 
 def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, ...]) -> None:

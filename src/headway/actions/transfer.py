@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from headway.actions import conversations
+from headway.actions.todos import new_uuid
 from headway.ledger import checklist, graph, text
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import todo_changed
@@ -110,7 +110,7 @@ def from_markdown(tx: Transaction, scope: Scope, document: str) -> Imported:
             depends_on=tuple(waits_for.get(place, ())),
         )
         with naming("Item", place):
-            entries.append(Entry(place, uuid4().hex, draft.checked(), None))
+            entries.append(Entry(place, new_uuid(), draft.checked(), None))
     return put(tx, scope.tenant_id, entries)
 
 
@@ -188,7 +188,7 @@ def entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> Entry:
         times = tuple(milliseconds(fields, name) for name in TIMES) if all(name in fields for name in TIMES) else None
         if times and (times[3] != 0) != (draft.status in ("completed", "canceled")):
             raise BadDocument("completed_at and status contradict each other.")
-        uuid = text.name(string(fields, "uuid") or uuid4().hex, "uuid")
+        uuid = text.name(string(fields, "uuid") or new_uuid(), "uuid")
         return Entry(integer(fields, "id", -1 - place), uuid, draft, times)
 
 

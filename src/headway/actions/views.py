@@ -59,7 +59,7 @@ def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> No
     if selection.turn_id is not None:
         conversations.get_turn(tx, tenant_id, selection.turn_id)
     if selection.agent_id is not None:
-        text.safe(selection.agent_id, "agent_id")
+        text.name(selection.agent_id, "agent_id")
 
 
 def check_limit(limit: int) -> int:

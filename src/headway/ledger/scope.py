@@ -26,3 +26,4 @@ class Selection(NamedTuple):
     turn_id: str | None = None
     statuses: tuple[Status, ...] = ()
     agent_id: str | None = None
+    plans: bool = True  # False: without the rows of turns' plans

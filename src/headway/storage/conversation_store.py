@@ -62,6 +62,13 @@ def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
     return Turn._make(row) if row else None
 
 
+def get_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
+    """The turn, with nobody else able to rearrange its plan before this transaction ends."""
+    sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
+    row = tx.one(sql, tenant_id, turn_id)
+    return Turn._make(row) if row else None
+
+
 def turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int | None:
     """The conversation a turn belongs to."""
     row = tx.one("SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?", tenant_id, turn_id)

@@ -10,7 +10,19 @@ import psycopg
 from psycopg import errors
 
 from headway.ledger.errors import CommitUncertain, DatabaseFull, DatabaseUnreachable, HeadwayError, StorageError
-from headway.storage.transaction import INSERT_EVENT, POSTGRES, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work
+from headway.ledger.events import Event
+from headway.storage.transaction import (
+    INSERT_EVENT,
+    POSTGRES,
+    Clock,
+    Dialect,
+    Listener,
+    LoggedTransaction,
+    Outcome,
+    Row,
+    Work,
+    tell,
+)
 
 T = TypeVar("T")
 
@@ -94,7 +106,7 @@ class PostgresConnection:
             transaction = PostgresTransaction(cursor, self.clock())
             try:
                 value = work(transaction)
-                transaction.write_log()
+                transaction.finish()
             except BaseException:
                 if not raw.closed:
                     cursor.execute("ROLLBACK")
@@ -103,10 +115,8 @@ class PostgresConnection:
                 cursor.execute("COMMIT")
             except psycopg.OperationalError as error:
                 raise CommitUncertain from error
-            if transaction.events:
-                tenants = frozenset(event.tenant_id for event in transaction.events)
-                self.on_commit(tenants)
-                announce(cursor, tenants)
+            tell(self.on_commit, transaction.events)
+            announce(cursor, transaction.events)
         return value
 
     def _retried(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
@@ -130,11 +140,13 @@ class PostgresConnection:
         raise AssertionError("unreachable")
 
 
-def announce(cursor: psycopg.Cursor[Row], tenants: frozenset[int]) -> None:
+def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
     """Tell other processes. After the commit and on its own: a NOTIFY inside would line up all committers of the server
     behind one lock. An announcement that gets lost is made good by the readers' slow poll."""
+    tenants = {event.tenant_id for event in events}
     try:
-        cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, ",".join(map(str, tenants))))
+        if tenants:
+            cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, ",".join(map(str, tenants))))
     except psycopg.OperationalError:
         return  # the commit stands, and the connection is mended at its next use
 

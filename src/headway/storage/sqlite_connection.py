@@ -15,7 +15,8 @@ from headway.ledger.errors import (
     HeadwayError,
     StorageError,
 )
-from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work
+from headway.ledger.events import Event
+from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
 
 T = TypeVar("T")
 
@@ -94,39 +95,37 @@ class SqliteConnection:
         try:
             self.execute("BEGIN IMMEDIATE")
             value = work(transaction)
-            transaction.write_log()
+            transaction.finish()
             self.execute("COMMIT")
         except BaseException as error:
             self._roll_back()
             if isinstance(error, apsw.Error):
                 raise self._explain(error) from error
             raise
-        if transaction.events:
-            self.on_commit(frozenset(event.tenant_id for event in transaction.events))
+        tell(self.on_commit, transaction.events)
         return value
 
     def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
-        tenants: set[int] = set()
+        events: list[Event] = []
         try:
             self.execute("BEGIN IMMEDIATE")
-            outcomes = [self._in_savepoint(work, tenants) for work in works]
+            outcomes = [self._in_savepoint(work, events) for work in works]
             self.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back()
             return [Outcome(error=self._explain(error))] * len(works)
-        if tenants:
-            self.on_commit(frozenset(tenants))
+        tell(self.on_commit, events)
         return outcomes
 
     def close(self) -> None:
         self.raw.close()
 
-    def _in_savepoint(self, work: Work[Any], tenants: set[int]) -> Outcome:
+    def _in_savepoint(self, work: Work[Any], events: list[Event]) -> Outcome:
         transaction = SqliteTransaction(self.execute, self.clock())
         self.execute("SAVEPOINT one")
         try:
             value = work(transaction)
-            transaction.write_log()
+            transaction.finish()
         except Exception as error:
             if not self.raw.in_transaction:  # SQLite itself gave up the whole group (disk full, I/O error)
                 raise
@@ -134,7 +133,7 @@ class SqliteConnection:
             self.execute("RELEASE one")
             return Outcome(error=self._explain(error) if isinstance(error, apsw.Error) else error)
         self.execute("RELEASE one")
-        tenants.update(event.tenant_id for event in transaction.events)
+        events += transaction.events
         return Outcome(value)
 
     def _roll_back(self) -> None:

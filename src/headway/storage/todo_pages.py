@@ -4,18 +4,18 @@ Every part of a list is read through an index that already has its order, with a
 in a list of twenty and in one of a hundred thousand.
 """
 
-import base64
-import binascii
-import json
+import re
 from functools import cache
 from typing import Any, NamedTuple
 
 from headway.ledger.errors import BadCursor
 from headway.ledger.scope import TENANT_WIDE, Selection
-from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import STATUSES, Status, Todo
 from headway.storage.todo_store import COLUMNS, from_row
 from headway.storage.transaction import Transaction
+
+# part.key.id, see Place
+CURSOR_PATTERN = r"^([0-9]\.[0-9]{1,18}\.[0-9]{1,18})?$"
 
 
 class Page(NamedTuple):
@@ -57,9 +57,11 @@ def lists_of(tenant_id: int, selection: Selection) -> Lists:
 
 
 @cache
-def parts_of(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[Part]:
+def parts_of(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...], plans: bool) -> list[Part]:  # noqa: FBT001
     """How a selection of this shape is read. There are few shapes, so the queries of each are put together once."""
     where = " AND ".join(f"{column} = ?" for column in columns)
+    if not plans:
+        where += " AND turn_id IS NULL"
     parts = [open_part(where, status, one) for status in ("in_progress", "pending") if status in statuses for one in range(lists)]
     ended = [status for status in ("completed", "canceled") if status in statuses]
     if len(ended) == 1:
@@ -82,8 +84,8 @@ def ended_part(where: str, lists: tuple[int, ...]) -> Part:
 def page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> Page:
     columns, lists = lists_of(tenant_id, selection)
     wanted = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
-    parts = parts_of(columns, len(lists), wanted)
-    start = decode(cursor, len(parts)) if cursor else None
+    parts = parts_of(columns, len(lists), wanted, selection.plans)
+    start = decode(cursor) if cursor else None
     todos: list[Todo] = []
     last_part = 0
     for number in range(start.part if start else 0, len(parts)):
@@ -136,6 +138,8 @@ def counts(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status
         where, values = where + " AND turn_id = ?", [*values, selection.turn_id]
     elif selection.conversation_id is not None:
         where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
+    if not selection.plans:
+        where += " AND turn_id = ''"
     row = tx.one(f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE {where}", *values)
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
@@ -149,15 +153,10 @@ def all_counts(tx: Transaction) -> dict[Status, int]:
 
 
 def encode(place: Place) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    return ".".join(map(str, place))
 
 
-def decode(cursor: str, parts: int) -> Place:
-    try:
-        fields = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        place = Place(*(int(field) for field in fields))
-    except (ValueError, TypeError, binascii.Error, UnicodeError, RecursionError):
-        raise BadCursor from None
-    if not 0 <= place.part < parts or not all(-MAX_INTEGER <= number <= MAX_INTEGER for number in place):
+def decode(cursor: str) -> Place:
+    if not re.fullmatch(CURSOR_PATTERN, cursor):
         raise BadCursor
-    return place
+    return Place._make(map(int, cursor.split(".")))

@@ -96,6 +96,12 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     return from_row(row) if row else None
 
 
+def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
+    """A turn's whole plan, in order."""
+    rows = tx.all(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id", tenant_id, turn_id)
+    return [from_row(row) for row in rows]
+
+
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
     """Which of these the tenant already has, with their ids."""
     known: dict[str, int] = {}

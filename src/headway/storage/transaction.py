@@ -5,7 +5,7 @@ where they differ are the constants of Dialect.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
@@ -59,6 +59,10 @@ class Transaction(Protocol):
         """Append to the log; written last, so that on every database the log's order is the order of commits."""
         ...
 
+    def before_commit(self, key: Hashable, work: "Work[None]") -> None:
+        """Do this once, after everything else: what many changes in one transaction call for only once."""
+        ...
+
 
 Work = Callable[[Transaction], T]
 
@@ -66,13 +70,14 @@ Work = Callable[[Transaction], T]
 class LoggedTransaction(ABC):
     """What the two dialects share: events gathered until commit, and attempts that can be undone."""
 
-    __slots__ = ("events", "now")
+    __slots__ = ("closing", "events", "now")
 
     dialect: Dialect
 
     def __init__(self, now: int) -> None:
         self.now = now
         self.events: list[Event] = []
+        self.closing: dict[Hashable, Work[None]] = {}
 
     @abstractmethod
     def one(self, sql: str, *parameters: Any) -> Row | None: ...
@@ -83,8 +88,21 @@ class LoggedTransaction(ABC):
     @abstractmethod
     def run(self, sql: str, *parameters: Any) -> None: ...
 
+    @abstractmethod
+    def write_log(self) -> None: ...
+
     def emit(self, event: Event) -> None:
         self.events.append(event)
+
+    def before_commit(self, key: Hashable, work: Work[None]) -> None:
+        self.closing[key] = work
+
+    def finish(self) -> None:
+        """What remains to be done before the commit."""
+        for work in self.closing.values():
+            work(self)
+        if self.events:
+            self.write_log()
 
     def attempt(self, work: Work[T]) -> T:
         told = len(self.events)
@@ -128,3 +146,15 @@ class Connection(Protocol):
 
 # Called after a commit, on the thread that made it, with the tenants that have news.
 Listener = Callable[[frozenset[int]], None]
+
+
+def tell(listener: Listener, events: Iterable[Event]) -> None:
+    """The commit stands, so a listener that fails must not make it look as if it did not."""
+    tenants = frozenset(event.tenant_id for event in events)
+    try:
+        if tenants:
+            listener(tenants)
+    except Exception:
+        import logging  # noqa: PLC0415  a cold start that meets no failure need not load it
+
+        logging.getLogger("headway.storage").exception("a listener failed after a commit")

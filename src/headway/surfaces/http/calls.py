@@ -12,6 +12,8 @@ from starlette.responses import Response
 
 from headway.actions import idempotency, tenants
 from headway.actions.idempotency import Answer, Asked
+from headway.agents import roles
+from headway.agents.roles import Role
 from headway.assembly import Headway
 from headway.ledger.errors import Forbidden, HeadwayError, Invalid, Unauthorized
 from headway.ledger.tenancy import Token
@@ -44,8 +46,12 @@ class Call:
     # Asking
 
     async def body(self, shape: TypeAdapter[T]) -> T:
-        self.raw = await read_body(self.request)
-        if not self.request.headers.get("content-type", "application/json").startswith("application/json"):
+        try:
+            self.raw = await read_body(self.request)
+        except Problem as problem:
+            await self.refuse(problem)
+        kind = self.request.headers.get("content-type", "application/json").partition(";")[0]
+        if kind.strip().lower() != "application/json":
             await self.refuse(Problem(415, "not_json", "Send the body as application/json."))
         try:
             return shape.validate_json(self.raw)
@@ -65,6 +71,13 @@ class Call:
         if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) <= MAX_INTEGER:
             await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
         return int(text)
+
+    async def known_role(self, name: str) -> Role:
+        try:
+            return roles.find(name)
+        except roles.UnknownRole as error:
+            await self.refuse(problem_of(error))
+            raise
 
     async def refuse(self, problem: Problem) -> None:
         """A stranger hears only that they are one, whatever else is wrong."""
@@ -150,15 +163,22 @@ def check_same_site(request: Request) -> None:
     """A browser sends its cookie along with whatever another page makes it send; only our own page may use it."""
     host = request.headers.get("host", "")
     bound_to = request.app.state.headway.settings.host
-    name = urlsplit(f"//{host}").hostname or ""
-    if bound_to in LOOPBACK_NAMES and name not in LOOPBACK_NAMES:
+    if bound_to in LOOPBACK_NAMES and host_name(host) not in LOOPBACK_NAMES:
         raise Forbidden("This server answers sessions only under a loopback name.")  # a rebound DNS name
     if request.method in SAFE_METHODS:
         return
     origin = request.headers.get("origin")
-    same = urlsplit(origin).netloc == host if origin else request.headers.get("sec-fetch-site") == "same-origin"
-    if not same:
+    same_origin = request.headers.get("sec-fetch-site") == "same-origin"
+    if not (origin in (f"http://{host}", f"https://{host}") if origin else same_origin):
         raise Forbidden("A session may only be used from its own page; programs send a bearer token instead.")
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # no host at all
+        return ""
 
 
 def is_stale(tx: Transaction, token: Token) -> bool:
@@ -191,4 +211,4 @@ async def read_body(request: Request) -> bytes:
 
 
 def too_large() -> Problem:
-    return Problem(413, "too_large", f"A body may have at most {BODY_LIMIT:,} bytes.", {"Connection": "close"})
+    return Problem(413, "too_large", f"A body may have at most {BODY_LIMIT:,} bytes.")

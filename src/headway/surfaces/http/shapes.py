@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
 
 from headway.actions.claims import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT
@@ -10,14 +10,21 @@ from headway.actions.views import PAGE_LIMIT
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, POSITION_LIMIT, UNSET, Change, Draft, parse_status
+from headway.storage.todo_pages import CURSOR_PATTERN
+
+
+def whole(number: Any) -> Any:
+    """JSON has one kind of number: 3.0 is the integer 3."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
 
 # The patterns are documentation: the rule itself is the ledger's, and every surface goes through it.
-Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
-ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-wide list")]
+Id = Annotated[int, Field(ge=1, le=MAX_INTEGER), BeforeValidator(whole)]
+ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-wide list"), BeforeValidator(whole)]
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
-Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT)]
+Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(whole)]
 Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
 LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=False)]
 Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
@@ -95,7 +102,8 @@ class TodoRow(TodoFields):
 class LooseRow(BaseModel):
     """A row as the batch takes it in: an id and whatever else; the rest is checked when its turn comes."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    # Constants: what is not a number stays one on its way to the check, where null would pass for "not given".
+    model_config = ConfigDict(extra="allow", strict=True, ser_json_inf_nan="constants")
 
     id: Id
 
@@ -127,6 +135,21 @@ class NewTurn(Sent):
     conversation_id: Id
 
 
+class ToolCall(Sent):
+    arguments: dict[str, Any] = {}
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    role: Name = "supervisor"
+
+
+class WritText(Sent):
+    text: Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+    conversation_id: ListId = 0
+    agent_id: Name = DEFAULT_AGENT
+    role: Name = "supervisor"
+
+
 class Query(BaseModel):
     """A query string: everything arrives as text, so numbers are read from it."""
 
@@ -150,7 +173,10 @@ class ListQuery(PageQuery):
     turn_id: Name | None = None
     status: Status | None = None
     agent_id: Name | None = None
-    cursor: Annotated[str, Field(max_length=200)] | None = None
+    cursor: Annotated[
+        str | None,
+        Field(json_schema_extra={"pattern": CURSOR_PATTERN}, description="next_cursor of the page before; empty: from the start"),
+    ] = None
 
     def selection(self) -> Selection:
         return Selection(
@@ -281,6 +307,26 @@ class OneTurn(BaseModel):
     turn: TurnShape
 
 
+class ToolShape(BaseModel):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ManyTools(BaseModel):
+    tools: list[ToolShape]
+
+
+class ToolResult(BaseModel):
+    result: Annotated[Any, Field(description="The tool's own result")]
+    is_error: bool
+
+
+class WritResult(BaseModel):
+    output: Annotated[str, Field(description="The framed answers")]
+    visible: Annotated[str, Field(description="The text without the writs")]
+
+
 class ProblemShape(BaseModel):
     """What every failure looks like."""
 
@@ -290,10 +336,19 @@ class ProblemShape(BaseModel):
     code: str
 
 
-CREATION: TypeAdapter[NewTodo | NewTodos] = TypeAdapter(NewTodos | NewTodo)
-CHANGES: TypeAdapter[Rows | list[LooseRow]] = TypeAdapter(
-    Rows | Annotated[list[LooseRow], Field(min_length=1, max_length=BATCH_LIMIT)]
-)
+# What may be one thing or another is told apart before it is judged, so that complaints are about the one that was meant.
+ONE, MANY = "(one)", "(many)"
+
+
+def one_or_many(body: Any) -> str:
+    return MANY if isinstance(body, dict) and "todos" in body else ONE
+
+
+Creation = Annotated[Annotated[NewTodo, Tag(ONE)] | Annotated[NewTodos, Tag(MANY)], Discriminator(one_or_many)]
+Changes = Annotated[Annotated[RowList, Tag(ONE)] | Annotated[Rows, Tag(MANY)], Discriminator(one_or_many)]
+
+CREATION: TypeAdapter[NewTodo | NewTodos] = TypeAdapter(Creation)
+CHANGES: TypeAdapter[list[LooseRow] | Rows] = TypeAdapter(Changes)
 
 
 def documented(shape: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.routing import Match
 from headway import __version__
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError
-from headway.surfaces.http import conversation_routes, event_routes, health_routes, session_routes, todo_routes
+from headway.surfaces.http import agent_routes, conversation_routes, event_routes, health_routes, session_routes, todo_routes
 from headway.surfaces.http.describing import complete
 from headway.surfaces.http.guard import Buckets, Guard, Measures
 from headway.surfaces.http.problems import Problem, problem_of, response_of
@@ -36,6 +37,7 @@ def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
         description="The work ledger and the engine room of LLM agents.",
         docs_url=None,  # its pages come from a CDN
         redoc_url=None,
+        redirect_slashes=False,  # it would send callers to whatever host they named
         lifespan=lifespan,
         exception_handlers={HeadwayError: refused, Problem: refused, HTTPException: refused},
     )
@@ -44,7 +46,7 @@ def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
     app.state.login_link = LoginLink(login_secret)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=5)
     app.add_middleware(Guard, measures=app.state.measures, buckets=Buckets())
-    for one in (todo_routes, conversation_routes, event_routes, health_routes, session_routes):
+    for one in (todo_routes, conversation_routes, agent_routes, event_routes, health_routes, session_routes):
         app.include_router(one.routes)
     app.openapi = partial(complete, app)  # type: ignore[method-assign]
     return app
@@ -64,5 +66,5 @@ async def refused(request: Request, error: Exception) -> Response:
 
 def methods_at(request: Request) -> list[str]:
     """Every method this path takes, over all routes that match it."""
-    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    routes = (one for one in iter_route_contexts(request.app.routes) if one.matches(request.scope)[0] is not Match.NONE)
     return sorted({method for route in routes for method in route.methods or ()})

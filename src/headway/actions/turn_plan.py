@@ -1,0 +1,126 @@
+"""A turn's list as a plan: the supervisor writes it at the start and drains it before it yields."""
+
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from headway.actions import conversations, todos
+from headway.actions.turn_state import announce
+from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
+from headway.ledger.events import todo_changed
+from headway.ledger.scope import Scope
+from headway.ledger.todo import Change, Draft, Status, Todo
+from headway.storage import todo_store
+from headway.storage.transaction import Transaction
+
+PLAN_LIMIT = 500
+
+# This family spells it with two l's, as the agents that were trained on it do.
+SPELLING: dict[Status, str] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "canceled": "cancelled",
+}
+
+
+class PlanItem(NamedTuple):
+    title: str
+    context: str = ""
+    completion_criteria: str = ""
+    agent_type: str | None = None
+    order: int | None = None  # 1-indexed; none: at the end
+
+
+class Created(NamedTuple):
+    todos: list[Todo]
+    pending: int
+
+
+def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -> Created:
+    """Add the items, all or none. One with an order is put there, and whoever stood there and behind moves down."""
+    if not items:
+        raise Invalid("items must not be empty: name at least one.")
+    conversation_id = conversations.lock_turn(tx, scope.tenant_id, turn_id).conversation_id
+    plan = todo_store.of_turn(tx, scope.tenant_id, turn_id)
+    if len(plan) + len(items) > PLAN_LIMIT:
+        raise Invalid(f"A plan holds at most {PLAN_LIMIT} items.")
+    added: list[int] = []
+    for item in items:
+        if item.order is not None and item.order < 1:
+            raise Invalid("order counts from 1.")
+        draft = Draft(
+            item.title,
+            item.context,
+            item.completion_criteria,
+            item.agent_type,
+            agent_id=scope.agent_id,
+            conversation_id=conversation_id,
+            turn_id=turn_id,
+        )
+        todo = todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.new_uuid())
+        added.append(todo.id)
+        plan.insert(len(plan) if item.order is None else min(item.order - 1, len(plan)), todo)
+    plan = number(tx, scope.tenant_id, plan, added)
+    announce(tx, scope.tenant_id, turn_id)
+    by_id = {todo.id: todo for todo in plan}
+    return Created([by_id[one] for one in added], sum(todo.status == "pending" for todo in plan))
+
+
+def number(tx: Transaction, tenant_id: int, plan: list[Todo], added: list[int]) -> list[Todo]:
+    """Store every row's place in the plan, and tell of the rows that are new or moved."""
+    numbered: list[Todo] = []
+    for place, todo in enumerate(plan):
+        placed = todo
+        if todo.position != place:
+            placed = todo._replace(position=place, updated_at=tx.now)
+            todo_store.update(tx, tenant_id, todo, placed)
+        if todo.id in added:
+            tx.emit(todo_changed(tenant_id, placed, "created"))
+        elif placed is not todo:
+            tx.emit(todo_changed(tenant_id, placed, "updated"))
+        numbered.append(placed)
+    return numbered
+
+
+def start(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
+    todo = find(tx, scope, turn_id, uuid)
+    refuse_ended(todo)
+    return todos.change(tx, scope.tenant_id, todo.id, Change(status="in_progress"))
+
+
+def complete(
+    tx: Transaction, scope: Scope, turn_id: str, uuid: str, outcome: str, status: Literal["completed", "canceled"]
+) -> tuple[Todo, int]:
+    """The todo as it ended, and how many remain."""
+    todo = find(tx, scope, turn_id, uuid)
+    refuse_ended(todo)
+    ended = todos.end(tx, scope.tenant_id, todo.id, status, outcome)
+    return ended, sum(not one.ended for one in todo_store.of_turn(tx, scope.tenant_id, turn_id))
+
+
+def find(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
+    """By its UUID, in this turn only: another turn's row is not found, like one that never was."""
+    try:
+        canonical = str(UUID(uuid))
+    except ValueError:
+        canonical = ""
+    todo = next((one for one in todo_store.of_turn(tx, scope.tenant_id, turn_id) if one.uuid == canonical), None)
+    if todo is None:
+        raise NotFound(f"Todo {uuid[:80]} not found.")
+    return todo
+
+
+def refuse_ended(todo: Todo) -> None:
+    if todo.ended:
+        raise AlreadyEnded(f"Todo {todo.uuid} is already {SPELLING[todo.status]}.")
+
+
+def counts(plan: list[Todo]) -> dict[str, Any]:
+    by_status = {status: sum(todo.status == status for todo in plan) for status in SPELLING}
+    return {
+        "total": len(plan),
+        "pending": by_status["pending"],
+        "inProgress": by_status["in_progress"],
+        "completed": by_status["completed"],
+        "cancelled": by_status["canceled"],
+    }

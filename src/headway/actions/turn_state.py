@@ -1,0 +1,56 @@
+"""A turn's list as a queue with a current item: a view of the same rows that the plan tools show."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from headway.ledger.events import Event, encode
+from headway.ledger.todo import Todo
+from headway.storage import conversation_store, todo_store
+from headway.storage.transaction import Transaction
+
+
+class QueueState(NamedTuple):
+    """What remains, in order. Canceled rows are not part of it."""
+
+    items: list[Todo]
+    current: Todo | None
+
+    @property
+    def remaining(self) -> int:
+        return sum(not todo.ended for todo in self.items)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "total": len(self.items),
+            "remaining": self.remaining,
+            "current": self.item(self.current) if self.current else None,
+            "items": [self.item(todo) for todo in self.items],
+        }
+
+    def item(self, todo: Todo) -> dict[str, Any]:
+        status = "done" if todo.ended else "current" if todo == self.current else "pending"
+        return {"id": todo.id, "description": todo.subject, "status": status}
+
+
+def queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
+    """The row in progress is the current one, else the first that is pending."""
+    rows = [todo for todo in todo_store.of_turn(tx, tenant_id, turn_id) if todo.status != "canceled"]
+    going = (todo for todo in rows if todo.status == "in_progress")
+    waiting = (todo for todo in rows if todo.status == "pending")
+    return QueueState(rows, next(going, None) or next(waiting, None))
+
+
+def announce(tx: Transaction, tenant_id: int, turn_id: str | None) -> None:
+    """Whatever else this transaction does to the turn's list, its watchers hear of the result once, at the end."""
+    if turn_id is not None:
+        tx.before_commit(("turn", tenant_id, turn_id), partial(tell_watchers, tenant_id=tenant_id, turn_id=turn_id))
+
+
+def tell_watchers(tx: Transaction, tenant_id: int, turn_id: str) -> None:
+    turn = conversation_store.get_turn(tx, tenant_id, turn_id)
+    if turn is None:  # undone within the transaction
+        return
+    state = queue_state(tx, tenant_id, turn_id).as_json()
+    short = {name: state[name] for name in ("current", "remaining", "total")}
+    for kind, data in (("todos_updated", state), ("todos_current", short)):
+        tx.emit(Event(tenant_id, kind, encode(data), turn.conversation_id, turn_id))

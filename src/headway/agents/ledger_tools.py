@@ -1,0 +1,108 @@
+"""The ledger's verbs as tools, for assistants that keep a real todo list."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headway.actions import claims, todos, views
+from headway.agents.execution import Execution
+from headway.agents.toolbox import Arguments, Tool
+from headway.ledger.scope import Selection
+from headway.ledger.text import MAX_INTEGER
+from headway.ledger.todo import UNSET, Change, Draft, Status, parse_status
+from headway.storage.transaction import Transaction
+
+Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
+Filled = Annotated[str, Field(min_length=1)]
+StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
+Limit = Annotated[int, Field(ge=1, le=100)]
+OPEN: tuple[Status, ...] = ("in_progress", "pending")
+
+
+class TodoAdd(Arguments):
+    subject: Filled
+    description: str = ""
+    completion_criteria: str = ""
+    depends_on: Annotated[tuple[Id, ...], Field(description="ids it waits for")] = ()
+
+
+def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str, Any]:
+    draft = Draft(
+        wanted.subject,
+        wanted.description,
+        wanted.completion_criteria,
+        agent_id=execution.scope.agent_id,
+        conversation_id=execution.scope.conversation_id,
+        depends_on=wanted.depends_on,
+    )
+    return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
+
+
+class TodoList(Arguments):
+    status: StatusWord | Literal["all"] | None = None
+    limit: Limit = 50
+
+
+def todo_list(tx: Transaction, execution: Execution, wanted: TodoList) -> dict[str, Any]:
+    statuses: tuple[Status, ...] = OPEN
+    if wanted.status is not None:
+        statuses = () if wanted.status == "all" else (parse_status(wanted.status),)
+    selection = Selection(list_of(execution), statuses=statuses)
+    page = views.todos(tx, execution.scope.tenant_id, selection, wanted.limit)
+    return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
+
+
+class TodoUpdate(Arguments):
+    id: Id
+    status: StatusWord | None = None
+    subject: Filled | None = None
+    description: str | None = None
+    outcome: str | None = None
+
+
+def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdate) -> dict[str, Any]:
+    tenant_id = execution.scope.tenant_id
+    words = Change(
+        subject=UNSET if wanted.subject is None else wanted.subject,
+        description=UNSET if wanted.description is None else wanted.description,
+        outcome=UNSET if wanted.outcome is None else wanted.outcome,
+    )
+    status = parse_status(wanted.status) if wanted.status else None
+    if status == "completed" or status == "canceled":
+        todos.end(tx, tenant_id, wanted.id, status, wanted.outcome)
+    elif status is not None:
+        words = words._replace(status=status)
+    return {"todo": todos.change(tx, tenant_id, wanted.id, words).as_json()}
+
+
+class TodoReady(Arguments):
+    limit: Limit = 20
+
+
+def todo_ready(tx: Transaction, execution: Execution, wanted: TodoReady) -> dict[str, Any]:
+    found = views.ready(tx, execution.scope.tenant_id, list_of(execution), wanted.limit)
+    return {"todos": [todo.as_json() for todo in found]}
+
+
+class TodoClaim(Arguments):
+    agent_id: Filled
+    lease_s: Annotated[float, Field(ge=1, le=claims.LONGEST_LEASE_S)] = claims.DEFAULT_LEASE_S
+
+
+def todo_claim(tx: Transaction, execution: Execution, wanted: TodoClaim) -> dict[str, Any]:
+    claim = claims.claim(tx, execution.scope.tenant_id, wanted.agent_id, list_of(execution), wanted.lease_s)
+    return claim.as_json() if claim else {"todo": None, "lease": None}
+
+
+def list_of(execution: Execution) -> int | None:
+    """A conversation sees its own todos and the tenant-wide ones; outside of one, everything."""
+    return execution.scope.conversation_id or None
+
+
+LEDGER_TOOLS = (
+    Tool("todo_add", "Write a todo down in the ledger, where it outlives this session.", "ledger", TodoAdd, todo_add),
+    Tool("todo_list", "The todos of the ledger; by default the open ones.", "ledger", TodoList, todo_list),
+    Tool("todo_update", "Change a todo: status, subject, description, outcome.", "ledger", TodoUpdate, todo_update),
+    Tool("todo_ready", "Todos that could be started now: pending and not waiting for others.", "ledger", TodoReady, todo_ready),
+    Tool("todo_claim", "Take the next ready todo, with a lease, so that nobody else works on it.", "ledger", TodoClaim, todo_claim),
+)

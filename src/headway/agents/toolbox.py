@@ -1,0 +1,144 @@
+"""Tools: a name, a sentence, a schema, a function. Called by name with whatever a model sent."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from headway.agents.execution import Execution, current, executing
+from headway.agents.roles import Family
+from headway.ledger.errors import HeadwayError, NotFound, StorageError
+from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.tools")
+
+MISSING_CONTEXT: Final = "Missing execution context"
+
+
+class Arguments(BaseModel):
+    """What a model may send: nothing unknown. Numbers may arrive as text, as models like to send them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tool(NamedTuple):
+    name: str
+    description: str
+    family: Family
+    arguments: type[Arguments]
+    # Tools of the ledger run inside one transaction, so that what they did and what they answered are stored together.
+    in_transaction: Callable[[Transaction, Execution, Any], Any] | None = None
+    # Others run on a thread of their own.
+    on_thread: Callable[[Execution, Any], Any] | None = None
+    # How this family says no.
+    refuse: Callable[[str], Any] = lambda message: {"error": message}
+    needs: Callable[[Execution], bool] = lambda _execution: True
+    missing: str = MISSING_CONTEXT
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.description, "input_schema": compact(self.arguments.model_json_schema())}
+
+
+class Result(NamedTuple):
+    value: Any
+    is_error: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {"result": self.value, "is_error": self.is_error}
+
+
+class Toolbox:
+    """The tools there are, by name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+
+    def find(self, name: str) -> Tool:
+        if name not in self.tools:
+            raise NotFound(f"No tool named {name[:80]!r}. There are: {', '.join(self.tools)}.")
+        return self.tools[name]
+
+    def catalogue(self) -> list[dict[str, Any]]:
+        return [tool.as_json() for tool in self.tools.values()]
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Result:
+        """Run a tool in the current execution context. Whatever goes wrong is a result that the model can act on."""
+        tool = self.find(name)
+        execution = current()
+        try:
+            if execution is None or tool.in_transaction is None:
+                return await asyncio.to_thread(perform, tool, arguments, execution)
+            return await execution.database.write(lambda tx: perform(tool, arguments, execution, tx))
+        except StorageError as error:
+            log.warning("tool %s: %s", tool.name, error)
+            return judged(tool.refuse(str(error)))
+
+
+def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction | None = None) -> Result:
+    """Run a tool here and now. A tool of the ledger runs inside the caller's transaction; refused, it has changed nothing."""
+    if execution is None or not tool.needs(execution):
+        return judged(tool.refuse(tool.missing))
+    if tool.family not in execution.role.tools:
+        return judged(tool.refuse(not_yours(tool, execution)))
+    try:
+        wanted = tool.arguments.model_validate(arguments)
+        with executing(execution):
+            return judged(act(tool, execution, wanted, tx))
+    except ValidationError as error:
+        return judged(tool.refuse(complaint(error)))
+    except StorageError:
+        raise  # the transaction is lost, and with it whatever the caller did beside this
+    except HeadwayError as error:
+        return judged(tool.refuse(str(error)))
+
+
+def act(tool: Tool, execution: Execution, wanted: Arguments, tx: Transaction | None) -> Any:
+    work, on_thread = tool.in_transaction, tool.on_thread
+    if work is not None:
+        assert tx is not None
+        return tx.attempt(lambda tx: work(tx, execution, wanted))
+    assert on_thread is not None
+    return on_thread(execution, wanted)
+
+
+def judged(value: Any) -> Result:
+    """Families say no in their own ways; a caller wants to know without knowing the family."""
+    refused = isinstance(value, dict) and (value.get("ok") is False or (set(value) == {"error"}))
+    return Result(value, refused or (isinstance(value, str) and value.startswith("Error: ")))
+
+
+def not_yours(tool: Tool, execution: Execution) -> str:
+    if tool.family in ("turn_plan", "queue"):
+        return f"{tool.name} belongs to the supervisor; the role {execution.role.name} works on what it was given."
+    return f"The role {execution.role.name} is not granted {tool.name}."
+
+
+def complaint(error: ValidationError) -> str:
+    """Which argument does not fit, in one sentence, without repeating what was sent."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in found[:5])
+    return f"Invalid arguments: {said}"
+
+
+def compact(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what a model has no use for: every character of it is paid for in every request."""
+    definitions = schema.pop("$defs", {})
+
+    def tidy(part: Any) -> Any:
+        if isinstance(part, list):
+            return [tidy(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return tidy(definitions[part["$ref"].rpartition("/")[2]])
+        kinds = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+        if len(kinds) == 1:  # optional: leaving it out is how it is not given
+            part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
+        return {key: tidy(value) for key, value in part.items() if key not in ("title", "default") or is_property(key, part)}
+
+    def is_property(key: str, part: dict[str, Any]) -> bool:
+        return isinstance(part[key], dict)
+
+    return tidy(schema)  # type: ignore[no-any-return]

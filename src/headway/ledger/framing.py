@@ -1,0 +1,21 @@
+"""Frames around what the runtime tells a model, and text shown inside them. What users and models wrote can never
+look like a frame of ours."""
+
+import re
+from typing import Final
+
+from headway.ledger.text import one_line
+
+# A bracket that opens like one of our frames: [/todo, [END TODO], [DELEGATION CONTEXT], in any spacing or case.
+FRAME_LIKE: Final = re.compile(r"[\[［](?=\s*(?:/|END\b|DELEGATION\b))", re.IGNORECASE)
+SHOWN_LIMIT: Final = 300
+
+
+def inline(text: str, limit: int = SHOWN_LIMIT) -> str:
+    """Foreign text as one line that no frame can be forged with."""
+    shown = FRAME_LIKE.sub("(", one_line(text))
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def frame(head: str, lines: list[str], end: str) -> str:
+    return "\n".join([f"[{head}]", *lines, f"[{end}]"])

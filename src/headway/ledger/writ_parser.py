@@ -1,0 +1,166 @@
+"""Finding writs (slash commands) in text as it streams in.
+
+Fed with pieces of any size, the parser gives back the text a person should see, without the writs and never with half of
+one, and the writs themselves. Where a text is cut makes no difference.
+
+A writ starts at the start of a line, outside fenced code. `/todo add` may be followed by a body that ends with `/endtodo`;
+`/parallel` is a block that ends with `/endparallel`.
+"""
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple
+
+WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
+FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
+
+
+class Writ(NamedTuple):
+    """One command. `complete` is false when the text ended before the block did: then it must not run."""
+
+    word: str  # todo, agent, parallel, schedule
+    rest: str
+    body: str | None = None
+    complete: bool = True
+
+
+class Parsed(NamedTuple):
+    """What a piece of text added."""
+
+    visible: str
+    writs: list[Writ]
+
+
+class Where(Enum):
+    TEXT = "text"
+    AFTER_ADD = "after add"  # the next line decides whether the add has a body
+    BODY = "body"
+    PARALLEL = "parallel"
+
+
+class WritParser:
+    """Feed it pieces, then finish it."""
+
+    def __init__(self) -> None:
+        self.where = Where.TEXT
+        self.line = ""  # what has arrived of the line being read
+        self.shown = 0  # how much of that line has been given out already
+        self.fence = ""  # the mark that opened the fence we are in
+        self.head = ""  # the rest of the line that began the pending writ
+        self.body: list[str] = []
+        self.visible: list[str] = []
+        self.writs: list[Writ] = []
+
+    def feed(self, piece: str) -> Parsed:
+        *whole, last = piece.split("\n")
+        for part in whole:
+            self.line += part
+            self._end_line("\n")
+        self.line += last
+        self._show_early()
+        return self._taken()
+
+    def finish(self) -> Parsed:
+        """The text is over."""
+        if self.line:
+            self._end_line("")
+        if self.where is Where.AFTER_ADD:
+            self._give(Writ("todo", self.head))
+        elif self.where is Where.BODY:
+            self._give(Writ("todo", self.head, "\n".join(self.body), complete=False))
+        elif self.where is Where.PARALLEL:
+            self._give(Writ("parallel", self.head, "\n".join(self.body), complete=False))
+        return self._taken()
+
+    def _taken(self) -> Parsed:
+        parsed = Parsed("".join(self.visible), self.writs)
+        self.visible, self.writs = [], []
+        return parsed
+
+    def _give(self, writ: Writ) -> None:
+        self.writs.append(writ)
+        self.where = Where.TEXT
+        self.body = []
+
+    def _show_early(self) -> None:
+        """Show what has arrived of a line as soon as it cannot become a writ any more."""
+        if self.where is Where.TEXT and (self.fence or not could_be_writ(self.line)):
+            self.visible.append(self.line[self.shown :])
+            self.shown = len(self.line)
+
+    def _end_line(self, newline: str) -> None:
+        raw, self.line = self.line, ""
+        shown, self.shown = self.shown, 0
+        line = raw.removesuffix("\r")
+        if self.where is Where.BODY or self.where is Where.PARALLEL:
+            self._block_line(line)
+            return
+        if self.where is Where.AFTER_ADD:
+            if self._begins_body(line):
+                return
+            self._give(Writ("todo", self.head))
+        word, rest = ("", "") if self.fence else split_writ(line)
+        if word in ("todo", "agent", "parallel", "schedule"):
+            self._begin_writ(word, rest)
+            return
+        self.visible.append(raw[shown:] + newline)
+        self._follow_fence(line)
+
+    def _begins_body(self, line: str) -> bool:
+        """An add is single-line when the line after it is blank or another writ."""
+        word, _ = split_writ(line)
+        if not line.strip() or word not in ("", "endtodo"):
+            return False
+        self.where = Where.BODY
+        self._block_line(line)
+        return True
+
+    def _begin_writ(self, word: str, rest: str) -> None:
+        self.head = rest
+        if word == "parallel":
+            self.where = Where.PARALLEL
+        elif word == "todo" and rest.split(maxsplit=1)[:1] == ["add"]:
+            self.where = Where.AFTER_ADD
+        else:
+            self._give(Writ(word, rest))
+
+    def _block_line(self, line: str) -> None:
+        """Inside a block everything is its body, except the line that ends it."""
+        terminator = "/endtodo" if self.where is Where.BODY else "/endparallel"
+        if line.rstrip() != terminator:
+            self.body.append(line)
+            return
+        self._give(Writ("todo" if self.where is Where.BODY else "parallel", self.head, "\n".join(self.body)))
+
+    def _follow_fence(self, line: str) -> None:
+        found = FENCE.match(line)
+        if not found:
+            return
+        mark, info = found[1], found[2]
+        if not self.fence:
+            if mark[0] == "~" or "`" not in info:  # ```like this``` on one line is not a fence
+                self.fence = mark
+        elif mark[0] == self.fence[0] and len(mark) >= len(self.fence) and not info.strip():
+            self.fence = ""
+
+
+def split_writ(line: str) -> tuple[str, str]:
+    """(word, rest) of a line that starts with a writ's word, else two empty texts."""
+    word, _, rest = line.partition(" ")
+    return (word[1:], rest.strip()) if word in WORDS else ("", "")
+
+
+def could_be_writ(line: str) -> bool:
+    """Whether more text could make a writ of this beginning of a line."""
+    if not line:
+        return True
+    if " " in line:
+        return line.partition(" ")[0] in WORDS
+    return any(word.startswith(line.rstrip("\r")) for word in WORDS)
+
+
+def parse(text: str) -> Parsed:
+    """A whole text at once."""
+    parser = WritParser()
+    first, last = parser.feed(text), parser.finish()
+    return Parsed(first.visible + last.visible, first.writs + last.writs)

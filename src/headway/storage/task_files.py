@@ -1,0 +1,103 @@
+"""A conversation's task list as a file: one JSON document each, safe for many processes and for a kill at any moment.
+
+A lock across processes makes read-modify-write one step, and the new document replaces the old one in one move, so a
+reader sees the old list or the new one, whole. Fields that others added to the document stay in it.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from headway.ledger.errors import DatabaseDamaged, Invalid
+
+T = TypeVar("T")
+Task = dict[str, Any]
+
+TASKS_LIMIT = 1_000
+
+
+class TaskFile(NamedTuple):
+    """The list of one conversation, named by our own UUID of it: a caller's key never becomes a path."""
+
+    folder: str
+    conversation_uuid: str
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.folder, f"{self.checked_name}.json")
+
+    @property
+    def checked_name(self) -> str:
+        name = self.conversation_uuid.replace("-", "").lower()
+        if len(name) != 32 or not all(character in "0123456789abcdef" for character in name):
+            raise Invalid("A task file is named by a conversation's UUID.")
+        return name
+
+    def read(self) -> list[Task]:
+        """The tasks; a file that is not there yet is an empty list. Needs no lock: a document is replaced as a whole."""
+        return list(load(self.path)["tasks"])
+
+    def change(self, work: Callable[[list[Task]], T]) -> T:
+        """Let `work` change the list in place. If it raises, nothing is written."""
+        with self._locked():
+            document = load(self.path)
+            before = json.dumps(document)
+            result = work(document["tasks"])
+            if json.dumps(document) != before:
+                self._store(document)
+            return result
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        # Locks live beside the documents and stay: a lock file that came and went could be held by two at once.
+        # Conversations share 256 of them, so that they do not pile up.
+        locks = os.path.join(self.folder, ".locks")
+        os.makedirs(locks, mode=0o700, exist_ok=True)
+        handle = os.open(os.path.join(locks, self.checked_name[:2]), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _store(self, document: dict[str, Any]) -> None:
+        # One temporary name per list, written only under the lock: what a killed process left is overwritten by the next.
+        scratch = os.path.join(self.folder, f".{self.checked_name}.tmp")
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as target:
+            json.dump(document, target, ensure_ascii=False, indent=2)
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(scratch, self.path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def load(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as source:
+            document = json.load(source)
+    except FileNotFoundError:
+        return {"tasks": []}
+    except (ValueError, RecursionError) as error:
+        raise DatabaseDamaged(f"{path} is not valid JSON: {error}") from error
+    if not is_task_list(document):
+        raise DatabaseDamaged(f"{path} does not hold a task list.")
+    return document  # type: ignore[no-any-return]
+
+
+def is_task_list(document: Any) -> bool:
+    tasks = document.get("tasks") if isinstance(document, dict) else None
+    return isinstance(tasks, list) and all(
+        isinstance(task, dict) and isinstance(task.get("id"), str) and isinstance(task.get("title"), str) for task in tasks
+    )
+
+
+def next_id(tasks: list[Task]) -> str:
+    return str(max((int(task["id"]) for task in tasks if task["id"].isascii() and task["id"].isdigit()), default=0) + 1)

@@ -1,0 +1,67 @@
+"""/v1/tools and /v1/writs: what agents hold in their hands, for any framework."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.agents import writs
+from headway.agents.execution import Execution, executing, find_place
+from headway.agents.toolbox import perform
+from headway.ledger.scope import Scope
+from headway.storage.transaction import Transaction
+from headway.surfaces.http import shapes
+from headway.surfaces.http.calls import Call, rendered
+from headway.surfaces.http.describing import described
+
+routes = APIRouter(prefix="/v1", tags=["agents' hands"])
+
+TOOL_CALL = TypeAdapter(shapes.ToolCall)
+WRIT_TEXT = TypeAdapter(shapes.WritText)
+
+
+@routes.get("/tools", summary="The tools, with their schemas", **described({200: shapes.ManyTools}))
+async def list_tools(request: Request) -> Response:
+    call = Call(request)
+    await call.read(lambda _tx, _tenant_id: None)
+    return rendered({"tools": call.headway.toolbox.catalogue()})
+
+
+@routes.post(
+    "/tools/{name}",
+    summary="Call a tool",
+    **described({200: shapes.ToolResult}, also=(404,), body=shapes.ToolCall, path={"name": str}, idempotent=True),
+)
+async def call_tool(request: Request) -> Response:
+    call = Call(request)
+    wanted = await call.body(TOOL_CALL)
+    role = await call.known_role(wanted.role)
+    tool = call.headway.toolbox.find(request.path_params["name"])
+
+    def place(tx: Transaction, tenant_id: int) -> Execution:
+        scope = Scope(tenant_id, wanted.conversation_id, wanted.turn_id, wanted.agent_id)
+        return call.headway.execution(find_place(tx, scope), role)
+
+    if tool.in_transaction is None and "idempotency-key" not in request.headers:
+        with executing(await call.read(place)):  # files are slow: not while others wait for the writer
+            return rendered((await call.headway.toolbox.call(tool.name, wanted.arguments)).as_json())
+    return await call.post(lambda tx, tenant_id: perform(tool, wanted.arguments, place(tx, tenant_id), tx).as_json(), 200)
+
+
+@routes.post(
+    "/writs",
+    summary="Run the slash commands in a text",
+    **described({200: shapes.WritResult}, also=(404,), body=shapes.WritText, idempotent=True),
+)
+async def run_writs(request: Request) -> Response:
+    call = Call(request)
+    wanted = await call.body(WRIT_TEXT)
+    role = await call.known_role(wanted.role)
+
+    def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        scope = find_place(tx, Scope(tenant_id, wanted.conversation_id, None, wanted.agent_id)).scope
+        return writs.run_text(tx, scope, role, wanted.text)._asdict()
+
+    return await call.post(run, 200)
