@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
 from uuid import uuid4
@@ -44,6 +44,10 @@ def swept_postgres_url(postgres_server: str) -> Iterator[str]:
     """One database for all the tests of a process: to make one takes longer than most of them."""
     with new_database(postgres_server) as url:
         DirectDatabase(url).close()
+        with psycopg.connect(url, autocommit=True) as admin, suppress(psycopg.errors.InsufficientPrivilege):
+            # Deadlocks are made on purpose here; a server that lets us notices them sooner than after a second.
+            name = admin.info.dbname
+            admin.execute(f"ALTER DATABASE \"{name}\" SET deadlock_timeout = '50ms'".encode())
         yield url
 
 
