@@ -1,8 +1,6 @@
 """Tenants and the tokens that let their clients in."""
 
-import hashlib
 import os
-from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
 from headway.ledger import text
@@ -52,6 +50,8 @@ def remove(tx: Transaction, name: str) -> Tenant:
 
 def new_token(tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None) -> NewToken:
     """A token with 256 random bits. Only its hash is kept: the secret is in this answer and nowhere else."""
+    from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, few make a token
+
     secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
     label = text.safe(label, "label", text.NAME_LIMIT)
     expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
@@ -79,5 +79,7 @@ def sign_out(tx: Transaction, secret_digest: str) -> None:
 
 
 def digest(secret: str) -> str:
+    import hashlib  # noqa: PLC0415  every command loads this module, and OpenSSL with it takes 4 ms
+
     # A fast hash is right here: the secret has 256 random bits, so there is nothing to guess.
     return hashlib.sha256(secret.encode()).hexdigest()
