@@ -1,0 +1,144 @@
+"""`headway tenant …`, `token …`, `conversation …`: who may come in, and the threads they keep."""
+
+import hashlib
+import re
+
+import pytest
+from shell import Shell, one_error
+
+
+def stored_bytes(headway: Shell) -> bytes:
+    """Everything in the folder of the ledger."""
+    return b"".join(file.read_bytes() for file in headway.ledger.parent.rglob("*") if file.is_file())
+
+
+def test_a_tenant_is_made_shown_and_deleted(headway: Shell, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_DATABASE_URL", database_url)
+    assert headway.json("tenant", "list") == {"tenants": []}
+    made = headway.json("tenant", "add", "acme")["tenant"]
+
+    assert set(made) >= {"id", "name"}
+    assert headway.json("tenant", "list")["tenants"] == [made]
+    assert headway.json("tenant", "rm", "acme") == {"deleted": True}
+    assert headway.json("tenant", "list") == {"tenants": []}
+
+
+def test_tenants_for_people_are_a_line_each(headway: Shell) -> None:
+    assert headway.ok("tenant", "list") == "no tenants yet\n"
+    assert headway.ok("tenant", "add", "acme & sons") == "tenant acme & sons (1)\n"
+    headway.ok("tenant", "add", "umbrella")
+    assert headway.ok("tenant", "list") == "1\tacme & sons\n2\tumbrella\n"
+    assert headway.ok("tenant", "rm", "umbrella", "--yes") == "deleted tenant umbrella\n"
+
+
+def test_the_local_tenant_is_there_when_it_is_needed(headway: Shell) -> None:
+    headway.ok("todo", "add", "one")
+    assert [tenant["name"] for tenant in headway.json("tenant", "list")["tenants"]] == ["local"]
+    assert headway.json("todo", "list", "--tenant", "local") == headway.json("todo", "list")
+
+
+def test_a_tenants_name_is_taken_once(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    assert "'acme' already exists" in one_error(headway("tenant", "add", "acme"), 4)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "\x1b[31mred", "x" * 1_000])
+def test_a_tenants_name_is_one_printable_line(headway: Shell, name: str) -> None:
+    assert len(one_error(headway("tenant", "add", name), 2)) < 150
+    assert headway.json("tenant", "list") == {"tenants": []}
+
+
+def test_deleting_an_unknown_tenant_is_not_found(headway: Shell) -> None:
+    one_error(headway("tenant", "rm", "nobody", "--yes"), 3)
+
+
+def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    headway.ok("conversation", "new", "--key", "k", "--tenant", "acme")
+    headway.ok("todo", "add", "one", "--tenant", "acme", "--conversation", "k")
+    headway.ok("token", "new", "--tenant", "acme")
+    headway.ok("todo", "add", "mine")
+    headway.ok("tenant", "rm", "acme", "--yes")
+    headway.ok("tenant", "add", "acme")
+
+    assert headway.json("todo", "list", "--all", "--tenant", "acme")["todos"] == []
+    assert headway.json("conversation", "list", "--tenant", "acme")["conversations"] == []
+    assert headway.json("token", "list", "--tenant", "acme")["tokens"] == []
+    assert len(headway.json("todo", "list")["todos"]) == 1
+
+
+def test_a_token_is_shown_once_and_stored_hashed(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    made = headway.json("token", "new", "--tenant", "acme", "--label", "the robot")
+    secret = made["token"]
+
+    assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}", secret)
+    (listed,) = headway.json("token", "list", "--tenant", "acme")["tokens"]
+    assert (listed["id"], listed["label"]) == (made["id"], "the robot")
+    assert secret not in headway.ok("token", "list", "--tenant", "acme")
+    kept = stored_bytes(headway)
+    assert secret.encode() not in kept
+    assert secret.removeprefix("hw_").encode() not in kept
+    assert hashlib.sha256(secret.encode()).hexdigest().encode() in kept
+
+
+def test_a_token_for_people_is_nothing_but_the_token(headway: Shell) -> None:
+    assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}\n", headway.ok("token", "new"))
+    assert headway.ok("token", "new") != headway.ok("token", "new")
+
+
+def test_a_revoked_token_stays_in_the_list_and_cannot_be_revoked_again(headway: Shell) -> None:
+    first, second = (headway.json("token", "new")["id"] for _ in range(2))
+    assert headway.json("token", "revoke", f"{first}")["id"] == first
+
+    assert [bool(token["revoked_at"]) for token in headway.json("token", "list")["tokens"]] == [True, False]
+    one_error(headway("token", "revoke", f"{first}"), 3)
+    lines = headway.ok("token", "list").splitlines()
+    assert ["revoked" in line for line in lines] == [True, False]
+    assert second == headway.json("token", "list")["tokens"][1]["id"]
+
+
+def test_a_token_belongs_to_one_tenant(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    token_id = headway.json("token", "new", "--tenant", "acme")["id"]
+
+    assert headway.json("token", "list")["tokens"] == []
+    one_error(headway("token", "revoke", f"{token_id}"), 3)
+    assert headway("token", "revoke", f"{token_id}", "--tenant", "acme").code == 0
+
+
+def test_a_token_for_an_unknown_tenant_is_not_made(headway: Shell) -> None:
+    one_error(headway("token", "new", "--tenant", "nobody"), 3)
+
+
+def test_a_conversation_is_opened_under_a_key_of_ones_own_or_a_new_one(headway: Shell) -> None:
+    ours = headway.json("conversation", "new", "Release 1.0", "--key", "release")["conversation"]
+    theirs = headway.json("conversation", "new")["conversation"]
+
+    assert list(ours) == ["id", "key", "title", "created_at", "updated_at"]
+    assert (ours["key"], ours["title"]) == ("release", "Release 1.0")
+    assert re.fullmatch(r"[0-9a-f]{32}", theirs["key"])
+    assert headway.json("conversation", "list")["conversations"] == [theirs, ours]
+    assert headway.json("conversation", "list", "--limit", "1")["conversations"] == [theirs]
+    assert f"{ours['id']}\trelease\tRelease 1.0\n" in headway.ok("conversation", "list")
+
+
+def test_a_key_is_unique_within_a_tenant(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    headway.ok("conversation", "new", "--key", "k")
+
+    one_error(headway("conversation", "new", "--key", "k"), 4)
+    assert headway("conversation", "new", "--key", "k", "--tenant", "acme").code == 0
+
+
+def test_a_key_that_looks_like_an_id_is_found_when_nothing_has_that_id(headway: Shell) -> None:
+    made = headway.json("conversation", "new", "--key", "2024")["conversation"]
+    todo = headway.json("todo", "add", "x", "--conversation", "2024")["todo"]
+    assert todo["conversation_id"] == made["id"]
+
+
+@pytest.mark.parametrize("family", ["todo", "tenant", "token", "conversation"])
+def test_a_family_without_a_verb_shows_its_verbs(headway: Shell, family: str) -> None:
+    ran = headway(family)
+    assert (ran.code, ran.out) == (2, "")
+    assert "Commands:" in ran.err
