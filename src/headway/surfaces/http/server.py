@@ -1,5 +1,6 @@
 """Running the web application until somebody stops it."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -7,6 +8,7 @@ import socket
 import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -21,6 +23,8 @@ from headway.surfaces.http.guard import JsonLines
 from headway.surfaces.http.web_app import web_app
 
 GRACE_S = 5
+LAST_WORDS_S = 0.4
+KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would use it just when we close it
 
 
 class PortTaken(HeadwayError):
@@ -28,19 +32,31 @@ class PortTaken(HeadwayError):
 
 
 class Server(uvicorn.Server):
-    """Ends open streams before it waits for connections: a stream never ends by itself."""
+    """Says when it is there, and leaves at once: a stream never ends by itself."""
 
-    def __init__(self, config: uvicorn.Config, headway: Headway) -> None:
+    def __init__(self, config: uvicorn.Config, headway: Headway, announce: Callable[[], None]) -> None:
         super().__init__(config)
         self.headway = headway
+        self.announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.headway.feed.close()
+        asyncio.get_running_loop().call_later(LAST_WORDS_S, self.hang_up)
         await super().shutdown(sockets)
+
+    def hang_up(self) -> None:
+        """Whoever does not take what we send cannot keep us from ending."""
+        for connection in list(self.server_state.connections):
+            if connection.transport.get_write_buffer_size():
+                connection.transport.abort()
 
 
 def serve(settings: Settings, log_level: str, announce: Callable[[str, str | None], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `announce` is told the address and the one-time login link once it listens."""
+    """Serve until SIGTERM or SIGINT. `announce` is told the address and the one-time login link once it answers there."""
     local = settings.host in LOOPBACK_NAMES
     if not local:
         refuse_without_tokens(settings)
@@ -56,13 +72,14 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
         access_log=False,
         log_config=None,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    announce(address, f"{address}/login?token={secret}" if secret else None)
-    # uvicorn raises the signal that ended it once more when it is done; by then everything is closed.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    signal.signal(signal.SIGINT, lambda *_: None)
-    Server(config, headway).run(sockets=[listener])
+    # For a signal that comes before uvicorn takes them over, and for the one it raises again when all is closed.
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda *_: sys.exit(0))
+    login = f"{address}/login?token={secret}" if secret else None
+    Server(config, headway, partial(announce, address, login)).run(sockets=[listener])
 
 
 def refuse_without_tokens(settings: Settings) -> None:
