@@ -9,8 +9,10 @@ from pydantic.json_schema import models_json_schema
 from headway.surfaces.http import shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
 
-# Every authorised route can answer with these; a route adds its own.
-ALWAYS = (400, 401, 403, 422, 429, 500, 503)
+# What every route can answer with, what one that lets in by token adds, and one that takes a body. A route adds its own.
+ALWAYS = (429, 500, 503)
+BY_TOKEN = (400, 401, 403, 422)
+WITH_BODY = (408, 409, 413, 415, 507)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
 
@@ -32,12 +34,13 @@ def described(
     path: dict[str, type[int] | type[str]] | None = None,
     headers: tuple[dict[str, Any], ...] = (),
     idempotent: bool = False,
+    public: bool = False,
 ) -> dict[str, Any]:
     """The documentation of a route, as arguments for FastAPI's decorator."""
-    statuses = {*ALWAYS, *also, *((409, 413, 415) if body is not None else ()), *((409,) if idempotent else ())}
+    statuses = {*ALWAYS, *also, *(() if public else BY_TOKEN), *(() if body is None else WITH_BODY)}
     problems = {status: {"description": TITLES[status], "content": {MEDIA_TYPE: PROBLEM}} for status in sorted(statuses)}
     parameters = [path_parameter(name, kind) for name, kind in (path or {}).items()] + query_parameters(query) + list(headers)
-    extra: dict[str, Any] = {"security": [{"token": []}]}
+    extra: dict[str, Any] = {} if public else {"security": [{"token": []}]}
     if idempotent:
         parameters.append(IDEMPOTENCY_KEY)
     if parameters:
@@ -84,12 +87,16 @@ def complete(app: FastAPI) -> dict[str, Any]:
     """FastAPI's document with the shapes our routes refer to and the way in."""
     if app.openapi_schema is None:
         document = FastAPI.openapi(app)
-        models = [
-            one for one in vars(shapes).values() if isinstance(one, type) and issubclass(one, BaseModel) and one is not BaseModel
-        ]
+        models = [one for one in vars(shapes).values() if is_shape(one)]
         _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
         components = document.setdefault("components", {})
         components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def is_shape(one: Any) -> bool:
+    """Whether a body or an answer looks like this. Queries are described parameter by parameter."""
+    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ == shapes.__name__
+    return ours and one is not shapes.Sent and not issubclass(one, shapes.Query)

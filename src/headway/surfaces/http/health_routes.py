@@ -3,40 +3,40 @@
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from headway.assembly import Headway
-from headway.ledger.errors import HeadwayError
 from headway.storage import todo_pages
 from headway.storage.migrate import current_version, newest_version
+from headway.surfaces.http import shapes
 from headway.surfaces.http.calls import rendered
-from headway.surfaces.http.problems import problem_of, response_of
+from headway.surfaces.http.describing import described
+from headway.surfaces.http.problems import Problem
 
 routes = APIRouter(tags=["health"])
 
 
-@routes.get("/healthz", summary="The process is alive", response_model=None)
+METRICS = described({200: None}, public=True)
+METRICS["responses"] |= {200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
+@routes.get("/healthz", summary="The process is alive", **described({200: shapes.Alive}, public=True))
 async def healthz() -> Response:
     return rendered({"ok": True})
 
 
-@routes.get("/readyz", summary="The process can do its work", response_model=None, responses={503: {"description": "Not now"}})
+@routes.get("/readyz", summary="The process can do its work", **described({200: shapes.Ready}, public=True))
 async def readyz(request: Request) -> Response:
     headway: Headway = request.app.state.headway
-    try:
-        version = await headway.database.read(current_version)
-    except HeadwayError as error:
-        return response_of(problem_of(error))
+    version = await headway.database.read(current_version)
     checks = {"database": True, "migrations": version == newest_version(), "feed": headway.feed.alive}
-    return rendered({"ready": all(checks.values()), "checks": checks}, 200 if all(checks.values()) else 503)
+    if not all(checks.values()):
+        missing = ", ".join(name for name, good in checks.items() if not good)
+        raise Problem(503, "not_ready", f"Not ready: {missing}.")
+    return rendered({"ready": True, "checks": checks})
 
 
-@routes.get(
-    "/metrics",
-    summary="Numbers for Prometheus",
-    response_model=None,
-    responses={200: {"description": "Prometheus text", "content": {"text/plain": {}}}},
-)
+@routes.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse, **METRICS)
 async def metrics(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     seen = CollectorRegistry()

@@ -78,10 +78,15 @@ def invalid(error: ValidationError) -> Problem:
     """Every complaint in one sentence, without repeating what was sent."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if found and found[0]["type"] == "json_invalid":
-        return Problem(400, "malformed_json", f"The body is not valid JSON: {found[0]['msg']}.")
-    said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found[:5])
+        return Problem(400, "malformed_json", f"{found[0]['msg']}.")
+    said = "; ".join(f"{place_of(one['loc'])}: {one['msg']}" for one in found[:5])
     more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
     return Problem(422, "invalid", f"{said}{more}")
+
+
+def place_of(path: tuple[str | int, ...]) -> str:
+    """Where in the body; names are the caller's own and may be as long as they like. Ours stand in brackets."""
+    return ".".join(str(part)[:60] for part in path if not str(part).startswith("(")) or "body"
 
 
 def body_of(problem: Problem) -> str:

@@ -327,6 +327,21 @@ class WritResult(BaseModel):
     visible: Annotated[str, Field(description="The text without the writs")]
 
 
+class Alive(BaseModel):
+    ok: Literal[True]
+
+
+class Checks(BaseModel):
+    database: Literal[True]
+    migrations: Literal[True]
+    feed: Literal[True]
+
+
+class Ready(BaseModel):
+    ready: Literal[True]
+    checks: Checks
+
+
 class ProblemShape(BaseModel):
     """What every failure looks like."""
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter
 from pydantic import TypeAdapter, ValidationError
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,6 +24,21 @@ CLAIM = TypeAdapter(shapes.NewClaim)
 HEARTBEAT = TypeAdapter(shapes.Heartbeat)
 
 
+class TodoId(Convertor[str]):
+    """Whatever stands in an id's place, but for the words beside it: DELETE /todos/ready is a wrong method, not a wrong id."""
+
+    regex = "(?!(?:ready|claim)(?:/|$))[^/]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("todo_id", TodoId())
+
+
 def many(found: list[Todo]) -> list[dict[str, Any]]:
     return [todo.as_json() for todo in found]
 
@@ -30,7 +46,7 @@ def many(found: list[Todo]) -> list[dict[str, Any]]:
 @routes.post(
     "",
     summary="Write one todo down, or several in one transaction",
-    **described({201: shapes.OneOrManyTodos}, also=(404,), body=shapes.NewTodo | shapes.NewTodos, idempotent=True),
+    **described({201: shapes.OneOrManyTodos}, also=(404,), body=shapes.Creation, idempotent=True),
 )
 async def create(request: Request) -> Response:
     call = Call(request)
@@ -57,7 +73,7 @@ async def list_todos(request: Request) -> Response:
 @routes.patch(
     "",
     summary="Change several todos, each on its own",
-    **described({200: shapes.BatchResult}, body=shapes.Rows | shapes.RowList),
+    **described({200: shapes.BatchResult}, body=shapes.Changes),
 )
 async def change_many(request: Request) -> Response:
     call = Call(request)
@@ -107,7 +123,7 @@ async def claim(request: Request) -> Response:
     return await call.post(take, 200)
 
 
-@routes.get("/{todo_id}", summary="One todo", **described({200: shapes.OneTodo}, also=(404,), path={"todo_id": int}))
+@routes.get("/{todo_id:todo_id}", summary="One todo", **described({200: shapes.OneTodo}, also=(404,), path={"todo_id": int}))
 async def get(request: Request) -> Response:
     call = Call(request)
     todo_id = await call.path_id("todo_id")
@@ -116,7 +132,7 @@ async def get(request: Request) -> Response:
 
 
 @routes.patch(
-    "/{todo_id}",
+    "/{todo_id:todo_id}",
     summary="Change a todo",
     **described({200: shapes.OneTodo}, also=(404,), body=shapes.TodoFields, path={"todo_id": int}),
 )
@@ -131,7 +147,9 @@ async def change(request: Request) -> Response:
 
 
 @routes.delete(
-    "/{todo_id}", summary="Delete a todo for good", **described({200: shapes.Deleted}, also=(404, 409), path={"todo_id": int})
+    "/{todo_id:todo_id}",
+    summary="Delete a todo for good",
+    **described({200: shapes.Deleted}, also=(404, 409, 507), path={"todo_id": int}),
 )
 async def delete(request: Request) -> Response:
     call = Call(request)
@@ -141,7 +159,7 @@ async def delete(request: Request) -> Response:
 
 
 @routes.post(
-    "/{todo_id}/heartbeat",
+    "/{todo_id:todo_id}/heartbeat",
     summary="Keep a claimed todo for longer",
     **described({200: shapes.Claimed}, also=(404,), body=shapes.Heartbeat, path={"todo_id": int}, idempotent=True),
 )
