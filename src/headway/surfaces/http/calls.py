@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from headway.actions.idempotency import Answer, Asked
 from headway.agents import roles
 from headway.agents.roles import Role
 from headway.assembly import Headway
-from headway.ledger.errors import Forbidden, HeadwayError, Invalid, Unauthorized
+from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, Unauthorized
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
 from headway.storage import tenant_store
@@ -93,7 +94,8 @@ class Call:
 
         stale, value = await self.headway.database.read(work)
         if stale:
-            await self.headway.database.write(lambda tx: touch(tx, stale))
+            with suppress(StorageError):  # what was asked for is there; that it was asked for is noted next time
+                await self.headway.database.write(lambda tx: touch(tx, stale))
         return value
 
     async def write(self, action: Action[T]) -> T:
@@ -116,8 +118,7 @@ class Call:
             touch(tx, token)
             return idempotency.once(tx, token.tenant_id, asked, lambda tx: answered(tx, token.tenant_id, action, status))
 
-        answer = await self.headway.database.write(work)
-        return Response(answer.body, answer.status, media_type="application/json" if answer.status < 400 else MEDIA_TYPE)
+        return replayed(await self.headway.database.write(work))
 
 
 def answered(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
@@ -130,6 +131,12 @@ def answered(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] |
         problem = problem_of(error)
         return Answer(problem.status, body_of(problem))
     return Answer(204, "") if document is None else Answer(status, dumps(document))
+
+
+def replayed(answer: Answer) -> Response:
+    if answer.status == 204:
+        return rendered(None)
+    return Response(answer.body, answer.status, media_type="application/json" if answer.status < 400 else MEDIA_TYPE)
 
 
 def rendered(document: Mapping[str, Any] | None, status: int = 200) -> Response:

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headway.actions import conversations, tenants
-from headway.actions.feed import HEARTBEAT_S, Channel, Feed, Reader
-from headway.ledger.errors import Unauthorized
+from headway.actions.feed import Channel, Feed, Reader
+from headway.ledger.errors import StorageError, Unauthorized
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import shapes
 from headway.surfaces.http.calls import Call
@@ -37,6 +37,7 @@ def streaming(path: str | None = None, also: tuple[int, ...] = ()) -> dict[str, 
         {200: None}, also=also, query=shapes.StreamQuery, path={path: int} if path else None, headers=(LAST_EVENT_ID,)
     )
     documentation["responses"] |= STREAM
+    documentation["response_class"] = Response  # FastAPI's default would add that it can be JSON, too
     return documentation
 
 
@@ -97,17 +98,17 @@ class EventStream(Response):
         watch = asyncio.create_task(self._watch(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            next_look = time.monotonic() + HEARTBEAT_S
+            next_look = time.monotonic() + self.feed.heartbeat_s
             async for chunk in self.feed.follow(self.channel, self.reader):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 if time.monotonic() > next_look:
-                    next_look = time.monotonic() + HEARTBEAT_S
+                    next_look = time.monotonic() + self.feed.heartbeat_s
                     if not await self._still_welcome():
                         break
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             watch.cancel()
-            self.reader.leave()
+            self.feed.leave(self.channel, self.reader)
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -120,4 +121,6 @@ class EventStream(Response):
             await self.call.headway.database.read(partial(tenants.admit, secret_digest=self.call.digest))
         except Unauthorized:
             return False
+        except StorageError:
+            pass  # while the database is away nobody is revoked
         return True
