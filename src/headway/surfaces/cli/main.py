@@ -21,6 +21,7 @@ COMMANDS = {
     "conversation": "tenant_commands:conversation",
     "tenant": "tenant_commands:tenant",
     "token": "tenant_commands:token",
+    "mcp": "mcp_command:mcp",
     "doctor": "doctor:doctor",
 }
 

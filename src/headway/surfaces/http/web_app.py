@@ -1,5 +1,6 @@
 """The web application, assembled in one place."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
 from headway import __version__
 from headway.assembly import Headway
@@ -20,15 +21,21 @@ from headway.surfaces.http.describing import complete
 from headway.surfaces.http.guard import Buckets, Guard, Measures
 from headway.surfaces.http.problems import Problem, problem_of, response_of
 from headway.surfaces.http.session_routes import LoginLink
+from headway.surfaces.mcp.http_door import HttpDoor
 
 COMPRESS_FROM = 1_000
 
 
 def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
+    mcp = HttpDoor(headway)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         headway.start()
+        doorkeeper = asyncio.create_task(mcp.keep())
         yield
+        doorkeeper.cancel()
+        await asyncio.gather(doorkeeper, return_exceptions=True)
         headway.close()
 
     app = FastAPI(
@@ -48,6 +55,7 @@ def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
     app.add_middleware(Guard, measures=app.state.measures, buckets=Buckets())
     for one in (todo_routes, conversation_routes, agent_routes, event_routes, health_routes, session_routes):
         app.include_router(one.routes)
+    app.router.routes.append(Route("/mcp", mcp, include_in_schema=False))
     app.openapi = partial(complete, app)  # type: ignore[method-assign]
     return app
 

@@ -1,0 +1,20 @@
+"""`headway mcp`."""
+
+import asyncio
+
+import click
+
+from headway.surfaces.cli.calling import Call, Command, pass_call
+
+
+@click.command(cls=Command)
+@click.option("--turn", metavar="UUID", help="The turn whose plan the session works on (default: one of its own).")
+@click.option("--agent", default="mcp", show_default=True, metavar="NAME", help="Who writes.")
+@pass_call
+def mcp(call: Call, turn: str | None, agent: str) -> None:
+    """Run an MCP server on standard input and output, for an assistant on this machine."""
+    from headway.surfaces.mcp.stdio_door import run  # noqa: PLC0415  the protocol's library, for this command alone
+
+    with call.desk() as desk:
+        scope = desk.scope._replace(turn_id=turn, agent_id=agent)
+    asyncio.run(run(call.settings(), scope))

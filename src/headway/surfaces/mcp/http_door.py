@@ -1,0 +1,75 @@
+"""/mcp: the MCP server over streamable HTTP, with the same bearer token as the API.
+
+The protocol's library takes as long to import as the rest of the server together, so it is loaded when somebody knocks.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from headway.actions import conversations
+from headway.agents.execution import Place, find_place
+from headway.agents.toolbox import Tool
+from headway.assembly import Headway
+from headway.ledger import scope as ledger_scope
+from headway.ledger.scope import TENANT_WIDE
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.calls import BODY_LIMIT, Call
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from headway.surfaces.mcp.mcp_server import Context
+
+TENANT = "headway.mcp_tenant"
+
+
+class HttpDoor:
+    """An ASGI app. It keeps no sessions: every request says with its headers where it belongs."""
+
+    def __init__(self, headway: Headway) -> None:
+        self.headway = headway
+        self.knocked = asyncio.Event()
+        self.opened: asyncio.Future[StreamableHTTPSessionManager] | None = None
+
+    async def keep(self) -> None:
+        """Stand behind the door for as long as the server runs."""
+        self.opened = asyncio.get_running_loop().create_future()
+        await self.knocked.wait()
+        manager = await asyncio.to_thread(self.load)
+        async with manager.run():
+            self.opened.set_result(manager)
+            await asyncio.Event().wait()
+
+    def load(self) -> "StreamableHTTPSessionManager":
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+
+        from headway.surfaces.mcp.mcp_server import mcp_server  # noqa: PLC0415
+
+        server = mcp_server(self.headway, self.locate)
+        return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = Call(Request(scope, receive))
+        scope[TENANT] = await call.read(lambda _tx, tenant_id: tenant_id)
+        self.knocked.set()
+        assert self.opened is not None
+        manager = await asyncio.shield(self.opened)
+        await manager.handle_request(scope, receive, send)
+
+    async def locate(self, context: "Context", _tool: Tool | None) -> Place:
+        request: Request | None = context.request
+        assert request is not None
+
+        def place(tx: Transaction) -> Place:
+            tenant_id = request.scope[TENANT]
+            named = request.headers.get("headway-conversation")
+            conversation_id = conversations.find(tx, tenant_id, named).id if named else TENANT_WIDE
+            turn_id = request.headers.get("headway-turn") or None
+            return find_place(
+                tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
+            )
+
+        return await self.headway.database.read(place)

@@ -1,0 +1,141 @@
+"""The MCP server: every tool, the list as resources, a prompt for planning. The transports only say where a call comes from."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from headway import __version__
+from headway.actions import todos, views
+from headway.agents import roles
+from headway.agents.execution import Place, executing
+from headway.agents.toolbox import Result, Tool
+from headway.assembly import Headway
+from headway.ledger.errors import HeadwayError, NotFound
+from headway.ledger.scope import Selection
+from headway.storage.transaction import Transaction
+
+Context = ServerRequestContext[Any]
+# Where a call belongs; the tool tells whether it needs a turn or a conversation.
+Locate = Callable[[Context, Tool | None], Awaitable[Place]]
+
+SCHEME = "headway://todos/"
+JSON = "application/json"
+
+INSTRUCTIONS = (
+    "Headway keeps a todo list that outlives this session. Write work down with todo_add, see it with todo_list, "
+    "mark progress with todo_update. For the steps of the task at hand use create_todo and complete_todo."
+)
+PLANNING = """Plan and carry out this objective: {objective}
+
+1. Break it into distinct steps and call create_todo once with all of them.
+2. Work through them in order: start_todo, do it, complete_todo with the outcome.
+3. Answer only when list_todo shows nothing left; cancel with a reason what turned out not to be needed.
+Skip the plan if a single step is enough."""
+
+
+def mcp_server(headway: Headway, locate: Locate) -> Server[Any]:
+    desk = McpDesk(headway, locate)
+    return Server(
+        "headway",
+        version=__version__,
+        title="Headway",
+        instructions=INSTRUCTIONS,
+        on_list_tools=desk.list_tools,
+        on_call_tool=desk.call_tool,
+        on_list_resources=desk.list_resources,
+        on_list_resource_templates=desk.list_templates,
+        on_read_resource=desk.read_resource,
+        on_list_prompts=desk.list_prompts,
+        on_get_prompt=desk.get_prompt,
+    )
+
+
+class McpDesk:
+    def __init__(self, headway: Headway, locate: Locate) -> None:
+        self.headway = headway
+        self.locate = locate
+        self.role = roles.find("index")
+        self.tools = [types.Tool.model_validate(renamed(one)) for one in headway.toolbox.catalogue()]
+
+    async def list_tools(self, _context: Context, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=self.tools)
+
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self.headway.toolbox.find(params.name) if params.name in self.headway.toolbox.tools else None
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.")
+        place = await self.place(context, tool)
+        with executing(self.headway.execution(place, self.role)):
+            return shown(await self.headway.toolbox.call(tool.name, params.arguments or {}))
+
+    async def list_resources(self, _context: Context, _params: Any) -> types.ListResourcesResult:
+        known = {"open": "What is in progress or pending", "ready": "What could be started now"}
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(name=f"{name} todos", uri=f"{SCHEME}{name}", mime_type=JSON, description=description)
+                for name, description in known.items()
+            ]
+        )
+
+    async def list_templates(self, _context: Context, _params: Any) -> types.ListResourceTemplatesResult:
+        one = types.ResourceTemplate(name="todo", uri_template=f"{SCHEME}{{id}}", mime_type=JSON, description="A todo by its id")
+        return types.ListResourceTemplatesResult(resource_templates=[one])
+
+    async def read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        place = await self.place(context, None)
+        try:
+            document = await self.headway.database.read(lambda tx: resource(tx, place, params.uri))
+        except HeadwayError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        text = json.dumps(document, ensure_ascii=False)
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, mime_type=JSON, text=text)])
+
+    async def list_prompts(self, _context: Context, _params: Any) -> types.ListPromptsResult:
+        argument = types.PromptArgument(name="objective", description="What is to be achieved", required=True)
+        prompt = types.Prompt(name="plan", description="Plan an objective as todos and work them off", arguments=[argument])
+        return types.ListPromptsResult(prompts=[prompt])
+
+    async def get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        objective = (params.arguments or {}).get("objective", "").strip()
+        if params.name != "plan" or not objective:
+            raise MCPError(types.INVALID_PARAMS, "There is one prompt, `plan`, and it needs an `objective`.")
+        content = types.TextContent(type="text", text=PLANNING.format(objective=objective))
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
+
+    async def place(self, context: Context, tool: Tool | None) -> Place:
+        try:
+            return await self.locate(context, tool)
+        except HeadwayError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+
+
+def resource(tx: Transaction, place: Place, uri: str) -> dict[str, Any]:
+    tenant_id, conversation_id = place.scope.tenant_id, place.scope.conversation_id or None
+    name = uri.removeprefix(SCHEME)
+    if name == "open":
+        page = views.todos(tx, tenant_id, Selection(conversation_id, statuses=("in_progress", "pending")), 100)
+        return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
+    if name == "ready":
+        return {"todos": [todo.as_json() for todo in views.ready(tx, tenant_id, conversation_id, 100)]}
+    if uri.startswith(SCHEME) and name.isascii() and name.isdigit() and len(name) <= 18:
+        return {"todo": todos.get(tx, tenant_id, int(name)).as_json()}
+    raise NotFound(f"There is no resource {uri[:120]!r}.")
+
+
+def renamed(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"name": tool["name"], "description": tool["description"], "inputSchema": tool["input_schema"]}
+
+
+def shown(result: Result) -> types.CallToolResult:
+    """Structured where the tool's answer is; as text for clients that look no further."""
+    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)],
+        structured_content=result.value if isinstance(result.value, dict) else None,
+        is_error=result.is_error,
+    )
