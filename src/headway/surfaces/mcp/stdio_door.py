@@ -24,7 +24,8 @@ class Session:
     async def locate(self, _context: Context, tool: Tool | None) -> Place:
         scope = self.scope
         if tool is not None and tool.family != "ledger":
-            scope = self.plans = self.plans or await self.headway.database.write(self.with_turn)
+            self.plans = self.plans or await self.headway.database.write(self.with_turn)
+            scope = self.plans
         return await self.headway.database.read(lambda tx: find_place(tx, scope))
 
     def with_turn(self, tx: Transaction) -> Scope:
