@@ -113,9 +113,14 @@ def answer_all(answers: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
         if outcome.error is None:
             future.set_result(outcome.value)
         else:
-            # Callers of one failed group must not share a traceback that grows with each of them.
-            error = outcome.error
-            future.set_exception(type(error)(str(error)) if isinstance(error, HeadwayError) else error)
+            future.set_exception(own_error(outcome.error))
+
+
+def own_error(error: BaseException) -> BaseException:
+    """The error as one caller gets it: those of one group must not share a traceback that grows with each of them."""
+    if isinstance(error, StopIteration):  # a future refuses to carry it, and the answers behind it would be lost
+        return RuntimeError("The work raised StopIteration.")
+    return type(error)(str(error)) if isinstance(error, HeadwayError) else error
 
 
 class Database:

@@ -1,0 +1,86 @@
+"""The log: one numbered fact per change, which whoever follows it reads without gaps."""
+
+import threading
+
+from headway.actions import todos
+from headway.ledger.errors import NotFound
+from headway.ledger.todo import Change, Draft
+from headway.storage import event_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+
+def test_the_log_is_read_from_any_point_in_the_order_of_what_happened(desk: Desk, clock: FixedClock) -> None:
+    for subject in ("first", "second", "third"):
+        clock.advance(1)
+        desk.add(subject)
+    whole = desk.read(event_store.after, 0, 100)
+
+    assert [event.at for event in whole] == [clock.now - 2000, clock.now - 1000, clock.now]
+    assert desk.read(event_store.after, whole[0].seq, 100) == whole[1:]
+    assert desk.read(event_store.after, 0, 2) == whole[:2]
+    assert desk.read(event_store.after, whole[-1].seq, 100) == []
+    assert desk.read(event_store.last_seq) == whole[-1].seq
+
+
+def test_an_empty_log_ends_at_zero(desk: Desk) -> None:
+    assert desk.read(event_store.last_seq) == 0
+
+
+def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk: Desk) -> None:
+    ours, other = desk.conversation(), desk.conversation()
+    for subject, conversation_id in (("ours", ours.id), ("wide", 0), ("theirs", other.id), ("ours again", ours.id)):
+        desk.add(subject, conversation_id=conversation_id)
+
+    heard = desk.read(event_store.after_in_conversation, ours.id, 0, 100)
+    assert [event.conversation_id for event in heard] == [ours.id, 0, ours.id]
+    assert [event.seq for event in heard] == sorted(event.seq for event in heard)
+    assert desk.read(event_store.after_in_conversation, ours.id, heard[0].seq, 1) == heard[1:2]
+
+
+def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: Desk) -> None:
+    def try_and_go_on(tx: Transaction, tenant_id: int) -> None:
+        todos.add(tx, tenant_id, Draft("kept"))
+
+        def stumble(inner: Transaction) -> None:
+            todos.add(inner, tenant_id, Draft("taken back"))
+            todos.change(inner, tenant_id, 404, Change(subject="x"))
+
+        try:
+            tx.attempt(stumble)
+        except NotFound:
+            todos.add(tx, tenant_id, Draft("written instead"))
+
+    desk.write(try_and_go_on)
+
+    assert desk.subjects() == ["kept", "written instead"]
+    assert [told["subject"] for _, told in desk.changes()] == ["kept", "written instead"]
+
+
+def test_whoever_follows_the_log_while_others_write_misses_nothing(database_url: str, desk: Desk) -> None:
+    writers, each = 4, 60
+    failures: list[Exception] = []
+
+    def write(draft: Draft) -> None:
+        try:
+            with DirectDatabase(database_url) as own:
+                for _ in range(each):
+                    own.write(lambda tx: todos.add(tx, desk.tenant.id, draft))
+        except Exception as error:  # noqa: BLE001  a thread would swallow it
+            failures.append(error)
+
+    drafts = [Draft("x", conversation_id=desk.conversation().id) for _ in range(writers)]  # a list each: only the log is shared
+    crew = [threading.Thread(target=write, args=(draft,)) for draft in drafts]
+    for thread in crew:
+        thread.start()
+    heard: list[int] = []
+    while any(thread.is_alive() for thread in crew):
+        heard += [event.seq for event in desk.read(event_store.after, heard[-1] if heard else 0, 1000)]
+    for thread in crew:
+        thread.join()
+    heard += [event.seq for event in desk.read(event_store.after, heard[-1] if heard else 0, 1000)]
+
+    assert failures == []
+    assert heard == [event.seq for event in desk.read(event_store.after, 0, 1000)]
+    assert len(heard) == writers * each

@@ -1,0 +1,105 @@
+"""Bringing a database up to date: at every start, once, whoever starts first."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headway.ledger.errors import DatabaseTooNew, StorageError
+from headway.storage.database import Database
+from headway.storage.direct import DirectDatabase, connect
+from headway.storage.migrate import migrations
+from headway.storage.transaction import Row, Transaction
+from headway.testing import Desk, FixedClock
+
+OPEN = """
+import sys
+from headway.storage.direct import DirectDatabase
+
+print("ready", flush=True)
+input()
+with DirectDatabase(sys.argv[1]) as database:
+    print(database.read(lambda tx: tx.all("SELECT number FROM migrations ORDER BY number")))
+"""
+
+
+def tables(tx: Transaction) -> list[str]:
+    rows = tx.all(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        if tx.dialect.name == "sqlite"
+        else "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    )
+    return sorted(str(row[0]) for row in rows)
+
+
+def everything(tx: Transaction) -> dict[str, list[Row]]:
+    """Every row of every table."""
+    return {table: sorted(tx.all(f"SELECT * FROM {table}"), key=repr) for table in tables(tx)}
+
+
+def test_eight_processes_that_start_at_once_on_an_empty_database_all_find_it_ready(
+    new_database_url: str, at_once: Callable[..., list[str]]
+) -> None:
+    printed = at_once(OPEN, new_database_url)
+
+    assert printed == [f"{[(number,) for number, _ in migrations()]}\n"] * 8
+    with DirectDatabase(new_database_url) as database:
+        assert Desk(database).add("first").position == 1
+
+
+def test_opening_an_up_to_date_database_changes_nothing(new_database_url: str, clock: FixedClock) -> None:
+    with DirectDatabase(new_database_url, clock) as database:
+        Desk(database).add("kept")
+        before = database.read(everything)
+    clock.advance(3600)
+
+    with DirectDatabase(new_database_url, clock) as database:
+        assert database.read(everything) == before
+    Database(new_database_url, clock).close()
+    with DirectDatabase(new_database_url, clock) as database:
+        assert database.read(everything) == before
+
+
+@pytest.mark.parametrize("kind", [DirectDatabase, Database])
+def test_a_newer_database_is_refused_in_clear_words_and_left_as_it_is(
+    new_database_url: str, clock: FixedClock, kind: type[DirectDatabase] | type[Database]
+) -> None:
+    with DirectDatabase(new_database_url, clock) as database:
+        Desk(database).add("from the future")
+        database.write(lambda tx: tx.run("INSERT INTO migrations VALUES (9000, '9000_telepathy.sql', 1)"))
+        before = database.read(everything)
+
+    with pytest.raises(DatabaseTooNew, match=r"schema version 9000; this Headway knows versions up to \d+. Upgrade Headway"):
+        kind(new_database_url, clock)
+
+    with closing(connect(new_database_url)) as connection:
+        assert connection.read(everything) == before
+
+
+def test_a_newer_sqlite_file_is_left_byte_for_byte(tmp_path: Path, sqlite_url: str) -> None:
+    with DirectDatabase(sqlite_url) as database:
+        database.write(lambda tx: tx.run("INSERT INTO migrations VALUES (9000, '9000_telepathy.sql', 1)"))
+    before = (tmp_path / "headway.db").read_bytes()
+
+    with pytest.raises(DatabaseTooNew):
+        DirectDatabase(sqlite_url)
+
+    assert (tmp_path / "headway.db").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["headway.db"]
+
+
+def test_a_migration_that_fails_half_way_leaves_nothing_behind(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        # Somebody else's table, in the way of one of the last statements.
+        connection.write(lambda tx: tx.run("CREATE TABLE events (ours INTEGER)"))
+
+    with pytest.raises(StorageError, match="events"):
+        DirectDatabase(new_database_url)
+
+    with closing(connect(new_database_url)) as connection:
+        assert connection.read(tables) == ["events"]
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [number for number, _ in migrations()] == list(range(1, len(migrations()) + 1))
