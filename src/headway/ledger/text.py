@@ -42,9 +42,11 @@ def subject(text: str) -> str:
 
 def name(text: str, field: str) -> str:
     """A short label that people type: a tenant, an agent, a conversation's key."""
-    if not re.fullmatch(NAME_PATTERN, safe(text, field, NAME_LIMIT)):
+    name = safe(text, field, NAME_LIMIT).strip()
+    # What is printable has no control characters; nearly every name is, and is spared the pattern.
+    if not name or not (text.isprintable() or re.fullmatch(NAME_PATTERN, text)):
         raise Invalid(f"{field} must not be blank and must not contain control characters.")
-    return text.strip()
+    return name
 
 
 def one_line(text: str) -> str:
