@@ -39,7 +39,7 @@ def create(execute: Execute, tenant_id: int, count: int) -> None:
     for _ in range(count):
         execute("BEGIN IMMEDIATE")
         [(position,)] = execute(APPEND["pending"], (tenant_id, 0, "", 2)).fetchall()
-        execute(INSERT, todo_values(os.urandom(16).hex(), tenant_id, position)).fetchall()
+        execute(INSERT, todo_values(os.urandom(18).hex(), tenant_id, position)).fetchall()
         execute(INSERT_EVENT, (tenant_id, 0, None, "todo_changed", EVENT_DATA, NOW))
         execute("COMMIT")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, in_turns
 
-RUNS = 5
+RUNS = 2
 NOTHING = "python -c pass"
 
 

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-ROUNDS = 11
+ROUNDS = 25
 
 
 class Target(NamedTuple):

@@ -23,6 +23,7 @@ from headway.storage.transaction import INSERT_EVENT
 
 CALLERS = 8
 EACH = 60
+ROUNDS = 11
 # What a round of todos.add sends. psycopg prepares statements that it sees often; so does pgbench with -M prepared.
 SCRIPT = r"""\set uuid random(1, 9000000000000000000)
 BEGIN;
@@ -52,7 +53,9 @@ def create(shop: Workshop) -> Measurements:
         await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
     with asyncio.Runner() as runner:
-        return in_turns(lambda: rate(CALLERS * EACH, lambda: runner.run(everybody())), partial(transactions_a_second, pgbench))
+        return in_turns(
+            lambda: rate(CALLERS * EACH, lambda: runner.run(everybody())), partial(transactions_a_second, pgbench), ROUNDS
+        )
 
 
 def new_database(shop: Workshop) -> str:
