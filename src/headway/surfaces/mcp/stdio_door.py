@@ -22,11 +22,13 @@ class Session:
         self.plans = scope if scope.turn_id else None
 
     async def locate(self, _context: Context, tool: Tool | None) -> Place:
-        scope = self.scope
-        if tool is not None and tool.family != "ledger":
-            self.plans = self.plans or await self.headway.database.write(self.with_turn)
-            scope = self.plans
+        scope = self.scope if tool is None or tool.family == "ledger" else await self.planning()
         return await self.headway.database.read(lambda tx: find_place(tx, scope))
+
+    async def planning(self) -> Scope:
+        if self.plans is None:
+            self.plans = await self.headway.database.write(self.with_turn)
+        return self.plans
 
     def with_turn(self, tx: Transaction) -> Scope:
         conversation_id = self.scope.conversation_id or conversations.add(tx, self.scope.tenant_id, "MCP session").id
