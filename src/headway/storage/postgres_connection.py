@@ -8,8 +8,17 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 
-from headway.ledger.errors import CommitUncertain, DatabaseFull, DatabaseUnreachable, HeadwayError, StorageError
+from headway.ledger.errors import (
+    CommitUncertain,
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseUnreachable,
+    HeadwayError,
+    SettingsError,
+    StorageError,
+)
 from headway.ledger.events import Event
 from headway.storage.transaction import (
     INSERT_EVENT,
@@ -27,6 +36,7 @@ from headway.storage.transaction import (
 T = TypeVar("T")
 
 CHANNEL = "headway_events"
+GAVE_UP_WAITING = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
 ATTEMPTS = 6
 CONNECT_TIMEOUT_S = 5
 # Names the advisory locks of the log among those of other programs on the same server.
@@ -34,9 +44,9 @@ LOG_LOCK = 0x4865_6164
 
 
 @cache
-def translated(sql: str) -> str:
-    """The statement with psycopg's placeholders; there are few statements, so each is translated once."""
-    return sql.replace("%", "%%").replace("?", "%s")
+def translated(sql: str) -> bytes:
+    """The statement as psycopg wants it; there are few statements, so each is translated once."""
+    return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
 class PostgresTransaction(LoggedTransaction):
@@ -49,13 +59,13 @@ class PostgresTransaction(LoggedTransaction):
         super().__init__(now)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        return self._cursor.execute(translated(sql).encode(), parameters).fetchone()
+        return self._cursor.execute(translated(sql), parameters).fetchone()
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        return self._cursor.execute(translated(sql).encode(), parameters).fetchall()
+        return self._cursor.execute(translated(sql), parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
-        self._cursor.execute(translated(sql).encode(), parameters)
+        self._cursor.execute(translated(sql), parameters)
 
     def write_log(self) -> None:
         """Numbers are given under a lock per tenant that is held until commit: whoever has read up to a number
@@ -70,7 +80,7 @@ class PostgresConnection:
     """One connection, opened when first needed and again when it broke."""
 
     def __init__(self, url: str, clock: Clock, on_commit: Listener) -> None:
-        self.url = url
+        self.url = checked(url)
         self.clock = clock
         self.on_commit = on_commit
         self.raw: psycopg.Connection[Row] | None = None
@@ -140,6 +150,19 @@ class PostgresConnection:
         raise AssertionError("unreachable")
 
 
+def checked(url: str) -> str:
+    """The URL, or an error that does not quote it: where a password is not escaped, libpq takes parts of it for a host,
+    a port or a database, and would name them."""
+    try:
+        parts = conninfo_to_dict(url)
+        readable = not any("@" in str(parts.get(name, "")) for name in ("host", "port", "dbname"))
+    except psycopg.ProgrammingError:
+        readable = False
+    if not readable:
+        raise SettingsError("HEADWAY_DATABASE_URL cannot be read; in its password, write @ as %40, / as %2F and % as %25.")
+    return url
+
+
 def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
     """Tell other processes. After the commit and on its own: a NOTIFY inside would line up all committers of the server
     behind one lock. An announcement that gets lost is made good by the readers' slow poll."""
@@ -154,8 +177,10 @@ def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
 def explain(error: psycopg.Error) -> HeadwayError:
     if isinstance(error, errors.DiskFull):
         return DatabaseFull("The database server's disk is full; nothing was changed.")
+    # The server's words can hold the connection string's host and user, never its password.
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+    if isinstance(error, GAVE_UP_WAITING):
+        return DatabaseBusy(f"Postgres gave up waiting for others ({reason}); nothing was changed. Try again shortly.")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-        # The server's words can hold the connection string's host and user, never its password.
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         return DatabaseUnreachable(f"Postgres cannot be reached: {reason}")
     return StorageError(f"The database refused the statement: {error.diag.message_primary or type(error).__name__}")
