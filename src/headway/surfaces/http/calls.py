@@ -13,8 +13,6 @@ from starlette.responses import Response
 
 from headway.actions import idempotency, tenants
 from headway.actions.idempotency import Answer, Asked
-from headway.agents import roles
-from headway.agents.roles import Role
 from headway.assembly import Headway
 from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, Unauthorized
 from headway.ledger.tenancy import Token
@@ -73,10 +71,11 @@ class Call:
             await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
         return int(text)
 
-    async def known_role(self, name: str) -> Role:
+    async def known(self, find: Callable[[str], T], name: str) -> T:
+        """What a name stands for."""
         try:
-            return roles.find(name)
-        except roles.UnknownRole as error:
+            return find(name)
+        except HeadwayError as error:
             await self.refuse(problem_of(error))
             raise
 
