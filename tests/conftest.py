@@ -51,6 +51,13 @@ def swept_postgres_url(postgres_server: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def kept_postgres_url(postgres_server: str) -> Iterator[str]:
+    """One database for as long as the tests of a process take, for a server that lives as long."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
 @pytest.fixture
 def postgres_url(swept_postgres_url: str) -> Iterator[str]:
     """An up-to-date database without rows."""

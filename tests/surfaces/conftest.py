@@ -1,9 +1,11 @@
-"""A folder to type commands into, free of the settings of whoever runs the tests."""
+"""A folder to type commands into, and servers to talk to, free of the settings of whoever runs the tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from serving import Client, Service, serving
 from shell import Shell
 
 
@@ -16,3 +18,38 @@ def headway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return Shell(folder)
+
+
+@pytest.fixture(scope="session")
+def sqlite_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A server for all the tests of a process; each test is a tenant of its own."""
+    folder = tmp_path_factory.mktemp("served")
+    with serving(f"sqlite:///{folder / 'headway.db'}", folder) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def postgres_service(kept_postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(kept_postgres_url, tmp_path_factory.mktemp("served")) as service:
+        yield service
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def service(request: pytest.FixtureRequest) -> Service:
+    """A server on each kind of database in turn."""
+    found: Service = request.getfixturevalue(f"{request.param}_service")
+    return found
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    """A new tenant's program, on each kind of database in turn."""
+    with service.tenant() as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def sqlite_client(sqlite_service: Service) -> Iterator[Client]:
+    """The same where the database makes no difference."""
+    with sqlite_service.tenant() as visitor:
+        yield visitor

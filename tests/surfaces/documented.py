@@ -1,0 +1,44 @@
+"""The routes as the OpenAPI document names them: what a test says of all of them also holds for those to come."""
+
+import re
+from typing import Any, NamedTuple
+
+import httpx
+
+METHODS = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE")
+
+
+class Operation(NamedTuple):
+    method: str
+    path: str
+    definition: dict[str, Any]
+
+    @property
+    def takes_body(self) -> bool:
+        return "requestBody" in self.definition
+
+    @property
+    def streams(self) -> bool:
+        return "text/event-stream" in self.definition["responses"]["200"].get("content", {})
+
+    def at(self, value: object = 1) -> str:
+        """The path with this in the place of every parameter."""
+        return re.sub(r"\{.*?\}", str(value), self.path)
+
+
+def document_of(client: httpx.Client) -> dict[str, Any]:
+    answer = client.get("/openapi.json")
+    assert answer.status_code == 200
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def operations(client: httpx.Client) -> list[Operation]:
+    found = [
+        Operation(method.upper(), path, definition)
+        for path, methods in document_of(client)["paths"].items()
+        for method, definition in methods.items()
+        if method.upper() in METHODS
+    ]
+    assert len(found) > 15
+    return found

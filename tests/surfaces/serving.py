@@ -1,0 +1,154 @@
+"""A running `headway serve`, met over real sockets as its users meet it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import httpx
+
+from headway.actions import tenants
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk, FixedClock
+
+PATIENCE_S = 30
+
+
+def plain(url: str) -> dict[str, Any]:
+    """How to talk to a server of ours. Certificates take a tenth of a second to load, and there are none."""
+    return {"base_url": url, "timeout": PATIENCE_S, "verify": False, "trust_env": False}
+
+
+class Client(httpx.Client):
+    """A tenant's program: it sends its token along. The desk is the same tenant behind the door, for arranging."""
+
+    def __init__(self, url: str, desk: Desk) -> None:
+        made = desk.write(tenants.new_token, "a test")
+        self.desk = desk
+        self.secret = made.secret
+        self.token_id = made.token.id
+        super().__init__(headers={"Authorization": f"Bearer {made.secret}"}, **plain(url))
+
+    def ok(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
+        """The document of an answer that has to have this status."""
+        answer = self.request(method, path, **options)
+        assert answer.status_code == status, (method, path, answer.status_code, answer.text)
+        assert answer.headers["content-type"] == "application/json"
+        return answer.json()
+
+    def refused(self, method: str, path: str, status: int, code: str, **options: Any) -> str:
+        """What an answer that has to be this refusal says."""
+        return problem(self.request(method, path, **options), status, code)
+
+    def add(self, subject: str = "write it down", **fields: Any) -> dict[str, Any]:
+        todo: dict[str, Any] = self.ok("POST", "/v1/todos", 201, json={"subject": subject, **fields})["todo"]
+        return todo
+
+    def change(self, todo: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        changed: dict[str, Any] = self.ok("PATCH", f"/v1/todos/{todo['id']}", json=fields)["todo"]
+        return changed
+
+    def subjects(self, **filters: Any) -> list[str]:
+        return [todo["subject"] for todo in self.ok("GET", "/v1/todos", params={"limit": 500, **filters})["todos"]]
+
+    def conversation(self, **fields: Any) -> int:
+        return int(self.ok("POST", "/v1/conversations", 201, json=fields)["conversation"]["id"])
+
+    def turn(self, conversation_id: int) -> str:
+        return str(self.ok("POST", "/v1/turns", 201, json={"conversation_id": conversation_id})["turn"]["id"])
+
+    def again(self) -> "Client":
+        """Another program with a token of its own."""
+        return Client(str(self.base_url), self.desk)
+
+
+def problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
+    """The detail of a refusal, which looks alike wherever it comes from."""
+    assert answer.status_code == status, (answer.status_code, answer.text)
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert set(document) == {"title", "status", "detail", "code"}
+    assert document["status"] == status
+    assert code in (None, document["code"]), document
+    assert document["title"]
+    assert document["detail"]
+    return str(document["detail"])
+
+
+class Ended(NamedTuple):
+    code: int
+    seconds: float
+
+
+class Service:
+    """One server process, and the database behind it."""
+
+    def __init__(self, process: "subprocess.Popen[str]", database_url: str, log: Path) -> None:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, log.read_text()
+        self.announced: dict[str, Any] = json.loads(line)
+        self.url = str(self.announced["url"])
+        self.process = process
+        self.database_url = database_url
+        self.log = log
+        self.database = DirectDatabase(database_url)
+
+    def tenant(self) -> Client:
+        """A program of a tenant that nobody else knows."""
+        return Client(self.url, Desk(self.database, f"tenant {uuid4().hex}"))
+
+    @contextmanager
+    def ago(self, seconds: float) -> Iterator[DirectDatabase]:
+        """The same database as it was used some time ago."""
+        with DirectDatabase(self.database_url, FixedClock(int((time.time() - seconds) * 1000))) as earlier:
+            yield earlier
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> Ended:
+        began = time.monotonic()
+        self.process.send_signal(by)
+        return Ended(self.process.wait(PATIENCE_S), time.monotonic() - began)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it logged."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def close(self) -> None:
+        self.database.close()
+        if self.process.poll() is None:
+            assert self.end().code == 0
+        errors = [line for line in self.lines() if line["level"] == "error"]
+        assert not errors, errors
+
+
+@contextmanager
+def serving(database_url: str, folder: Path, flags: Sequence[str] = ()) -> Iterator[Service]:
+    """Run `headway serve` until the block ends. A failure that it had to log fails the test."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0", "--database-url", database_url, *flags]
+    log = folder / f"log {uuid4().hex}"
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        try:
+            service = Service(process, database_url, log)
+            yield service
+            service.close()
+        finally:
+            process.kill()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Look again and again until it is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.02)

@@ -1,0 +1,204 @@
+"""What is wrong with a request is said in a problem document, and is never a fault of the server."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from documented import METHODS, operations
+from serving import Client, problem
+
+LONGEST_BODY = 1024 * 1024
+PAYLOADS = ("null", "true", "0", '"text"', "[]", "[[]]", "[null]", "{}", '{"":0}', '{"todos":{}}', '{"todos":[{}]}', '{"id":{}}')
+
+
+def test_a_body_that_is_not_json_is_400_on_every_route_that_takes_one(sqlite_client: Client) -> None:
+    for operation in operations(sqlite_client):
+        if operation.takes_body:
+            for body in (b"", b"{", b"nonsense", b'{"subject": "x"', b"\xff\xfe", b'{"a": 1,}', b"[" * 100_000):
+                sqlite_client.refused(operation.method, operation.at(), 400, "malformed_json", content=body)
+
+
+def test_a_body_of_another_kind_is_415_on_every_route_that_takes_one(sqlite_client: Client) -> None:
+    for operation in operations(sqlite_client):
+        if operation.takes_body:
+            for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonl", "multipart/form-data; boundary=x"):
+                headers = {"Content-Type": kind}
+                sqlite_client.refused(operation.method, operation.at(), 415, "not_json", content=b"{}", headers=headers)
+
+
+@pytest.mark.parametrize("kind", [None, "application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"])
+def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | None) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+
+    assert sqlite_client.post("/v1/todos", content=b'{"subject": "x"}', headers=headers).status_code == 201
+
+
+def test_a_field_nobody_knows_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:
+    for operation in operations(sqlite_client):
+        if operation.takes_body:
+            said = sqlite_client.refused(operation.method, operation.at(), 422, "invalid", json={"nonsense": 1, "todos": None})
+            assert "nonsense" in said
+
+
+@pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations", "/v1/events"])
+def test_a_parameter_nobody_knows_is_refused(sqlite_client: Client, path: str) -> None:
+    assert "nonsense" in sqlite_client.refused("GET", path, 422, "invalid", params={"nonsense": "1"})
+
+
+def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
+    for operation in operations(client):
+        for body in PAYLOADS if operation.takes_body else ():
+            answer = client.request(operation.method, operation.at(10**15), content=body)
+            if answer.status_code not in (200, 201):
+                problem(answer, answer.status_code)
+                assert answer.status_code in (404, 409, 422), (operation, body, answer.text)
+
+
+def test_a_complaint_names_the_field_and_what_is_wrong_with_it(sqlite_client: Client) -> None:
+    body = {"subject": 5, "conversation_id": "1", "status": "done", "depends_on": [0, True], "position": 1.5}
+    said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json=body)
+
+    for field in ("subject", "conversation_id", "status", "position", "depends_on.0"):
+        assert f"{field}: " in said
+    assert "(and 1 more)" in said
+    assert "row" not in sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": [{"subject": ""}]})
+
+
+def test_a_complaint_does_not_repeat_what_was_sent(sqlite_client: Client) -> None:
+    said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", "secret" * 10_000: "hidden"})
+
+    assert len(said) < 200
+    assert "hidden" not in said
+
+
+@pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "agent_id", "turn_id"])
+@pytest.mark.parametrize(("text", "status"), [("a\\u0000b", 422), ("a\\ud800b", 400), ("a\\udfffb", 400)])
+def test_text_that_cannot_be_stored_is_refused_in_every_field(client: Client, field: str, text: str, status: int) -> None:
+    fields = {"subject": '"x"', field: f'"{text}"'}
+    body = "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}"
+
+    problem(client.post("/v1/todos", content=body), status)
+    assert client.subjects() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/v1/todos", {"agent_id": "a\0b"}),
+        ("/v1/todos", {"turn_id": "a\0b"}),
+        ("/v1/todos", {"cursor": "a\0b"}),
+        ("/v1/todos", {"conversation_id": "\0"}),
+        ("/v1/todos", {"agent_id": "\x1b[31m"}),
+        ("/v1/turns/a%00b", {}),
+    ],
+)
+def test_text_that_cannot_be_stored_cannot_be_asked_for(client: Client, path: str, parameters: dict[str, str]) -> None:
+    answer = client.get(path, params=parameters)
+
+    problem(answer, 422)
+
+
+def test_bytes_that_are_no_text_are_no_failure(client: Client) -> None:
+    assert client.get("/v1/todos?agent_id=%ff%fe").status_code == 200
+    problem(client.get("/v1/todos?turn_id=%ff%fe"), 404)
+    problem(client.get("/v1/turns/%ff%fe"), 404)
+    problem(client.get("/v1/todos/%ff"), 422)
+
+
+@pytest.mark.parametrize(
+    "number", ["9223372036854775808", "-9223372036854775809", "1" * 400, "1e400", "-1", "0.5", "NaN", "Infinity", "true", '"1"']
+)
+@pytest.mark.parametrize("field", ["conversation_id", "position", "depends_on"])
+def test_a_number_that_the_ledger_cannot_hold_is_refused(client: Client, field: str, number: str) -> None:
+    value = f"[{number}]" if field == "depends_on" else number
+    said = client.refused("POST", "/v1/todos", 422, "invalid", content=f'{{"subject": "x", "{field}": {value}}}')
+
+    assert said.startswith(field)
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "0", "-5", "86401", "1e400", '"60"', "true"])
+def test_a_lease_has_a_length(sqlite_client: Client, seconds: str) -> None:
+    sqlite_client.add()
+    sqlite_client.refused("POST", "/v1/todos/claim", 422, "invalid", content=f'{{"agent_id": "ada", "lease_s": {seconds}}}')
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "abc", "1.5", "1e3", "+1", " ", "٣", "9223372036854775808", "1" * 400, "1;2", "..;"])
+def test_an_id_is_a_whole_number(sqlite_client: Client, bad: str) -> None:
+    for operation in operations(sqlite_client):
+        if "_id}" in operation.path and "turn_id" not in operation.path:
+            body = b'{"lease_token": "x"}' if operation.method == "POST" else b"{}"
+            answer = sqlite_client.request(operation.method, operation.at(bad), content=body if operation.takes_body else None)
+            assert "must be a whole number" in problem(answer, 422, "invalid"), operation
+
+
+def test_a_body_may_have_a_mebibyte_and_no_byte_more(client: Client) -> None:
+    body = json.dumps({"subject": "as large as can be"}).encode()
+
+    assert client.post("/v1/todos", content=body.ljust(LONGEST_BODY)).status_code == 201
+    client.refused("POST", "/v1/todos", 413, "too_large", content=body.ljust(LONGEST_BODY + 1))
+    assert client.subjects() == ["as large as can be"]
+
+
+@pytest.mark.parametrize("times", range(3))
+def test_a_client_that_sends_far_too_much_still_hears_why_it_is_refused(sqlite_client: Client, times: int) -> None:
+    def without_length() -> Iterator[bytes]:
+        for _ in range(160):
+            yield b" " * 65536
+
+    sqlite_client.refused("POST", "/v1/todos", 413, "too_large", content=b" " * 10 * LONGEST_BODY)
+    sqlite_client.refused("POST", "/v1/todos", 413, "too_large", content=without_length())
+    assert sqlite_client.add()["position"] == 1
+
+
+def test_a_body_may_come_in_pieces(sqlite_client: Client) -> None:
+    pieces = iter([b'{"sub', b'ject": ', b"", b'"in pieces"}'])
+
+    assert sqlite_client.ok("POST", "/v1/todos", 201, content=pieces)["todo"]["subject"] == "in pieces"
+
+
+@pytest.mark.parametrize("count", [0, 501])
+def test_a_batch_has_1_to_500_rows(sqlite_client: Client, count: int) -> None:
+    sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": [{"subject": "x"}] * count})
+    for body in ([{"id": 1}] * count, {"todos": [{"id": 1}] * count}):
+        sqlite_client.refused("PATCH", "/v1/todos", 422, "invalid", json=body)
+    assert sqlite_client.subjects() == []
+
+
+@pytest.mark.parametrize(
+    ("field", "length"),
+    [("subject", 1_001), ("description", 200_001), ("completion_criteria", 200_001), ("agent_id", 201), ("agent_type", 201)],
+)
+def test_text_has_a_length(sqlite_client: Client, field: str, length: int) -> None:
+    said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", field: "y" * length})
+
+    assert said.startswith(f"{field}: ")
+
+
+def test_a_method_that_a_path_does_not_take_is_405_and_names_all_that_it_takes(sqlite_client: Client) -> None:
+    found = operations(sqlite_client)
+    for path in {operation.path for operation in found}:
+        taken = {operation.method for operation in found if operation.path == path}
+        example = next(operation for operation in found if operation.path == path).at()
+        for method in {*METHODS, "PROPFIND"} - taken:
+            answer = sqlite_client.request(method, example)
+            assert answer.status_code == 405, (method, example)
+            assert set(answer.headers["allow"].split(", ")) == taken
+            if method != "HEAD":
+                problem(answer, 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1", "/v1/", "/v2/todos", "/v1/todos/", "/v1/todos/1/", "/v1/todos/1/nonsense", "/v1/todos/ready/heartbeat", "/%00"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_a_path_that_is_not_there_is_404(sqlite_client: Client, method: str, path: str) -> None:
+    sqlite_client.refused(method, path, 404, "no_such_path")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\tb", "über".encode()])
+def test_an_idempotency_key_is_short_printable_ascii(client: Client, key: str | bytes) -> None:
+    raw = key if isinstance(key, bytes) else key.encode()
+    said = client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x"}, headers=[(b"Idempotency-Key", raw)])
+
+    assert "Idempotency-Key" in said
+    assert client.subjects() == []

@@ -1,0 +1,108 @@
+"""/v1/conversations and /v1/turns."""
+
+import time
+from uuid import UUID
+
+import pytest
+from serving import Client, Service
+
+
+def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
+    before = int(time.time())
+    made = client.ok("POST", "/v1/conversations", 201, json={})["conversation"]
+
+    assert list(made) == ["id", "key", "title", "created_at", "updated_at"]
+    assert UUID(hex=made["key"]).hex == made["key"]
+    assert (made["title"], before <= made["created_at"] == made["updated_at"] <= time.time()) == ("", True)
+
+
+def test_a_conversation_keeps_its_title_and_the_callers_key(client: Client) -> None:
+    made = client.ok("POST", "/v1/conversations", 201, json={"title": "Über 😀", "key": "ticket-7"})["conversation"]
+
+    assert (made["title"], made["key"]) == ("Über 😀", "ticket-7")
+    assert client.ok("GET", f"/v1/conversations/{made['id']}") == {"conversation": made}
+
+
+def test_a_key_is_taken_once_per_tenant(client: Client, service: Service) -> None:
+    client.conversation(key="ours")
+
+    said = client.refused("POST", "/v1/conversations", 409, "name_taken", json={"key": "ours"})
+    assert "'ours'" in said
+    with service.tenant() as other:
+        assert other.conversation(key="ours")
+
+
+def test_conversations_are_listed_newest_first_a_page_at_a_time(client: Client) -> None:
+    made = [client.conversation(title=f"number {n}") for n in range(7)]
+    newest = client.ok("GET", "/v1/conversations", params={"limit": 3})["conversations"]
+    rest = client.ok("GET", "/v1/conversations", params={"before": newest[-1]["id"]})["conversations"]
+
+    assert [one["id"] for one in newest + rest] == made[::-1]
+    assert [one["title"] for one in newest] == ["number 6", "number 5", "number 4"]
+
+
+def test_a_tenant_without_conversations_has_an_empty_list(client: Client) -> None:
+    assert client.ok("GET", "/v1/conversations") == {"conversations": []}
+
+
+def test_a_turn_is_opened_for_those_who_bring_their_own_loop(client: Client) -> None:
+    conversation = client.conversation()
+    before = int(time.time())
+    turn = client.ok("POST", "/v1/turns", 201, json={"conversation_id": conversation})["turn"]
+
+    assert str(UUID(turn["id"])) == turn["id"]
+    assert before <= turn["started_at"] <= time.time()
+    assert turn | {"id": "", "started_at": 0} == {
+        "id": "",
+        "conversation_id": conversation,
+        "request": "",
+        "mode": "plan",
+        "status": "running",
+        "iterations": 0,
+        "limit": turn["limit"],
+        "resubmissions": 0,
+        "outcome": None,
+        "incomplete": [],
+        "started_at": 0,
+        "ended_at": 0,
+    }
+    assert client.ok("GET", f"/v1/turns/{turn['id']}") == {"turn": turn}
+
+
+def test_a_turn_shows_what_its_plan_still_has_open(client: Client) -> None:
+    conversation = client.conversation()
+    turn = client.turn(conversation)
+    first, second, third = (client.add(f"step {n}", conversation_id=conversation, turn_id=turn) for n in range(3))
+    client.change(first, status="completed")
+    client.change(third, status="in_progress")
+
+    assert client.ok("GET", f"/v1/turns/{turn}")["turn"]["incomplete"] == [
+        {"id": third["id"], "title": "step 2", "status": "in_progress"},
+        {"id": second["id"], "title": "step 1", "status": "pending"},
+    ]
+
+
+def test_a_todo_of_a_turn_belongs_to_the_turns_conversation(client: Client) -> None:
+    ours, other = client.conversation(), client.conversation()
+    turn = client.turn(ours)
+
+    said = client.refused(
+        "POST", "/v1/todos", 409, "conflict", json={"subject": "misplaced", "turn_id": turn, "conversation_id": other}
+    )
+    assert turn in said
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/conversations/999999999999999", None),
+        ("GET", "/v1/turns/7d444840-9dc0-11d1-b245-5ffdce74fad2", None),
+        ("GET", "/v1/turns/anything", None),
+        ("POST", "/v1/turns", {"conversation_id": 999999999999999}),
+        ("POST", "/v1/todos", {"subject": "x", "conversation_id": 999999999999999}),
+        ("POST", "/v1/todos", {"subject": "x", "turn_id": "7d444840-9dc0-11d1-b245-5ffdce74fad2"}),
+        ("POST", "/v1/todos/claim", {"agent_id": "ada", "conversation_id": 999999999999999}),
+    ],
+)
+def test_a_conversation_or_turn_that_is_not_there_is_404(client: Client, method: str, path: str, body: object) -> None:
+    client.refused(method, path, 404, "not_found", json=body)
