@@ -11,6 +11,7 @@ import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -79,29 +80,44 @@ class Shell:
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def terminal(self, *arguments: str, typed: str = "", width: int = 100) -> Ran:
-        """Run on a terminal of its own; both streams are what a person sees, and line ends are a terminal's."""
+    def terminal(self, *arguments: str, question: str = "", answer: str = "", width: int = 100) -> Ran:
+        """Run on a terminal of its own, where a person answers the question when it is asked.
+
+        Both streams are what that person sees, and line ends are a terminal's.
+        """
         ours, theirs = pty.openpty()
-        try:
-            fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
-            os.write(ours, typed.encode())
-            env = {**os.environ, "TERM": "xterm-256color"} | dict.fromkeys(("NO_COLOR", "FORCE_COLOR"), "")
-            command = [*HEADWAY, *arguments]
-            with subprocess.Popen(
-                command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=self.folder, env=env, start_new_session=True
-            ) as child:
-                os.close(theirs)
-                theirs = -1
-                seen = b"".join(iter(lambda: read_terminal(ours), b""))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
+        env = {**os.environ, "TERM": "xterm-256color"}
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+            env.pop(name, None)
+        with subprocess.Popen(
+            [*HEADWAY, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.folder,
+            env=env,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  or Ctrl-C would reach nobody
+        ) as child:
+            os.close(theirs)
+            try:
+                seen = b""
+                while more := read_terminal(ours):
+                    seen += more
+                    if answer and question.encode() in seen:
+                        os.write(ours, answer.encode())
+                        answer = ""
                 code = child.wait(PATIENCE_S)
-        finally:
-            os.close(ours)
-            if theirs >= 0:
-                os.close(theirs)
+            finally:
+                child.kill()
+        os.close(ours)
         return Ran(code, seen.decode(), "")
 
 
 def read_terminal(descriptor: int) -> bytes:
+    readable, _, _ = select([descriptor], [], [], PATIENCE_S)
+    assert readable, "the command neither says anything nor ends"
     try:
         return os.read(descriptor, 65536)
     except OSError:  # how Linux says that everybody has left the terminal

@@ -129,7 +129,14 @@ class Family(click.Group):
 
 def confirmed(question: str, *, yes: bool) -> None:
     """Ask before loss, if there is somebody to ask. The question is no part of the answer: it goes to standard error."""
-    if not yes and sys.stdin is not None and sys.stdin.isatty() and not click.confirm(question, err=True):
+    if yes or sys.stdin is None or not sys.stdin.isatty():
+        return
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)  # the cursor still stands behind the question
+        raise
+    if not agreed:
         click.echo("Nothing was changed.", err=True)
         raise click.exceptions.Exit(1)
 

@@ -1,0 +1,345 @@
+"""Postgres when things go wrong: connections that die, deadlocks, a server that is not there. Work is done exactly once."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from headway.actions import claims, todos
+from headway.ledger.errors import (
+    CommitUncertain,
+    DatabaseBusy,
+    DatabaseUnreachable,
+    DependencyCycle,
+    NotFound,
+    SettingsError,
+    StorageError,
+)
+from headway.ledger.todo import Change, Draft, Todo
+from headway.storage.direct import DirectDatabase, connect
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+WAITING_FOR_A_LOCK = """
+    SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid = %s"""
+
+
+@pytest.fixture
+def admin(postgres_url: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def database(postgres_url: str, clock: FixedClock) -> Iterator[DirectDatabase]:
+    with DirectDatabase(postgres_url, clock) as opened:
+        yield opened
+
+
+def backend(tx: Transaction) -> int:
+    row = tx.one("SELECT pg_backend_pid()")
+    assert row is not None
+    return int(row[0])
+
+
+class Helper:
+    """Somebody else at work: a thread with a connection of its own."""
+
+    def __init__(self, url: str, work: Callable[[Transaction], object], start: threading.Barrier | None = None) -> None:
+        self.pid = 0
+        self.error: Exception | None = None
+        self.connected = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(url, work, start or threading.Barrier(1)))
+        self.thread.start()
+
+    def _run(self, url: str, work: Callable[[Transaction], object], start: threading.Barrier) -> None:
+        with closing(connect(url)) as connection:
+            self.pid = connection.read(backend)
+            self.connected.set()
+            try:
+                start.wait(30)
+                connection.write(work)
+            except Exception as error:  # noqa: BLE001  a thread would swallow it
+                self.error = error
+
+    def waits(self, admin: psycopg.Connection) -> None:
+        """Return when the helper waits for a lock, or has come to an end."""
+        self.connected.wait(30)
+        while self.thread.is_alive() and admin.execute(WAITING_FOR_A_LOCK, (self.pid,)).fetchone() == (0,):
+            pass
+
+    def ends(self) -> Exception | None:
+        self.thread.join()
+        return self.error
+
+
+# Connections that die
+
+
+def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
+    desk.add("written all the same")
+    admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
+
+    assert desk.subjects() == ["written all the same"]
+
+
+def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_done_exactly_once(
+    admin: psycopg.Connection, database: DirectDatabase
+) -> None:
+    desk = Desk(database)
+    attempts = []
+
+    def work(tx: Transaction, tenant_id: int) -> Todo:
+        todo = todos.add(tx, tenant_id, Draft("once"))
+        attempts.append(todo.id)
+        if len(attempts) == 1:
+            admin.execute("SELECT pg_terminate_backend(%s)", (backend(tx),))
+        return todos.change(tx, tenant_id, todo.id, Change(status="in_progress"))
+
+    done = desk.write(work)
+
+    assert len(attempts) == 2
+    assert (desk.subjects(), desk.get(done)) == (["once"], done)
+    assert [change for change, _ in desk.changes()] == ["created", "updated"]
+
+
+def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    desk.add("there")
+    killed = []
+
+    def look(tx: Transaction) -> int:
+        if not killed:
+            killed.append(backend(tx))
+            admin.execute("SELECT pg_terminate_backend(%s)", killed)
+        return len(tx.all("SELECT id FROM todos"))
+
+    assert database.read(look) == 1
+
+
+def test_a_connection_killed_while_committing_is_reported_as_uncertain_and_the_work_is_not_repeated(new_postgres_url: str) -> None:
+    with DirectDatabase(new_postgres_url) as database:
+        desk = Desk(database)
+        database.write(
+            lambda tx: tx.run(
+                """CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+                   'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"""
+            )
+        )
+        database.write(
+            lambda tx: tx.run(
+                """CREATE CONSTRAINT TRIGGER die_at_commit AFTER INSERT ON todos DEFERRABLE INITIALLY DEFERRED
+                   FOR EACH ROW EXECUTE FUNCTION die()"""
+            )
+        )
+        attempts = []
+
+        def work(tx: Transaction, tenant_id: int) -> None:
+            attempts.append(todos.add(tx, tenant_id, Draft("perhaps")))
+
+        with pytest.raises(CommitUncertain, match="may or may not be stored"):
+            desk.write(work)
+
+        assert len(attempts) == 1
+        assert desk.conversation(title="the connection is mended").title == "the connection is mended"
+
+
+def test_a_connection_killed_right_after_the_commit_does_not_repeat_the_work(admin: psycopg.Connection, postgres_url: str) -> None:
+    pids: list[int] = []
+
+    def kill(_tenants: frozenset[int]) -> None:
+        admin.execute("SELECT pg_terminate_backend(%s)", (pids[-1],))
+
+    with DirectDatabase(postgres_url, on_commit=kill) as database:
+        desk = Desk(database)
+        pids.append(database.read(backend))
+        desk.add("once")
+
+        assert desk.subjects() == ["once"]
+        assert len(desk.events()) == 1
+
+
+# Deadlocks
+
+
+def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    first, second = desk.add("first"), desk.add("second")
+    both_hold_one = threading.Barrier(2)
+    attempts: list[str] = []
+
+    def change_both(tx: Transaction, name: str, one: Todo, other: Todo) -> None:
+        attempts.append(name)
+        todos.change(tx, desk.tenant.id, one.id, Change(description=name))
+        if attempts.count(name) == 1:
+            both_hold_one.wait(30)
+        todos.change(tx, desk.tenant.id, other.id, Change(outcome=name))
+
+    left = Helper(postgres_url, partial(change_both, name="left", one=first, other=second))
+    right = Helper(postgres_url, partial(change_both, name="right", one=second, other=first))
+
+    assert (left.ends(), right.ends()) == (None, None)
+    assert len(attempts) == 3
+    assert {todo.description for todo in (desk.get(first), desk.get(second))} == {"left", "right"}
+    assert [change for change, _ in desk.changes()] == ["created"] * 2 + ["updated"] * 4
+
+
+def test_a_deadlock_lost_again_and_again_is_told_as_busy(database: DirectDatabase) -> None:
+    desk = Desk(database)
+    attempts = []
+
+    def unlucky(tx: Transaction, tenant_id: int) -> None:
+        attempts.append(todos.add(tx, tenant_id, Draft("never")))
+        raise errors.DeadlockDetected("deadlock detected")
+
+    with pytest.raises(DatabaseBusy, match=r"gave up waiting for others \(deadlock detected\); nothing was changed"):
+        desk.write(unlucky)
+
+    assert len(attempts) > 1
+    assert (desk.subjects(), desk.events()) == ([], [])
+
+
+# A server that is not there
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://somebody:s3cret@127.0.0.1:1/headway",
+        "postgresql://somebody:s3cret@/headway?host=/nowhere/at/all",
+        "postgres://somebody@127.0.0.1:1/headway?password=s3cret",
+    ],
+)
+def test_a_server_that_is_not_there_is_named_without_the_password(url: str) -> None:
+    with pytest.raises(DatabaseUnreachable, match="Postgres cannot be reached: ") as refusal:
+        DirectDatabase(url)
+
+    assert "s3cret" not in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://somebody:before@s3cret@127.0.0.1:1/headway",
+        "postgresql://somebody:before/s3cret@127.0.0.1:1/headway",
+        "postgresql://somebody:before%s3cret@127.0.0.1:1/headway",
+        "postgresql://somebody:before?s3cret@127.0.0.1:1/headway",
+    ],
+)
+def test_a_password_that_is_not_escaped_is_never_quoted(url: str) -> None:
+    with pytest.raises((SettingsError, DatabaseUnreachable)) as refusal:
+        DirectDatabase(url)
+
+    assert "s3cret" not in str(refusal.value)
+    assert "before" not in str(refusal.value)
+
+
+def test_a_database_that_does_not_exist_is_named(postgres_url: str) -> None:
+    head, mark, options = postgres_url.partition("?")
+
+    with pytest.raises(DatabaseUnreachable, match='database "nowhere" does not exist'):
+        DirectDatabase(f"{head.rpartition('/')[0]}/nowhere{mark}{options}")
+
+
+def test_a_statement_the_server_refuses_is_an_error_of_ours_and_leaves_nothing(database: DirectDatabase) -> None:
+    desk = Desk(database)
+
+    def work(tx: Transaction, tenant_id: int) -> None:
+        todos.add(tx, tenant_id, Draft("half done"))
+        tx.run("SELECT 1 / 0")
+
+    with pytest.raises(StorageError, match="division by zero"):
+        desk.write(work)
+    assert desk.subjects() == []
+
+
+# Several at once
+
+
+def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
+    desk = Desk(database)
+
+    def depend(tx: Transaction, todo: Todo, on: Todo) -> None:
+        todos.change(tx, desk.tenant.id, todo.id, Change(depends_on=(on.id,)))
+
+    for _ in range(10):
+        one, other = desk.add(), desk.add()
+        together = threading.Barrier(2)
+        left = Helper(postgres_url, partial(depend, todo=one, on=other), together)
+        right = Helper(postgres_url, partial(depend, todo=other, on=one), together)
+        refused = [error for error in (left.ends(), right.ends()) if error]
+
+        assert [type(error) for error in refused] == [DependencyCycle]
+        assert {desk.get(one).depends_on, desk.get(other).depends_on} in ({(), (one.id,)}, {(), (other.id,)})
+
+
+def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_off_once(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    desk = Desk(database)
+    ending, staying = desk.add("ending"), desk.add("staying")
+    waiting = desk.add("waiting", depends_on=(ending.id, staying.id))
+    helpers = []
+
+    def stop_waiting(tx: Transaction, tenant_id: int) -> None:
+        todos.locked(tx, tenant_id, waiting.id)
+        if not helpers:
+            helpers.append(Helper(postgres_url, lambda other: todos.end(other, tenant_id, ending.id, "completed")))
+            helpers[0].waits(admin)
+        todos.change(tx, tenant_id, waiting.id, Change(depends_on=(staying.id,)))
+
+    desk.write(stop_waiting)
+
+    assert helpers[0].ends() is None
+    assert (desk.get(ending).status, desk.get(waiting).depends_on) == ("completed", (staying.id,))
+    assert database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", waiting.id)) == (1,)
+
+
+def test_a_dependency_removed_while_somebody_begins_to_wait_for_it_is_simply_not_found(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    desk = Desk(database)
+    going = desk.add("going")
+    helpers = []
+
+    def remove(tx: Transaction, tenant_id: int) -> None:
+        todos.remove(tx, tenant_id, going.id)
+        helpers.append(Helper(postgres_url, lambda other: todos.add(other, tenant_id, Draft("late", depends_on=(going.id,)))))
+        helpers[0].waits(admin)
+
+    desk.write(remove)
+
+    assert isinstance(helpers[0].ends(), NotFound)
+    assert desk.subjects() == []
+
+
+def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    desk = Desk(database)
+    desk.add("first")
+    second = desk.add("second")
+    taken: list[int] = []
+
+    def take(tx: Transaction, tenant_id: int) -> None:
+        row = tx.one("SELECT id FROM todos WHERE tenant_id = ? ORDER BY position LIMIT 1 FOR UPDATE", tenant_id)
+        assert row is not None
+        claimer = Helper(postgres_url, lambda other: taken.append(claim_id(other, tenant_id)))
+        claimer.waits(admin)
+        assert claimer.ends() is None
+
+    def claim_id(tx: Transaction, tenant_id: int) -> int:
+        claimed = claims.claim(tx, tenant_id, "bob")
+        assert claimed is not None
+        return claimed.todo.id
+
+    desk.write(take)
+
+    assert taken == [second.id]

@@ -1,0 +1,324 @@
+"""SQLite when things go wrong: a damaged file, no place to write, a full disk, somebody else's lock. Nothing is lost."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+
+from headway.actions import todos
+from headway.ledger.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseReadOnly,
+)
+from headway.ledger.todo import Draft, Todo
+from headway.storage.database import Database
+from headway.storage.direct import DirectDatabase, nobody_listens
+from headway.storage.health import check_database
+from headway.storage.sqlite_connection import SqliteConnection
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+HOLD_LOCK = """
+import sys
+import apsw
+
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+input()
+connection.execute("ROLLBACK")
+connection.close()
+"""
+
+FILL_UP = """
+import resource, sys
+from functools import partial
+from headway.actions import todos
+from headway.ledger.errors import HeadwayError
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+
+url, tenant_id = sys.argv[1], int(sys.argv[2])
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+def add(subject):
+    database.write(lambda tx: todos.add(tx, tenant_id, Draft(subject, description="x" * 50_000)))
+    print(subject, flush=True)
+
+with DirectDatabase(url) as database:
+    add("while there is room")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, unlimited[1]))
+    try:
+        for number in range(100):
+            add(f"getting tight {number}")
+    except HeadwayError as error:
+        print("refused:", error.code, file=sys.stderr)
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    add("room again")
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "headway.db"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def database(url: str, clock: FixedClock) -> Iterator[DirectDatabase]:
+    with DirectDatabase(url, clock) as opened:
+        yield opened
+
+
+@contextmanager
+def lock_of_another_process(path: Path) -> Iterator[Callable[[], None]]:
+    """The file is locked by a process of its own; calling what this gives lets go."""
+    with Popen([sys.executable, "-c", HOLD_LOCK, str(path)], stdin=PIPE, stdout=PIPE, text=True) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+
+        def let_go() -> None:
+            holder.communicate("\n", timeout=30)
+
+        yield let_go
+        if holder.poll() is None:
+            let_go()
+
+
+def connection_of(database: DirectDatabase) -> SqliteConnection:
+    assert isinstance(database.connection, SqliteConnection)
+    return database.connection
+
+
+# A damaged file
+
+
+@pytest.mark.parametrize("garbage", [b"hello", b"not a database, " * 1000, b"SQLite format 3\0" + b"\xff" * 5000], ids=len)
+@pytest.mark.parametrize("kind", [DirectDatabase, Database])
+def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(
+    path: Path, url: str, garbage: bytes, kind: type[DirectDatabase] | type[Database]
+) -> None:
+    path.write_bytes(garbage)
+
+    with pytest.raises(DatabaseDamaged, match=r"is damaged or not a database.*left untouched") as refusal:
+        kind(url)
+
+    assert str(path) in str(refusal.value)
+    assert path.read_bytes() == garbage
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_database_damaged_in_the_middle_is_noticed_and_left_byte_for_byte(path: Path, url: str) -> None:
+    with DirectDatabase(url) as database:
+        desk = Desk(database)
+        desk.write(todos.add_many, [Draft(f"{number}", description="x" * 1000) for number in range(200)])
+    whole = bytearray(path.read_bytes())
+    whole[4096:-4096] = b"\xa5" * (len(whole) - 8192)
+    path.write_bytes(whole)
+
+    with pytest.raises(DatabaseDamaged, match="is damaged"), DirectDatabase(url) as database:
+        Desk(database, "somebody else").add()
+
+    assert path.read_bytes() == whole
+
+
+def test_a_truncated_database_is_noticed_and_left_byte_for_byte(path: Path, url: str) -> None:
+    with DirectDatabase(url) as database:
+        Desk(database).add()
+    half = path.read_bytes()[: path.stat().st_size // 2]
+    path.write_bytes(half)
+
+    with pytest.raises(DatabaseDamaged), DirectDatabase(url) as database:
+        Desk(database, "somebody else").add()
+
+    assert path.read_bytes() == half
+
+
+def test_an_empty_file_is_a_new_database(path: Path, url: str) -> None:
+    path.touch()
+
+    with DirectDatabase(url) as database:
+        assert Desk(database).add().position == 1
+
+
+# No place to write
+
+
+@pytest.mark.parametrize("below", ["headway.db", "home/headway.db", "a/b/c/headway.db"])
+def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(DatabaseReadOnly) as refusal:
+        DirectDatabase(f"sqlite:///{tmp_path / 'file' / below}")
+
+    assert str(tmp_path / "file") in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseReadOnly, match="cannot be opened for writing"):
+        DirectDatabase(f"sqlite:///{tmp_path}")
+
+
+def test_a_new_home_is_for_its_owner_alone(tmp_path: Path) -> None:
+    DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}").close()
+
+    assert (tmp_path / "home").stat().st_mode & 0o077 == 0
+
+
+# A full disk
+
+
+def test_when_the_disk_is_full_nothing_is_half_written_and_with_space_again_it_goes_on(database: DirectDatabase) -> None:
+    desk = Desk(database)
+    kept = desk.add("kept")
+    told = desk.events()
+    raw = connection_of(database).raw
+    raw.execute(f"PRAGMA max_page_count={raw.execute('PRAGMA page_count').get + 5}")
+
+    with pytest.raises(DatabaseFull, match=r"is full; nothing was changed\. Free some space"):
+        desk.write(todos.add_many, [Draft("too much", description="x" * 10_000)] * 20)
+
+    assert (desk.subjects(), desk.events()) == ([kept.subject], told)
+    assert database.read(check_database).startswith("SQLite")
+    raw.execute("PRAGMA max_page_count=1000000")
+    assert desk.add("room again").position == 2
+
+
+def test_when_the_disk_is_full_exactly_what_was_acknowledged_of_a_group_is_there(database: DirectDatabase) -> None:
+    desk = Desk(database)
+    connection = connection_of(database)
+    connection.raw.execute(f"PRAGMA max_page_count={connection.raw.execute('PRAGMA page_count').get + 20}")
+
+    def adding(number: int, size: int) -> Callable[[Transaction], Todo]:
+        return lambda tx: todos.add(tx, desk.tenant.id, Draft(str(number), description="x" * size))
+
+    outcomes = connection.write_group([adding(number, 200_000 if number == 2 else 100) for number in range(5)])
+
+    assert isinstance(outcomes[2].error, DatabaseFull)
+    assert all(isinstance(one.error, DatabaseFull) for one in outcomes if one.error)
+    assert desk.subjects() == [one.value.subject for one in outcomes if one.value]
+    connection.raw.execute("PRAGMA max_page_count=1000000")
+    assert connection.write(adding(6, 200_000)).subject == "6"
+
+
+def test_a_file_that_may_not_grow_refuses_loses_nothing_and_heals(database: DirectDatabase, url: str) -> None:
+    desk = Desk(database)
+    run = subprocess.run([sys.executable, "-c", FILL_UP, url, str(desk.tenant.id)], capture_output=True, text=True, timeout=60)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == "refused: database_unreachable\n"
+    acknowledged = run.stdout.splitlines()
+    assert acknowledged[0] == "while there is room"
+    assert acknowledged[-1] == "room again"
+    assert len(acknowledged) < 100
+    assert desk.subjects() == acknowledged
+    assert [told["subject"] for _, told in desk.changes()] == acknowledged
+
+
+# Somebody else's lock
+
+
+def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    desk.add("before")
+    told = desk.events()
+
+    with closing(SqliteConnection(str(path), FixedClock(), nobody_listens, busy_limit_s=0.2)) as hasty:
+
+        def add(subject: str) -> Todo:
+            return hasty.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
+
+        with lock_of_another_process(path):
+            with pytest.raises(DatabaseBusy, match=r"locked by another process for 0\.2 s; nothing was changed"):
+                add("refused")
+            outcomes = hasty.write_group([lambda tx: todos.add(tx, desk.tenant.id, Draft("refused"))] * 2)
+            assert [type(one.error) for one in outcomes] == [DatabaseBusy] * 2
+            assert (desk.subjects(), desk.events()) == (["before"], told), "reading goes on meanwhile"
+
+        add("after")
+
+    assert desk.subjects() == ["before", "after"]
+
+
+def test_a_lock_held_for_less_is_waited_for(path: Path, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    asking, added = threading.Event(), []
+
+    def now() -> int:
+        asking.set()  # the clock is read right before the lock is asked for
+        return 1
+
+    def add() -> None:
+        with closing(SqliteConnection(str(path), now, nobody_listens, busy_limit_s=60)) as patient:
+            added.append(patient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft("patient"))))
+
+    with lock_of_another_process(path) as let_go:
+        writer = threading.Thread(target=add)
+        writer.start()
+        assert asking.wait(30)
+        let_go()
+        writer.join()
+
+    assert [todo.subject for todo in added] == desk.subjects() == ["patient"]
+
+
+# The write-ahead log
+
+
+def test_reads_never_keep_the_write_ahead_log_from_being_reset(path: Path, url: str) -> None:
+    log = path.with_name(path.name + "-wal")
+    largest = written = 0
+    with DirectDatabase(url) as writer, DirectDatabase(url) as reader, DirectDatabase(url) as failing_reader:
+        desk, other = Desk(writer), Desk(reader, "reader")
+        batch = [Draft("x", description="x" * 10_000)] * 50
+        for number in range(80):
+            desk.write(todos.add_many, batch)
+            written += 500_000
+            assert len(reader.read(lambda tx: tx.all("SELECT id FROM todos LIMIT 10"))) == 10
+            with pytest.raises(ZeroDivisionError):
+                failing_reader.read(lambda tx: tx.all("SELECT id FROM todos LIMIT 1") and 1 // 0)
+            largest = max(largest, log.stat().st_size)
+            assert number == 0 or other.count("todos") == 0
+
+    assert written == 40_000_000
+    assert largest < 12_000_000
+
+
+def test_an_acknowledged_write_survives_the_end_of_the_process_without_goodbye(url: str, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    script = """
+import os, sys
+from headway.actions import todos
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+
+database = DirectDatabase(sys.argv[1])
+database.write(lambda tx: todos.add(tx, int(sys.argv[2]), Draft("acknowledged")))
+database.connection.raw.execute("BEGIN IMMEDIATE; UPDATE todos SET subject = 'never committed'")
+os._exit(9)
+"""
+    run = subprocess.run([sys.executable, "-c", script, url, str(desk.tenant.id)], timeout=60)
+
+    assert run.returncode == 9
+    assert desk.subjects() == ["acknowledged"]
+
+
+@pytest.mark.parametrize("name", ["synchronous", "foreign_keys", "journal_mode"])
+def test_every_connection_is_durable_and_keeps_references(database: DirectDatabase, name: str) -> None:
+    wanted = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
+
+    assert connection_of(database).raw.execute(f"PRAGMA {name}").get == wanted[name]

@@ -1,0 +1,115 @@
+"""Text that was written to fool a terminal is shown, but never obeyed."""
+
+import json
+import re
+import unicodedata
+
+import pytest
+from shell import Shell, one_error
+
+# A window title, a colour, a cursor jump, a C1 control, a bell, reading order turned around, and line breaks of all kinds.
+HOSTILE = "a\x1b]0;owned\x07b\x1b[31mc\x1b[2Jd\x9b31me\x7ff\u202eg\u2066h\u2028i\u2029j\x85k\x0bl\rm\nn\to"
+COMMANDS = [
+    ["todo", "list", "--all"],
+    ["todo", "list", "--all", "--json"],
+    ["todo", "show", "1"],
+    ["todo", "show", "1", "--json"],
+    ["todo", "ready"],
+    ["todo", "export"],
+    ["todo", "export", "--format", "md"],
+    ["todo", "done", "404"],
+    ["conversation", "list"],
+    ["conversation", "list", "--json"],
+    ["token", "list"],
+    ["token", "list", "--json"],
+    ["doctor"],
+]
+
+
+def assert_harmless(output: str) -> None:
+    """No controls but line ends and the tabs between columns, nothing that turns the reading order around."""
+    bad = {character for character in output if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs")}
+    assert bad <= {"\n", "\t"}, ascii(output)
+    assert "n\to" not in output
+
+
+def fill(headway: Shell) -> None:
+    headway.ok("conversation", "new", HOSTILE, "--key", "k")
+    headway.ok("token", "new", "--label", HOSTILE)
+    texts = dict.fromkeys(("subject", "description", "completion_criteria", "outcome"), HOSTILE)
+    rows = [texts, texts | {"id": 7, "depends_on": [8]}, texts | {"id": 8, "status": "in_progress"}, texts | {"status": "canceled"}]
+    headway.ok("todo", "import", "-", "--conversation", "k", stdin=json.dumps(rows))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_output_in_a_pipe_carries_it(headway: Shell, command: list[str]) -> None:
+    fill(headway)
+    ran = headway(*command)
+    assert_harmless(ran.out + ran.err)
+
+
+@pytest.mark.parametrize("command", COMMANDS[:7], ids=" ".join)
+def test_no_output_on_a_terminal_carries_it(headway: Shell, command: list[str]) -> None:
+    fill(headway)
+    seen = headway.terminal(*command).out
+    # Colours of our own are meant.
+    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|36|;)*m", "", seen).replace("\r\n", "\n"))
+
+
+def test_no_question_carries_it(headway: Shell) -> None:
+    fill(headway)
+    seen = headway.terminal("todo", "rm", "1", question="[y/N]", answer="n\n").out
+    assert_harmless(seen.replace("\r\n", "\n"))
+
+
+def test_it_is_kept_word_for_word(headway: Shell) -> None:
+    fill(headway)
+    todo = headway.json("todo", "show", "1")["todo"]
+    assert [todo[name] for name in ("subject", "description", "completion_criteria", "outcome")] == [HOSTILE] * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([HOSTILE], 2),
+        (["todo", HOSTILE], 2),
+        (["todo", "list", HOSTILE], 2),
+        (["todo", "list", "--" + HOSTILE], 2),
+        (["todo", "list", "--status", HOSTILE], 2),
+        (["todo", "list", "--limit", HOSTILE], 2),
+        (["todo", "list", "--turn", HOSTILE], 3),
+        (["todo", "list", "--tenant", HOSTILE], 3),
+        (["todo", "list", "--conversation", HOSTILE], 3),
+        (["todo", "list", "--database-url", HOSTILE], 2),
+        (["todo", "list", "--home", f"file/{HOSTILE}"], 1),
+        (["todo", "show", HOSTILE], 2),
+        (["todo", "claim", "--agent", HOSTILE], 2),
+        (["todo", "claim", "--agent", "ada", "--lease", HOSTILE], 2),
+        (["todo", "import", HOSTILE], 2),
+        (["todo", "import", "-", "--format", HOSTILE], 2),
+        (["todo", "export", f"no/{HOSTILE}"], 1),
+        (["tenant", "add", HOSTILE], 2),
+        (["tenant", "rm", HOSTILE], 3),
+        (["token", "revoke", HOSTILE], 2),
+        (["conversation", "new", "--key", HOSTILE], 2),
+    ],
+)
+def test_an_error_that_quotes_it_is_one_harmless_line(headway: Shell, arguments: list[str], code: int) -> None:
+    (headway.folder / "file").write_text("in the way")
+    assert_harmless(one_error(headway(*arguments), code))
+
+
+def test_a_file_of_that_name_is_named_harmlessly(headway: Shell) -> None:
+    ran = headway("todo", "export", HOSTILE)
+    assert ran.code == 0
+    assert (headway.folder / HOSTILE).is_file()
+    assert_harmless(ran.err)
+
+
+def test_text_that_people_really_write_is_shown_as_it_is(headway: Shell) -> None:
+    written = "naïve 日本語 עברית می‌خواهم 👩‍💻 🏳️‍🌈 — “quoted” ½"
+    headway.ok("todo", "add", written)
+
+    assert headway.ok("todo", "list") == f"#1 [pending] {written}\n"
+    assert headway.ok("todo", "export", "--format", "md") == f"- [ ] {written}\n"
+    assert "日本語" in headway.ok("todo", "show", "1", "--json")
