@@ -1,0 +1,216 @@
+"""The shape of the project: names, sizes, where SQL lives, what a command loads, what a release holds."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from headway.surfaces.cli.main import headway
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "headway"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in MODULES}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+LARGEST_MODULE = 400
+LARGEST_FUNCTION = 60
+VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "managers", "core", "shared", "stuff"}
+SQL = re.compile(
+    r"\bSELECT\b.+\bFROM\b|\bSELECT [\d'(]|\bINSERT INTO\b|\bUPDATE \w+ SET\b|\bDELETE FROM\b|\b(CREATE|ALTER|DROP) (TABLE|INDEX)\b"
+    r"|\bORDER BY\b|\bWHERE \w+ *(=|<|>|IN\b|IS\b)|^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|PRAGMA)\b",
+    re.DOTALL,
+)
+HEAVY = ["asyncio", "fastapi", "starlette", "uvicorn", "pydantic", "psycopg", "rich", "mcp", "anyio", "httpx", "dotenv", "dbos"]
+EVERYDAY = [
+    ["todo", "add", "one"],
+    ["todo", "list"],
+    ["todo", "list", "--json"],
+    ["todo", "show", "1"],
+    ["todo", "ready"],
+    ["todo", "claim", "--agent", "ada"],
+    ["todo", "done", "1", "--force"],
+    ["todo", "reopen", "1"],
+    ["todo", "export", "list.json"],
+    ["todo", "export", "list.md"],
+    ["todo", "import", "list.json"],
+    ["todo", "rm", "1"],
+    ["todo", "show", "404"],
+]
+LOADED = """
+import json, sys
+from headway.surfaces.cli.main import main
+codes = []
+for command in json.loads(sys.argv[1]):
+    sys.argv[1:] = command
+    try:
+        main()
+    except SystemExit as end:
+        codes.append(end.code or 0)
+print(json.dumps([codes, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def walked(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The folders of the project with their files, without what tools leave behind."""
+    for folder, below, names in os.walk(root):
+        below[:] = [name for name in below if name == ".ci" or not (name.startswith((".", "__")) or name == "dist")]
+        yield Path(folder), names
+
+
+def code(page: str) -> str:
+    """What a page of Markdown sets as code."""
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))
+
+
+def commands() -> dict[str, list[str]]:
+    """Every command with its verbs."""
+    context = click.Context(headway)
+    families = {name: headway.get_command(context, name) for name in headway.list_commands(context)}
+    return {name: list(family.commands) if isinstance(family, click.Group) else [] for name, family in families.items()}
+
+
+def functions(source: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def texts(source: str) -> Iterator[str]:
+    """Every literal text of a module that is not a docstring."""
+    tree = ast.parse(source)
+    remarks = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in remarks:
+            yield node.value
+
+
+def canonical(requirement: str) -> str:
+    """The name of a requirement or pin, as package indexes compare them."""
+    name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_no_two_modules_share_a_name() -> None:
+    names = Counter(path.stem for path in MODULES if not path.stem.startswith("__"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_module_is_called_like_one_of_the_standard_library() -> None:
+    assert [path.stem for path in MODULES if path.stem in sys.stdlib_module_names] == []
+
+
+def test_every_room_has_a_name_that_says_what_is_in_it() -> None:
+    names = {part for path in MODULES for part in path.relative_to(PACKAGE).with_suffix("").parts}
+    assert {name for name in names if VAGUE & set(name.split("_"))} == set()
+
+
+def test_every_folder_of_code_is_a_package() -> None:
+    assert [str(folder) for folder in {path.parent for path in MODULES} if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_module_is_too_long() -> None:
+    sizes = {name: len(source.splitlines()) for name, source in SOURCES.items()}
+    assert {name: size for name, size in sizes.items() if size > LARGEST_MODULE} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    sizes = {
+        f"{name}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for name, source in SOURCES.items()
+        for function in functions(source)
+    }
+    assert {name: size for name, size in sizes.items() if size > LARGEST_FUNCTION} == {}
+
+
+def test_sql_lives_in_storage() -> None:
+    outside = {name: source for name, source in SOURCES.items() if not name.startswith("storage/") and name != "testing.py"}
+    assert {(name, text[:60]) for name, source in outside.items() for text in texts(source) if SQL.search(text)} == set()
+
+
+def test_sql_would_be_recognised() -> None:
+    """The test above is worth something: storage is full of what it looks for."""
+    stores = [source for name, source in SOURCES.items() if name.startswith("storage/") and name.endswith("_store.py")]
+    assert len(stores) >= 3
+    for source in stores:
+        assert any(SQL.search(text) for text in texts(source))
+
+
+def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, json.dumps(EVERYDAY)], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    codes, loaded = json.loads(ran.stderr.splitlines()[-1])
+
+    assert codes == [0] * (len(EVERYDAY) - 1) + [3]
+    assert [name for name in HEAVY if name in loaded] == []
+    assert [name for name in loaded if name.startswith(("headway.agents", "headway.surfaces.http", "headway.surfaces.mcp"))] == []
+
+
+@pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", "Makefile", ".ci/run"])
+def test_what_people_look_for_first_is_there(name: str) -> None:
+    assert len((ROOT / name).read_text(encoding="utf-8")) > 100
+
+
+def test_every_direct_dependency_is_pinned() -> None:
+    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in pins if line and not line.startswith("#") and not re.match(r"[\w.-]+==[\w.!+-]+( ;|$)", line)] == []
+    assert {canonical(one) for one in wanted} - {canonical(line) for line in pins} == set()
+
+
+def test_no_file_names_a_package_registry() -> None:
+    """Where packages come from is the business of whoever installs them."""
+    registries = re.compile(r"\b(pypi|pythonhosted|npmjs|unpkg|jsdelivr|esm)\.(org|com|net|sh)\b", re.IGNORECASE)
+    files = [folder / name for folder, names in walked(ROOT) for name in names]
+
+    assert len(files) > 50
+    assert [str(file) for file in files if registries.search(file.read_text(encoding="utf-8", errors="replace"))] == []
+
+
+def test_a_wheel_holds_the_migrations() -> None:
+    """Everything below src/headway is packed; migrations are numbered without gaps."""
+    assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/headway"]}
+    names = sorted(path.name for path in (PACKAGE / "storage" / "migrations").iterdir())
+
+    assert [name[:5] for name in names] == [f"{number:04}_" for number in range(1, len(names) + 1)]
+    assert all(name.endswith(".sql") for name in names)
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_the_command_is_installed_under_its_name() -> None:
+    assert PROJECT["project"]["scripts"] == {"headway": "headway.surfaces.cli.main:main"}
+
+
+def test_every_command_is_documented() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    spans = code(page).splitlines()
+    missing = [
+        (family, verb)
+        for family, verbs in commands().items()
+        for verb in verbs or [family]
+        if not any(span.startswith(f"`{family}") and verb in re.findall(r"[a-z]+", span) for span in spans)
+    ]
+    assert missing == []
+
+
+def test_every_command_in_the_documents_exists() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    known = commands()
+    named = {
+        found
+        for page in pages
+        for found in re.findall(r"\bheadway ([a-z]+)(?: ([a-z]+)\b)?", code(page.read_text(encoding="utf-8")))
+    }
+
+    assert len(named) > 5
+    unknown = {pair for pair in named if pair[0] not in known or (pair[1] and known[pair[0]] and pair[1] not in known[pair[0]])}
+    assert unknown == set()
