@@ -263,7 +263,27 @@ def test_a_statement_the_server_refuses_is_an_error_of_ours_and_leaves_nothing(d
 # Several at once
 
 
-def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
+def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    """The two have no todo in common, so no lock on a todo could tell them of each other."""
+    desk = Desk(database)
+    north, south = desk.add("north"), desk.add("south")
+    east, west = desk.add("east", depends_on=(south.id,)), desk.add("west", depends_on=(north.id,))
+    helpers = []
+
+    def wait_for_east(tx: Transaction, tenant_id: int) -> None:
+        todos.change(tx, tenant_id, north.id, Change(depends_on=(east.id,)))
+        helpers.append(Helper(postgres_url, lambda other: todos.change(other, tenant_id, south.id, Change(depends_on=(west.id,)))))
+        helpers[0].waits(admin)
+
+    desk.write(wait_for_east)
+
+    assert isinstance(helpers[0].ends(), DependencyCycle)
+    assert (desk.get(north).depends_on, desk.get(south).depends_on) == ((east.id,), ())
+
+
+def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
     desk = Desk(database)
 
     def depend(tx: Transaction, todo: Todo, on: Todo) -> None:
@@ -277,7 +297,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(postgr
         refused = [error for error in (left.ends(), right.ends()) if error]
 
         assert [type(error) for error in refused] == [DependencyCycle]
-        assert {desk.get(one).depends_on, desk.get(other).depends_on} in ({(), (one.id,)}, {(), (other.id,)})
+        assert sorted([desk.get(one).depends_on, desk.get(other).depends_on]) in ([(), (one.id,)], [(), (other.id,)])
 
 
 def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_off_once(
@@ -324,22 +344,15 @@ def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
     desk = Desk(database)
-    desk.add("first")
-    second = desk.add("second")
-    taken: list[int] = []
+    first, second = desk.add("first"), desk.add("second")
+    helpers = []
 
-    def take(tx: Transaction, tenant_id: int) -> None:
-        row = tx.one("SELECT id FROM todos WHERE tenant_id = ? ORDER BY position LIMIT 1 FOR UPDATE", tenant_id)
-        assert row is not None
-        claimer = Helper(postgres_url, lambda other: taken.append(claim_id(other, tenant_id)))
-        claimer.waits(admin)
-        assert claimer.ends() is None
+    def hold_first(tx: Transaction, tenant_id: int) -> None:
+        todos.locked(tx, tenant_id, first.id)
+        helpers.append(Helper(postgres_url, lambda other: claims.claim(other, tenant_id, "bob")))
+        helpers[0].waits(admin)
 
-    def claim_id(tx: Transaction, tenant_id: int) -> int:
-        claimed = claims.claim(tx, tenant_id, "bob")
-        assert claimed is not None
-        return claimed.todo.id
+    desk.write(hold_first)
 
-    desk.write(take)
-
-    assert taken == [second.id]
+    assert helpers[0].ends() is None
+    assert (desk.get(first).status, desk.get(second).status) == ("pending", "in_progress")
