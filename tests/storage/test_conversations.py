@@ -113,6 +113,7 @@ def test_looking_for_what_cannot_be_stored_is_refused_the_same_way_on_every_data
     for look in (
         partial(conversations.find, reference=hostile),
         partial(conversations.get_turn, turn_id=hostile),
+        partial(conversations.lock_turn, turn_id=hostile),
         partial(views.todos, selection=Selection(turn_id=hostile)),
         partial(views.todos, selection=Selection(agent_id=hostile)),
         partial(todos.add, draft=Draft("x", turn_id=hostile)),

@@ -53,7 +53,7 @@ def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
 
 
 def lock_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    turn = conversation_store.get_turn_locked(tx, tenant_id, turn_id)
+    turn = conversation_store.get_turn_locked(tx, tenant_id, text.safe(turn_id, "turn_id"))
     if turn is None:
         raise NotFound(f"No turn {turn_id[:80]!r}.")
     return turn
