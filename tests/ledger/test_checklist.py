@@ -30,10 +30,9 @@ def planted(forest: list[Tree]) -> list[Todo]:
 
     def plant(tree: Tree) -> int:
         number = len(todos) + 1
-        times = {"created_at": 1, "updated_at": 1, "started_at": 0, "completed_at": int(tree.status in ("completed", "canceled"))}
-        todo = Todo(
-            number, f"{number}", 0, None, "index", tree.subject, tree.description, "", None, tree.status, number, None, **times
-        )
+        ended = int(tree.status in ("completed", "canceled"))
+        said = (tree.subject, tree.description, "", None, tree.status)
+        todo = Todo(number, f"{number}", 0, None, "index", *said, number, None, 1, 1, 0, ended)
         todos.append(todo)
         children = tuple(plant(child) for child in tree.children)
         todos[number - 1] = todo._replace(depends_on=children)

@@ -27,8 +27,8 @@ def many(headway: Shell, count: int) -> None:
 
 def with_a_turn(headway: Shell) -> int:
     """A conversation with a plan of two todos for one of its turns, and a todo outside of it."""
-    rows = [{"subject": "plan a"}, {"subject": "plan b"}, {"subject": "beside", "turn_id": None}]
-    todos = [{"conversation_id": 7, "turn_id": TURN} | row for row in rows]
+    turns = {"plan a": TURN, "plan b": TURN, "beside": None}
+    todos = [{"subject": subject, "conversation_id": 7, "turn_id": turn} for subject, turn in turns.items()]
     document = {"conversations": [{"id": 7, "key": "k"}], "todos": todos}
     conversation: int = headway.json("todo", "import", "-", stdin=json.dumps(document))["todos"][0]["conversation_id"]
     return conversation
