@@ -1,13 +1,13 @@
 """One call: who it comes from, what it asks, and doing it. Handlers parse, name one action, and render."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -129,7 +129,7 @@ def answered(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] |
             raise
         problem = problem_of(error)
         return Answer(problem.status, body_of(problem))
-    return Answer(204, "") if document is None else Answer(status, dumps(document))
+    return Answer(204, "") if document is None else Answer(status, to_json(document).decode())
 
 
 def replayed(answer: Answer) -> Response:
@@ -141,11 +141,7 @@ def replayed(answer: Answer) -> Response:
 def rendered(document: Mapping[str, Any] | None, status: int = 200) -> Response:
     if document is None:
         return Response(status_code=204)
-    return Response(dumps(document), status, media_type="application/json")
-
-
-def dumps(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return Response(to_json(document), status, media_type="application/json")
 
 
 # Who is there

@@ -1,10 +1,13 @@
 """The OpenAPI document: what FastAPI cannot see of handlers that take the plain request, said beside each route."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
 
 from headway.surfaces.http import shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
@@ -83,17 +86,15 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
 
 
-def complete(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document with the shapes our routes refer to and the way in."""
-    if app.openapi_schema is None:
-        document = FastAPI.openapi(app)
-        models = [one for one in vars(shapes).values() if is_shape(one)]
-        _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
-        components = document.setdefault("components", {})
-        components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
-        app.openapi_schema = document
-    return app.openapi_schema
+def document(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """FastAPI's document of these routes, with the shapes they refer to and the way in."""
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=routes)
+    models = [one for one in vars(shapes).values() if is_shape(one)]
+    _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
+    components = document.setdefault("components", {})
+    components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
+    return document
 
 
 def is_shape(one: Any) -> bool:

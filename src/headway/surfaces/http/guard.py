@@ -3,11 +3,11 @@
 import asyncio
 import json
 import logging
-import os
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from random import getrandbits
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -100,7 +100,7 @@ class Exchange:
         self.status = 0
         self.left: int | None = None
         given = find(scope["headers"], b"x-request-id")
-        self.request_id = given if given and REQUEST_ID.fullmatch(given) else os.urandom(8).hex().encode()
+        self.request_id = given if given and REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
 
     async def run(self, receive: Receive) -> None:
         try:

@@ -3,27 +3,29 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 
 from fastapi import FastAPI
-from fastapi.routing import iter_route_contexts
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
 
 from headway import __version__
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError
 from headway.surfaces.http import agent_routes, conversation_routes, event_routes, health_routes, session_routes, todo_routes
-from headway.surfaces.http.describing import complete
+from headway.surfaces.http.describing import document
 from headway.surfaces.http.guard import Buckets, Guard, Measures
 from headway.surfaces.http.problems import Problem, problem_of, response_of
 from headway.surfaces.http.session_routes import LoginLink
 from headway.surfaces.mcp.http_door import HttpDoor
 
 COMPRESS_FROM = 1_000
+ROUTES = (todo_routes, conversation_routes, agent_routes, event_routes, health_routes, session_routes)
 
 
 def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
@@ -53,11 +55,20 @@ def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
     app.state.login_link = LoginLink(login_secret)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=5)
     app.add_middleware(Guard, measures=app.state.measures, buckets=Buckets())
-    for one in (todo_routes, conversation_routes, agent_routes, event_routes, health_routes, session_routes):
-        app.include_router(one.routes)
-    app.router.routes.append(Route("/mcp", mcp, include_in_schema=False))
-    app.openapi = partial(complete, app)  # type: ignore[method-assign]
+    described = [route for one in ROUTES for route in one.routes.routes if isinstance(route, APIRoute)]
+    app.router.routes += [PlainRoute(route.path, route.endpoint, methods=route.methods) for route in described]
+    app.router.routes.append(PlainRoute("/mcp", mcp))
+    app.openapi = cache(partial(document, app, described))  # type: ignore[method-assign]
     return app
+
+
+class PlainRoute(Route):
+    """Handlers take the plain request, so they are called without FastAPI's parameter machinery in between.
+    Its routes only serve to describe them."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = self
+        await super().handle(scope, receive, send)
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -74,5 +85,5 @@ async def refused(request: Request, error: Exception) -> Response:
 
 def methods_at(request: Request) -> list[str]:
     """Every method this path takes, over all routes that match it."""
-    routes = (one for one in iter_route_contexts(request.app.routes) if one.matches(request.scope)[0] is not Match.NONE)
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in routes for method in route.methods or ()})

@@ -1,0 +1,147 @@
+"""The HTTP door, driven by wrk from a process of its own."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import bare
+from bench.bulk import new_ledger
+from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
+from bench.store import BARE_CREATE, LISTS, PAGE, STATUSES, bare_creates
+from headway.actions import conversations, tenants, todos, views
+from headway.ledger.scope import Selection
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+
+CONNECTIONS = 32
+SECONDS = 1
+ROUNDS = 9
+BATCH = 20
+# More tokens than one, so that the rate limit of each is out of the way.
+TOKENS = 40
+
+SCRIPT = """
+local tokens = {%s}
+local at = 0
+wrk.method = "%s"
+wrk.body = %s
+wrk.headers["Content-Type"] = "application/json"
+request = function()
+  at = at %% #tokens + 1
+  wrk.headers["Authorization"] = "Bearer " .. tokens[at]
+  return wrk.format()
+end
+"""
+
+
+class Served(NamedTuple):
+    url: str
+    path: str
+    tenant_id: int
+    conversation_id: int
+    tokens: list[str]
+
+
+def served(shop: Workshop) -> Served:
+    """A Headway with one conversation of 20 todos."""
+    home = shop.folder / "served"
+    home.mkdir()
+    ledger = new_ledger(home / "headway.db")
+    with DirectDatabase(ledger.url) as database:
+        tokens = [database.write(partial(tenants.new_token, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
+        conversation = database.write(partial(conversations.add, tenant_id=ledger.tenant_id)).id
+        for status in STATUSES:
+            draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
+            database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
+    url = serve(shop, home)
+    return Served(url, ledger.path, ledger.tenant_id, conversation, tokens)
+
+
+def serve(shop: Workshop, home: Path) -> str:
+    command = [sys.executable, "-m", "headway", "serve", "--port", "0", "--json", "--home", str(home)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    shop.closing.callback(stop, process)
+    assert process.stdout is not None
+    url: str = json.loads(process.stdout.readline())["url"]
+    return url
+
+
+def bare_app(shop: Workshop, name: str) -> str:
+    """The reference app of that name, as uvicorn runs it by default."""
+    environment = {**os.environ, "BARE_DATABASE": str(shop.folder / "bare-http.db")}
+    command = [sys.executable, "-m", "uvicorn", f"bench.bare_apps:{name}", "--port", "0", "--no-access-log", "--timeout-keep-alive", "600"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    shop.closing.callback(stop, process)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"running on (http://\S+)", line):
+            return found[1]
+    raise RuntimeError(f"the reference app {name} did not start")
+
+
+def stop(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:  # a bare app does not end its streams
+        process.kill()
+        process.wait()
+
+
+def wrk(shop: Workshop, url: str, method: str, body: object, tokens: list[str]) -> float:
+    """Answers a second; all of them good ones."""
+    binary = shutil.which("wrk")
+    if binary is None:
+        raise Unavailable("wrk is needed: apt-get install wrk")
+    script = shop.folder / "wrk.lua"
+    quoted = ", ".join(f'"{token}"' for token in tokens)
+    script.write_text(SCRIPT % (quoted, method, f"[[{json.dumps(body)}]]" if body is not None else "nil"))
+    command = [binary, "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}", "-s", str(script), url]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in said:
+        raise RuntimeError(f"not all answers were good:\n{said}")
+    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    assert found is not None
+    return float(found[1])
+
+
+def create_rate(shop: Workshop) -> float:
+    at = shop.once(served)
+    return wrk(shop, f"{at.url}/v1/todos", "POST", {"subject": bare.SUBJECT}, at.tokens)
+
+
+@benchmark(
+    "http.create.c32", "32 connections: token, todo, event, counter, durable", "FastAPI with one durable insert", at_least(1.0)
+)
+def create(shop: Workshop) -> Measurements:
+    reference = f"{bare_app(shop, 'create')}/todos"
+    bare_rate = partial(wrk, shop, reference, "POST", {"subject": bare.SUBJECT}, ["none"])
+    return in_turns(partial(create_rate, shop), bare_rate, ROUNDS)
+
+
+@benchmark("http.create.c32.store", "32 connections, as above", BARE_CREATE, at_least(0.30))
+def create_by_store(shop: Workshop) -> Measurements:
+    return in_turns(partial(create_rate, shop), bare_creates(shop, "http"), ROUNDS)
+
+
+@benchmark("http.batch20", "todos a second, in batches of 20", BARE_CREATE, at_least(0.70))
+def batch(shop: Workshop) -> Measurements:
+    at = shop.once(served)
+    body = {"todos": [{"subject": bare.SUBJECT}] * BATCH}
+    return in_turns(lambda: BATCH * wrk(shop, f"{at.url}/v1/todos", "POST", body, at.tokens), bare_creates(shop, "batch"), ROUNDS)
+
+
+@benchmark("http.list20", "32 connections: a conversation's 20 todos", "a bare loop of the same SQL", at_least(0.25))
+def list20(shop: Workshop) -> Measurements:
+    at = shop.once(served)
+    url = f"{at.url}/v1/todos?conversation_id={at.conversation_id}&limit={PAGE}"
+    with DirectDatabase(f"sqlite:///{at.path}") as database:
+        view = partial(views.todos, tenant_id=at.tenant_id, selection=Selection(at.conversation_id), limit=PAGE)
+        bare_list = partial(bare.read, bare.connect(at.path), bare.statements_of(database, view), LISTS)
+    return in_turns(partial(wrk, shop, url, "GET", None, at.tokens), partial(rate, LISTS, bare_list), ROUNDS)

@@ -1,0 +1,143 @@
+"""A thousand readers of one event stream, driven from this process; the servers run in their own."""
+
+import asyncio
+import resource
+import time
+from functools import partial
+from urllib.parse import urlsplit
+
+from bench import bare
+from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, in_turns
+from bench.http import bare_app, served
+
+READERS = 1_000
+EVENTS = 30
+ROUNDS = 5
+PACED = 20
+PACE_S = 0.5
+
+
+class Reader(asyncio.Protocol):
+    """Counts frames, and when the last one came."""
+
+    def __init__(self, crowd: "Crowd", head: bytes) -> None:
+        self.crowd = crowd
+        self.head = head
+        self.seen = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.write(self.head)
+
+    def data_received(self, data: bytes) -> None:
+        frames = data.count(b"event: todo_changed")
+        if b"event: ping" in data:
+            self.crowd.arrived()
+        if frames:
+            self.seen += frames
+            self.crowd.received(frames)
+
+
+class Crowd:
+    """Readers of one URL, and a connection that makes events happen."""
+
+    def __init__(self, url: str, stream: str, fire: str, headers: dict[str, str], body: bytes) -> None:
+        place = urlsplit(url)
+        self.host, self.port = place.hostname, place.port
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.get = f"GET {stream} HTTP/1.1\r\nHost: {place.netloc}\r\n{lines}\r\n".encode()
+        self.post = (
+            f"POST {fire} HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n{lines}"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
+        self.there = 0
+        self.count = 0
+        self.wanted = 0
+        self.changed = asyncio.Event()
+        self.times: list[float] = []
+
+    def arrived(self) -> None:
+        self.there += 1
+        self.changed.set()
+
+    def received(self, frames: int) -> None:
+        self.count += frames
+        self.times.append(time.perf_counter())
+        if self.count >= self.wanted:
+            self.changed.set()
+
+    async def gather(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.readers = [
+            (await loop.create_connection(partial(Reader, self, self.get), self.host, self.port))[1] for _ in range(READERS)
+        ]
+        while self.there < READERS:
+            self.changed.clear()
+            await self.changed.wait()
+        self.input, self.output = await asyncio.open_connection(self.host, self.port)
+
+    async def fire(self) -> None:
+        self.output.write(self.post)
+        head = await self.input.readuntil(b"\r\n\r\n")
+        assert b" 201 " in head.split(b"\r\n")[0], head
+        length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+        await self.input.readexactly(length)
+
+    async def all_received(self, frames: int) -> None:
+        self.wanted = frames
+        while self.count < frames:
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def burst(self) -> float:
+        """Deliveries a second, when events come one after the other as fast as they are accepted."""
+        before, began = self.count, time.perf_counter()
+        for _ in range(EVENTS):
+            await self.fire()
+        await asyncio.wait_for(self.all_received(before + EVENTS * READERS), 60)
+        lost = [reader for reader in self.readers if reader.seen != self.readers[0].seen]
+        assert not lost, f"{len(lost)} readers missed events"
+        return EVENTS * READERS / (time.perf_counter() - began)
+
+    async def paced(self) -> float:
+        """Of deliveries at two events a second, the time within which 99 of 100 arrive, in milliseconds."""
+        waits: list[float] = []
+        for _ in range(PACED):
+            await asyncio.sleep(PACE_S)
+            self.times.clear()
+            before, began = self.count, time.perf_counter()
+            await self.fire()
+            await asyncio.wait_for(self.all_received(before + READERS), 60)
+            waits += [moment - began for moment in self.times]
+        return sorted(waits)[int(len(waits) * 0.99)] * 1000
+
+
+def our_crowd(shop: Workshop) -> Crowd:
+    at = shop.once(served)
+    headers = {"Authorization": f"Bearer {at.tokens[0]}"}
+    return Crowd(at.url, "/v1/events", "/v1/todos", headers, f'{{"subject": "{bare.SUBJECT}"}}'.encode())
+
+
+def raise_file_limit() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@benchmark("sse.1000", "deliveries a second to 1,000 readers, durable commits", "raw ASGI, frames encoded before", at_least(0.6))
+def deliveries(shop: Workshop) -> Measurements:
+    raise_file_limit()
+    with asyncio.Runner() as runner:
+        ours, reference = our_crowd(shop), Crowd(bare_app(shop, "stream"), "/", "/", {}, b"")
+        runner.run(ours.gather())
+        runner.run(reference.gather())
+        return in_turns(lambda: runner.run(ours.burst()), lambda: runner.run(reference.burst()), ROUNDS)
+
+
+@benchmark("sse.1000.p99", "1,000 readers, 2 events a second: p99 of delivery", "100 ms", at_most(1.0))
+def latency(shop: Workshop) -> Measurements:
+    raise_file_limit()
+    with asyncio.Runner() as runner:
+        ours = our_crowd(shop)
+        runner.run(ours.gather())
+        return Measurements([runner.run(ours.paced())], [100.0], "ms")
