@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,6 +17,8 @@ from headway.ledger.todo import Draft, Todo
 from headway.storage.database import POSTGRES_CONNECTIONS, Database
 from headway.storage.direct import DirectDatabase, nobody_listens, wall_clock
 from headway.storage.transaction import Listener, Transaction, Work
+
+T = TypeVar("T")
 
 
 class House:
@@ -49,12 +51,12 @@ class House:
 
         def dawdle(_tx: Transaction, number: int) -> None:
             begun[number].set()
-            free.wait()
+            free.wait(30)
 
         crew = len(self.database.writers.threads)
         busy = [asyncio.ensure_future(self.database.write(partial(dawdle, number=number))) for number in range(crew)]
         for event in begun[:crew]:
-            await asyncio.to_thread(event.wait)
+            await asyncio.to_thread(event.wait, 30)
         try:
             yield
         finally:
@@ -77,6 +79,11 @@ def house(database_url: str) -> Iterator[House]:
         yield opened
 
 
+def run(story: Coroutine[Any, Any, T]) -> T:
+    """Tell the story; one in which somebody waits for ever is a failure."""
+    return asyncio.run(asyncio.wait_for(story, 30))
+
+
 async def queued(*works: Awaitable[Any]) -> list["asyncio.Future[Any]"]:
     """Ask for all of these, and let the event loop pass them on."""
     futures = [asyncio.ensure_future(work) for work in works]
@@ -96,7 +103,7 @@ def test_what_is_written_can_be_read_at_once_and_after_reopening(house: House) -
         added = await house.add("first")
         assert await house.database.read(lambda tx: todos.get(tx, house.tenant.id, added.id)) == added
 
-    asyncio.run(story())
+    run(story())
 
     assert house.stored() == ["first"]
 
@@ -110,7 +117,7 @@ def test_callers_who_wait_together_are_committed_together(sqlite_url: str) -> No
         await asyncio.gather(*waiting)
 
     with open_house(sqlite_url, commits.append) as house:
-        asyncio.run(story(house))
+        run(story(house))
 
         assert house.stored() == [str(number) for number in range(50)]
         assert commits == [frozenset([house.tenant.id])]
@@ -127,9 +134,9 @@ def test_a_failing_piece_of_work_never_spoils_its_neighbours(house: House, error
     async def story() -> list[Any]:
         async with house.held_up():
             waiting = await queued(house.add("before"), house.database.write(add_and_fail), house.add("after"))
-        return await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+        return await asyncio.gather(*waiting, return_exceptions=True)
 
-    before, failed, after = asyncio.run(story())
+    before, failed, after = run(story())
 
     assert (before.subject, after.subject) == ("before", "after")
     assert isinstance(failed, Exception)
@@ -146,7 +153,7 @@ def test_a_statement_the_database_refuses_never_spoils_its_neighbours(house: Hou
             waiting = await queued(house.add("before"), house.database.write(refused), house.add("after"))
         return await asyncio.gather(*waiting, return_exceptions=True)
 
-    before, failed, after = asyncio.run(story())
+    before, failed, after = run(story())
 
     assert isinstance(failed, StorageError)
     assert sorted(house.stored()) == sorted([before.subject, after.subject]) == ["after", "before"]
@@ -160,7 +167,7 @@ def test_every_caller_gets_an_error_of_its_own(house: House) -> None:
             waiting = await queued(*(house.database.write(raising(shared)) for _ in range(3)))
         return await asyncio.gather(*waiting, return_exceptions=True)
 
-    errors = asyncio.run(story())
+    errors = run(story())
 
     assert [type(error) for error in errors] == [EmptySubject] * 3
     assert len({id(error) for error in errors}) == 3
@@ -176,7 +183,7 @@ def test_a_caller_who_gave_up_disturbs_nobody(house: House) -> None:
             impatient.cancel()
         return await asyncio.gather(impatient, patient, return_exceptions=True)
 
-    gave_up, stayed = asyncio.run(story())
+    gave_up, stayed = run(story())
 
     assert isinstance(gave_up, asyncio.CancelledError)
     assert stayed.subject in house.stored()
@@ -186,17 +193,17 @@ def test_a_caller_who_gave_up_disturbs_nobody(house: House) -> None:
 def test_two_event_loops_can_write_to_one_database(house: House) -> None:
     failures: list[Exception] = []
 
-    def run(name: str) -> None:
+    def loop(name: str) -> None:
         async def story() -> None:
             added = await asyncio.gather(*(house.add(f"{name} {number}") for number in range(50)))
             assert [todo.subject for todo in added] == [f"{name} {number}" for number in range(50)]
 
         try:
-            asyncio.run(story())
+            run(story())
         except Exception as error:  # noqa: BLE001  a thread would swallow it
             failures.append(error)
 
-    threads = [threading.Thread(target=run, args=(name,)) for name in ("left", "right")]
+    threads = [threading.Thread(target=loop, args=(name,)) for name in ("left", "right")]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -211,20 +218,20 @@ def test_an_event_loop_that_is_gone_before_its_answer_leaves_the_others_served(h
 
     def dawdle(tx: Transaction) -> None:
         begun.set()
-        free.wait()
+        free.wait(30)
         house.adding("from the gone")(tx)
 
     async def ask_and_go() -> None:
         house.database.writers.submit(dawdle)
-        await asyncio.to_thread(begun.wait)
+        await asyncio.to_thread(begun.wait, 30)
 
-    asyncio.run(ask_and_go())
+    run(ask_and_go())
     free.set()
 
     async def ask_and_stay() -> Todo:
-        return await asyncio.wait_for(house.database.write(house.adding("from the staying")), 10)
+        return await house.database.write(house.adding("from the staying"))
 
-    assert asyncio.run(ask_and_stay()).subject == "from the staying"
+    assert run(ask_and_stay()).subject == "from the staying"
     assert sorted(house.stored()) == ["from the gone", "from the staying"]
 
 
@@ -232,10 +239,10 @@ def test_a_read_does_not_wait_for_a_write(house: House) -> None:
     async def story() -> int:
         await house.add("committed")
         async with house.held_up():
-            page = await asyncio.wait_for(house.database.read(lambda tx: views.todos(tx, house.tenant.id, Selection())), 10)
+            page = await house.database.read(lambda tx: views.todos(tx, house.tenant.id, Selection()))
         return len(page.todos)
 
-    assert asyncio.run(story()) == 1
+    assert run(story()) == 1
 
 
 def test_closing_answers_everything_that_was_asked_for(house: House) -> None:
@@ -246,7 +253,7 @@ def test_closing_answers_everything_that_was_asked_for(house: House) -> None:
         await closing
         return await asyncio.gather(*waiting)
 
-    answered = asyncio.run(story())
+    answered = run(story())
 
     assert sorted(house.stored()) == sorted(todo.subject for todo in answered)
     assert len(answered) == 300
@@ -257,11 +264,11 @@ def test_after_closing_work_is_refused_and_not_left_waiting(house: House) -> Non
 
     async def story() -> None:
         with pytest.raises(StorageError, match="closed"):
-            await asyncio.wait_for(house.database.write(house.adding("too late")), 10)
+            await house.add("too late")
         with pytest.raises(StorageError, match="closed"):
-            await asyncio.wait_for(house.database.read(lambda tx: tx.now), 10)
+            await house.database.read(lambda tx: tx.now)
 
-    asyncio.run(story())
+    run(story())
 
     assert house.stored() == []
 
@@ -282,7 +289,7 @@ def test_listeners_hear_of_commits_and_of_nothing_else(database_url: str) -> Non
         await house.database.read(lambda tx: tx.now)
 
     with open_house(database_url, heard.append) as house:
-        asyncio.run(story(house))
+        run(story(house))
 
         assert heard == [frozenset([house.tenant.id])]
 
@@ -297,6 +304,6 @@ def test_a_listener_that_fails_does_not_make_a_commit_look_like_a_failure(databa
         return await asyncio.gather(*waiting)
 
     with open_house(database_url, stumble) as house:
-        answered = asyncio.run(story(house))
+        answered = run(story(house))
 
         assert sorted(house.stored()) == sorted(todo.subject for todo in answered) == ["first", "second"]
