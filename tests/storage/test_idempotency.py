@@ -1,0 +1,75 @@
+"""Doing a thing once: how long an answer is remembered, and what is not."""
+
+import pytest
+
+from headway.actions import idempotency, todos
+from headway.actions.idempotency import Answer, Asked
+from headway.ledger.errors import DatabaseBusy, Invalid, KeyReused
+from headway.ledger.todo import Draft
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+DAY_S = 24 * 3600
+ASKED = Asked("/v1/todos", "key", "hash of the body")
+
+
+def add_once(desk: Desk, asked: Asked = ASKED) -> Answer:
+    def work(tx: Transaction) -> Answer:
+        todo = todos.add(tx, desk.tenant.id, Draft("once"))
+        return Answer(201, str(todo.id))
+
+    return desk.write(idempotency.once, asked, work)
+
+
+def test_an_answer_is_given_again_for_a_day_and_then_forgotten(desk: Desk, clock: FixedClock) -> None:
+    first = add_once(desk)
+    clock.advance(DAY_S - 1)
+    assert add_once(desk) == first
+    clock.advance(2)
+    assert add_once(desk) != first
+
+    assert len(desk.subjects()) == 2
+    assert desk.count("idempotency_keys") == 1
+
+
+def test_a_day_counts_from_the_first_time(desk: Desk, clock: FixedClock) -> None:
+    first = add_once(desk)
+    for _ in range(3):
+        clock.advance(DAY_S / 3)
+        assert add_once(desk) == first
+    clock.advance(1)
+
+    assert add_once(desk) != first
+
+
+def test_after_a_day_the_key_may_be_used_for_something_else(desk: Desk, clock: FixedClock) -> None:
+    add_once(desk)
+    with pytest.raises(KeyReused):
+        add_once(desk, ASKED._replace(body_hash="another"))
+    clock.advance(DAY_S + 1)
+
+    assert add_once(desk, ASKED._replace(body_hash="another")).status == 201
+
+
+def test_a_fault_of_ours_is_not_remembered(desk: Desk) -> None:
+    def fail(_tx: Transaction) -> Answer:
+        raise DatabaseBusy
+
+    with pytest.raises(DatabaseBusy):
+        desk.write(idempotency.once, ASKED, fail)
+
+    assert desk.count("idempotency_keys") == 0
+    assert add_once(desk).status == 201
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "tab\t", "new\nline", "ü", "\0"])
+def test_a_key_is_short_printable_ascii(desk: Desk, key: str) -> None:
+    with pytest.raises(Invalid, match="Idempotency-Key"):
+        add_once(desk, ASKED._replace(key=key))
+
+
+def test_any_other_key_will_do(desk: Desk) -> None:
+    for key in ("x", "x" * 255, "8e03978e-40d5-43dd-bc93-6894a57f9324", "with space;'\"%?"):
+        first = add_once(desk, ASKED._replace(key=key))
+        assert add_once(desk, ASKED._replace(key=key)) == first
+    assert len(desk.subjects()) == 4

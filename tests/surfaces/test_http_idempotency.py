@@ -1,0 +1,179 @@
+"""Idempotency-Key: the same request gets the same answer, and is done once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from documented import operations
+from serving import PATIENCE_S, Client, Service, serving
+
+
+def key() -> dict[str, str]:
+    return {"Idempotency-Key": uuid4().hex}
+
+
+def told(answer: httpx.Response) -> tuple[int, bytes, str | None]:
+    return answer.status_code, answer.content, answer.headers.get("content-type")
+
+
+def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_row(client: Client) -> None:
+    headers, body = key(), {"subject": "once", "description": "naïve 😀"}
+    first = client.post("/v1/todos", json=body, headers=headers)
+    client.change(first.json()["todo"], subject="renamed since")
+    again = [client.post("/v1/todos", json=body, headers=headers) for _ in range(3)]
+
+    assert first.status_code == 201
+    assert {told(answer) for answer in again} == {told(first)}
+    assert client.subjects() == ["renamed since"]
+
+
+def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
+    conversation = client.conversation()
+    todo = client.add()
+    lease = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]
+    bodies: dict[str, Any] = {
+        "/v1/todos": {"subject": "once"},
+        "/v1/todos/claim": {"agent_id": "ada"},
+        "/v1/todos/{todo_id}/heartbeat": {"lease_token": lease, "lease_s": 3600},
+        "/v1/conversations": {"title": "once"},
+        "/v1/turns": {"conversation_id": conversation},
+        "/v1/tools/{name}": {"arguments": {"subject": "once"}},
+        "/v1/writs": {"text": "/todo add once"},
+    }
+    for operation in operations(client):
+        if operation.method == "POST":
+            path = operation.path.replace("{name}", "todo_add").replace("{todo_id}", str(todo["id"]))
+            headers = key()
+            first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))
+            assert first.is_success, (path, first.text)
+            assert told(first) == told(second), path
+            assert any(one["name"] == "Idempotency-Key" for one in operation.definition["parameters"])
+
+
+def test_a_claim_that_found_nothing_finds_nothing_again(client: Client) -> None:
+    headers, body = key(), {"agent_id": "ada"}
+    first = client.post("/v1/todos/claim", json=body, headers=headers)
+    client.add()
+
+    assert told(client.post("/v1/todos/claim", json=body, headers=headers)) == told(first) == (204, b"", None)
+    assert client.post("/v1/todos/claim", json=body, headers=key()).status_code == 200
+
+
+def test_the_same_key_with_another_body_is_refused_and_does_nothing(client: Client) -> None:
+    headers = key()
+    first = client.post("/v1/todos", json={"subject": "first"}, headers=headers)
+
+    client.refused("POST", "/v1/todos", 409, "key_reused", json={"subject": "second"}, headers=headers)
+    assert client.subjects() == ["first"]
+    assert told(client.post("/v1/todos", json={"subject": "first"}, headers=headers)) == told(first)
+
+
+def test_a_refusal_is_given_again_even_if_it_would_no_longer_be_one(client: Client) -> None:
+    later = client.add()["id"] + 1
+    headers, body = key(), {"subject": "x", "depends_on": [later]}
+    first = client.post("/v1/todos", json=body, headers=headers)
+    while client.add()["id"] < later:
+        pass
+
+    assert first.status_code == 404
+    assert told(client.post("/v1/todos", json=body, headers=headers)) == told(first)
+    assert client.post("/v1/todos", json=body, headers=key()).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/todos", {"subject": " "}, 422),
+        ("/v1/todos", {"subject": "x", "conversation_id": 10**15}, 404),
+        ("/v1/conversations", {"key": "taken"}, 409),
+    ],
+)
+def test_a_key_that_was_refused_is_used_up(client: Client, path: str, body: dict[str, Any], status: int) -> None:
+    client.conversation(key="taken")
+    headers = key()
+    first, second = (client.post(path, json=body, headers=headers) for _ in range(2))
+    good = {"subject": "x"} if path == "/v1/todos" else {}
+
+    assert first.status_code == status
+    assert told(first) == told(second)
+    client.refused("POST", path, 409, "key_reused", json=good, headers=headers)
+
+
+def test_a_key_means_something_else_on_another_route(client: Client) -> None:
+    headers = key()
+    conversation = client.conversation()
+    body = {"conversation_id": conversation}
+    todo = client.post("/v1/todos", json={"subject": "x"} | body, headers=headers)
+    turn = client.post("/v1/turns", json=body, headers=headers)
+
+    assert (todo.status_code, turn.status_code) == (201, 201)
+
+
+def test_a_key_means_something_else_to_another_tenant(client: Client, service: Service) -> None:
+    headers, body = key(), {"subject": "x"}
+    with service.tenant() as other:
+        ours, theirs = (one.ok("POST", "/v1/todos", 201, json=body, headers=headers)["todo"]["id"] for one in (client, other))
+
+        assert ours != theirs
+        assert (len(client.subjects()), len(other.subjects())) == (1, 1)
+
+
+def test_a_key_means_the_same_to_every_token_of_a_tenant(client: Client) -> None:
+    headers, body = key(), {"subject": "x"}
+    with client.again() as other:
+        first, second = (one.post("/v1/todos", json=body, headers=headers) for one in (client, other))
+
+    assert told(first) == told(second)
+
+
+def at_once(clients: list[Client], body: dict[str, Any], headers: dict[str, str]) -> list[tuple[int, bytes, str | None]]:
+    """What each of them hears when all of them ask at the same moment."""
+    together = Barrier(len(clients), timeout=PATIENCE_S)
+
+    def ask(one: Client) -> tuple[int, bytes, str | None]:
+        assert one.get("/healthz").status_code == 200  # the connection is there
+        together.wait()
+        return told(one.post("/v1/todos", json=body, headers=headers))
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        return list(pool.map(ask, clients))
+
+
+def test_when_eight_come_at_once_one_acts_and_all_get_its_answer(client: Client) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(client.again()) for _ in range(8)]
+        for n in range(5):
+            answers = set(at_once(clients, {"subject": f"round {n}"}, key()))
+            assert len(answers) == 1
+            assert answers.pop()[0] == 201
+            assert client.subjects().count(f"round {n}") == 1
+
+
+def test_an_answer_outlives_the_server(tmp_path: Path, database_url: str) -> None:
+    headers, body = key(), {"subject": "once"}
+    with serving(database_url, tmp_path) as service, service.tenant() as client:
+        first = client.post("/v1/todos", json=body, headers=headers)
+        refused = client.post("/v1/todos", json={"subject": "x", "depends_on": [999]}, headers=headers)
+        service.end()
+        with serving(database_url, tmp_path) as restarted:
+            client.base_url = httpx.URL(restarted.url)
+            again = client.post("/v1/todos", json=body, headers=headers)
+            assert told(again) == told(first)
+            assert (first.status_code, refused.status_code) == (201, 409)
+            assert client.subjects() == ["once"]
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+def test_other_methods_ignore_a_key(sqlite_client: Client, method: str) -> None:
+    todo = sqlite_client.add()
+    headers = key()
+    body = {"subject": "again"} if method == "PATCH" else None
+    first, second = (sqlite_client.request(method, f"/v1/todos/{todo['id']}", json=body, headers=headers) for _ in range(2))
+
+    assert first.status_code == 200
+    assert second.status_code == (200 if method == "PATCH" else 404)

@@ -1,0 +1,119 @@
+"""`headway serve`: how it starts, what it says, where it refuses to listen, and how it ends."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import PATIENCE_S, Service, serving
+from shell import Shell, one_error
+
+SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
+
+
+def test_it_says_where_it_listens_as_soon_as_it_answers_there(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'headway.db'}"
+    with serving(url, tmp_path) as service:
+        said = service.announced
+
+        assert said == {
+            "url": service.url,
+            "login_url": said["login_url"],
+            "database": url,
+            "model": "rehearsal",
+        }
+        assert said["login_url"].startswith(f"{service.url}/login?token=")
+        assert service.url.startswith("http://127.0.0.1:")
+        assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200
+
+
+def test_it_says_it_in_words_to_people(headway: Shell) -> None:
+    with subprocess.Popen(SERVE, cwd=headway.folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(6)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+    whole = "".join(said)
+
+    assert "/login?token=" in whole
+    assert "(works once)" in whole
+    assert f"sqlite:///{headway.ledger}" in whole
+    assert "not an LLM" in whole
+    assert said[-1] == "  stop with Ctrl-C\n"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, host: str) -> None:
+    said = one_error(headway.process("serve", "--port", "0", "--host", host), 2)
+
+    assert host in said
+    assert "headway token new" in said
+
+
+def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: Shell) -> None:
+    token = headway.json("token", "new")["token"]
+    with serving(f"sqlite:///{headway.ledger}", headway.folder, ("--host", "0.0.0.0")) as service:
+        assert service.announced["login_url"] is None
+        url = service.url.replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(f"{url}/login?token=", verify=False).status_code == 401
+        answer = httpx.get(f"{url}/v1/todos", headers={"Authorization": f"Bearer {token}"}, verify=False)
+        assert answer.status_code == 200
+
+
+def test_a_token_that_was_revoked_does_not_count(headway: Shell) -> None:
+    headway.ok("token", "revoke", str(headway.json("token", "new")["id"]))
+
+    one_error(headway.process("serve", "--port", "0", "--host", "0.0.0.0"), 2)
+
+
+def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) -> None:
+    port = sqlite_service.url.rpartition(":")[2]
+    said = one_error(headway.process("serve", "--port", port), 1)
+
+    assert f"127.0.0.1:{port}" in said
+    assert "--port" in said
+
+
+@pytest.mark.parametrize("port", ["65536", "http"])
+def test_a_port_is_a_number(headway: Shell, port: str) -> None:
+    assert "HEADWAY_PORT" in one_error(headway.process("serve", "--port", port), 2)
+
+
+def test_a_database_that_is_not_there_is_a_sentence(headway: Shell) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"postgresql://nobody:secret@127.0.0.1:{free.getsockname()[1]}/none"
+        said = one_error(headway.process("serve", "--port", "0", "--database-url", url), 1)
+
+    assert "Postgres cannot be reached" in said
+    assert "secret" not in said
+
+
+def test_no_password_is_shown(tmp_path: Path, kept_postgres_url: str) -> None:
+    with serving(f"{kept_postgres_url}{'&' if '?' in kept_postgres_url else '?'}password=hidden", tmp_path) as service:
+        assert "hidden" not in json.dumps(service.announced)
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_when_told_to_and_says_that_all_is_well(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
+    with serving(database_url, tmp_path) as service:
+        assert service.end(by).code == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(service.url, verify=False)
+        assert service.log.read_text() == ""
+    assert not any(name.endswith("-wal") and os.path.getsize(tmp_path / name) for name in os.listdir(tmp_path))
+
+
+def test_the_port_is_free_again_at_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'headway.db'}"
+    with serving(url, tmp_path) as first:
+        port = first.url.rpartition(":")[2]
+        assert httpx.get(f"{first.url}/healthz", verify=False).status_code == 200
+        first.end()
+        with serving(url, tmp_path, ("--port", port)) as second:
+            assert second.url == first.url

@@ -1,0 +1,162 @@
+"""Local use without ceremony: from the link that `serve` prints to a cookie that only our own page can use."""
+
+from collections.abc import Iterator
+from http.cookies import SimpleCookie
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import Service, plain, problem, serving
+
+from headway.actions import tenants
+from headway.ledger.tenancy import Token
+from headway.storage import tenant_store
+from headway.storage.transaction import Transaction
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Service]:
+    """A server that nobody has logged in to."""
+    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
+        yield service
+
+
+@pytest.fixture
+def browser(local: Service) -> Iterator[httpx.Client]:
+    """Somebody who has opened the link."""
+    with httpx.Client(**plain(local.url)) as visitor:
+        assert visitor.get(local.announced["login_url"]).status_code == 303
+        yield visitor
+
+
+def origin_of(service: Service) -> dict[str, str]:
+    return {"Origin": service.url}
+
+
+def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_cannot_use(local: Service) -> None:
+    with httpx.Client(**plain(local.url)) as visitor:
+        first = visitor.get(local.announced["login_url"])
+        second = httpx.get(local.announced["login_url"], verify=False)
+        (cookie,) = SimpleCookie(first.headers["set-cookie"]).values()
+
+        assert (first.status_code, first.headers["location"]) == (303, "/")
+        assert (cookie["httponly"], cookie["samesite"], cookie["path"], int(cookie["max-age"]) > 3600) == (
+            True,
+            "strict",
+            "/",
+            True,
+        )
+        assert cookie.value not in local.announced["login_url"]
+        assert second.status_code == 401
+        assert "set-cookie" not in second.headers
+        assert "You are signed in" in visitor.get("/").text
+
+
+def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Service) -> None:
+    for token in ("", "wrong", "%00", "%ff", "x" * 5000):
+        wrong = httpx.get(f"{local.url}/login?token={token}", verify=False)
+        assert wrong.status_code == 401
+        assert "set-cookie" not in wrong.headers
+    assert httpx.get(local.announced["login_url"], verify=False).status_code == 303
+
+
+def test_without_a_session_the_page_says_how_to_get_one(sqlite_service: Service) -> None:
+    answer = httpx.get(sqlite_service.url, verify=False)
+
+    assert answer.status_code == 401
+    assert "Open the link" in answer.text
+
+
+def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx.Client) -> None:
+    for headers in (origin_of(local), {"Sec-Fetch-Site": "same-origin"}):
+        assert browser.post("/v1/todos", json={"subject": "from the page"}, headers=headers).status_code == 201
+
+    def subjects(tx: Transaction) -> list[str]:
+        tenant = tenants.find_local(tx)
+        assert tenant is not None
+        return [row[0] for row in tx.all("SELECT subject FROM todos WHERE tenant_id = ?", tenant.id)]
+
+    assert local.database.read(subjects) == ["from the page"] * 2
+    assert [todo["subject"] for todo in browser.get("/v1/todos").json()["todos"]] == ["from the page"] * 2
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://127.0.0.1"},
+        {"Origin": "http://["},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/v1/todos"), ("PATCH", "/v1/todos"), ("DELETE", "/v1/todos/1"), ("POST", "/logout")]
+)
+def test_a_page_of_somebody_else_cannot_use_the_session_to_change_anything(
+    session: httpx.Client, headers: dict[str, str], method: str, path: str
+) -> None:
+    answer = session.request(method, path, content=b'{"subject": "forged"}', headers=headers)
+
+    assert "bearer token" in problem(answer, 403, "forbidden")
+    assert session.get("/v1/todos").json()["todos"] == []
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A session that nothing is allowed to change, for all the attempts of a kind."""
+    folder = tmp_path_factory.mktemp("sessions")
+    with (
+        serving(f"sqlite:///{folder / 'headway.db'}", folder) as service,
+        httpx.Client(**plain(service.url)) as visitor,
+    ):
+        assert visitor.get(service.announced["login_url"]).status_code == 303
+        yield visitor
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "[::1", "", "0.0.0.0", "localhost."]
+)
+@pytest.mark.parametrize("path", ["/v1/todos", "/v1/events", "/login?token=x"])
+def test_a_name_that_was_made_to_point_here_cannot_use_the_session(session: httpx.Client, host: str, path: str) -> None:
+    answer = session.get(path, headers={"Host": host})
+
+    assert "loopback" in problem(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_any_loopback_name_will_do(session: httpx.Client, host: str) -> None:
+    port = session.base_url.port
+
+    for name in (host, f"{host}:{port}"):
+        assert session.get("/v1/todos", headers={"Host": name}).status_code == 200
+
+
+def test_a_wrong_token_is_refused_even_with_a_good_cookie(session: httpx.Client) -> None:
+    problem(session.get("/v1/todos", headers={"Authorization": "Bearer hw_wrong"}), 401, "unauthorized")
+
+
+def test_a_cookie_that_is_no_session_opens_nothing(sqlite_service: Service) -> None:
+    for value in ("", "hw_wrong", "a=b; c", '"', "\xff"):
+        headers = [(b"Cookie", f"headway_session={value}".encode("latin-1"))]
+        problem(httpx.get(f"{sqlite_service.url}/v1/todos", headers=headers, verify=False), 401, "unauthorized")
+
+
+def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Service, browser: httpx.Client) -> None:
+    def session_token() -> Token:
+        (token,) = local.database.read(lambda tx: tenant_store.tokens(tx, tenants.ensure_local(tx).id))
+        return token
+
+    assert session_token().label == "browser session"
+    assert 0 < session_token().expires_at - session_token().created_at <= 31 * 24 * 3600 * 1000
+    kept = dict(browser.cookies)
+    out = browser.post("/logout", headers=origin_of(local))
+
+    assert (out.status_code, dict(browser.cookies)) == (303, {})
+    problem(httpx.get(f"{local.url}/v1/todos", cookies=kept, verify=False), 401, "unauthorized")
+    assert session_token().revoked_at > 0
