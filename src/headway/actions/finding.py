@@ -21,7 +21,7 @@ def meant(tx: Transaction, scope: Scope, reference: str) -> Todo:
     reference = reference.strip()
     digits = reference.removeprefix("#")
     if digits.isascii() and digits.isdigit():
-        return visible(tx, scope, int(digits))
+        return visible(tx, scope, digits)
     if not reference:
         raise Invalid("name a todo by its id or its subject")
     for selection in (
@@ -36,13 +36,13 @@ def meant(tx: Transaction, scope: Scope, reference: str) -> Todo:
     raise NotFound("no todo with that subject")
 
 
-def visible(tx: Transaction, scope: Scope, todo_id: int) -> Todo:
+def visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
     """By id, if it is one this scope sees: the conversation's own, or a tenant-wide one."""
-    if todo_id <= MAX_INTEGER:
-        todo = todos.get(tx, scope.tenant_id, todo_id)
+    if len(digits) < len(str(MAX_INTEGER)):
+        todo = todos.get(tx, scope.tenant_id, int(digits))
         if todo.conversation_id in (0, scope.conversation_id) or not scope.conversation_id:
             return todo
-    raise NotFound(f"No todo {str(todo_id)[:20]}.")
+    raise NotFound(f"No todo {digits[:20]}.")
 
 
 def candidates(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:

@@ -92,6 +92,7 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
     tx.emit(todo_changed(tenant_id, todo, "deleted"))
     for dependant in filter(None, (todo_store.get(tx, tenant_id, one) for one in waiting)):
         tx.emit(todo_changed(tenant_id, dependant, "updated"))  # it waits for one less
+        announce(tx, tenant_id, dependant.turn_id)
     return todo
 
 

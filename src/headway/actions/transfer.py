@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from headway.actions import conversations
 from headway.actions.todos import new_uuid
+from headway.actions.turn_state import announce
 from headway.ledger import checklist, graph, text
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import todo_changed
@@ -228,6 +229,7 @@ def put(tx: Transaction, tenant_id: int, entries: list[Entry]) -> Imported:
             todo_store.replace_edges(tx, tenant_id, todo.id, waits_for)
         added.append(todo._replace(depends_on=waits_for))
         tx.emit(todo_changed(tenant_id, added[-1], "created"))
+        announce(tx, tenant_id, todo.turn_id)
     return Imported(added, len(entries) - len(fresh))
 
 

@@ -1,10 +1,11 @@
 """A turn's list as a plan: the supervisor writes it at the start and drains it before it yields."""
 
+from collections.abc import Container
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from headway.actions import conversations, todos
-from headway.actions.turn_state import announce
+from headway.actions import todos
+from headway.actions.turn_state import announce, lock_plan
 from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope
@@ -40,34 +41,36 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     """Add the items, all or none. One with an order is put there, and whoever stood there and behind moves down."""
     if not items:
         raise Invalid("items must not be empty: name at least one.")
-    conversation_id = conversations.lock_turn(tx, scope.tenant_id, turn_id).conversation_id
-    plan = todo_store.of_turn(tx, scope.tenant_id, turn_id)
+    if any(item.order is not None and item.order < 1 for item in items):
+        raise Invalid("order counts from 1.")
+    conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
     if len(plan) + len(items) > PLAN_LIMIT:
         raise Invalid(f"A plan holds at most {PLAN_LIMIT} items.")
-    added: list[int] = []
-    for item in items:
-        if item.order is not None and item.order < 1:
-            raise Invalid("order counts from 1.")
-        draft = Draft(
-            item.title,
-            item.context,
-            item.completion_criteria,
-            item.agent_type,
-            agent_id=scope.agent_id,
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-        )
-        todo = todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.new_uuid())
-        added.append(todo.id)
-        plan.insert(len(plan) if item.order is None else min(item.order - 1, len(plan)), todo)
-    plan = number(tx, scope.tenant_id, plan, added)
+    added = [insert(tx, scope, conversation_id, turn_id, item) for item in items]
+    # Those at the end first, then from the front: none moves another away from the place it was given.
+    for todo, order in sorted(zip(added, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
+        plan.insert(len(plan) if order is None else min(order - 1, len(plan)), todo)
+    plan = number(tx, scope.tenant_id, plan, {todo.id for todo in added})
     announce(tx, scope.tenant_id, turn_id)
     by_id = {todo.id: todo for todo in plan}
-    return Created([by_id[one] for one in added], sum(todo.status == "pending" for todo in plan))
+    return Created([by_id[todo.id] for todo in added], sum(todo.status == "pending" for todo in plan))
 
 
-def number(tx: Transaction, tenant_id: int, plan: list[Todo], added: list[int]) -> list[Todo]:
-    """Store every row's place in the plan, and tell of the rows that are new or moved."""
+def insert(tx: Transaction, scope: Scope, conversation_id: int, turn_id: str, item: PlanItem) -> Todo:
+    draft = Draft(
+        item.title,
+        item.context,
+        item.completion_criteria,
+        item.agent_type,
+        agent_id=scope.agent_id,
+        conversation_id=conversation_id,
+        turn_id=turn_id,
+    )
+    return todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.new_uuid())
+
+
+def number(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[int] = ()) -> list[Todo]:
+    """Store the place of every row of a locked plan, and tell of the rows that are new or moved."""
     numbered: list[Todo] = []
     for place, todo in enumerate(plan):
         placed = todo
@@ -106,7 +109,7 @@ def find(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
         canonical = ""
     todo = next((one for one in todo_store.of_turn(tx, scope.tenant_id, turn_id) if one.uuid == canonical), None)
     if todo is None:
-        raise NotFound(f"Todo {uuid[:80]} not found.")
+        raise NotFound(f"Todo {uuid[:80]!r} not found.")
     return todo
 
 

@@ -1,10 +1,12 @@
 """Working a turn's list as a queue: add at the end, take away, finish the current item."""
 
-from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
-from headway.actions import conversations, todos
-from headway.actions.turn_state import QueueState, announce, queue_state
+from headway.actions import todos
+from headway.actions.turn_plan import PLAN_LIMIT
+from headway.actions.turn_state import QueueState, announce, lock_plan, queue_state
+from headway.ledger.errors import Invalid
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft
 from headway.storage.transaction import Transaction
@@ -12,8 +14,11 @@ from headway.storage.transaction import Transaction
 
 def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
     """Add, then delete. What is not a list changes nothing; models send all sorts of things."""
-    conversation_id = conversations.lock_turn(tx, scope.tenant_id, turn_id).conversation_id
-    for description in texts(add):
+    wanted = texts(add)
+    if len(wanted) > PLAN_LIMIT:
+        raise Invalid(f"add takes at most {PLAN_LIMIT} items at once.")
+    conversation_id, _ = lock_plan(tx, scope.tenant_id, turn_id)
+    for description in wanted:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)
     for todo_id in matches(queue_state(tx, scope.tenant_id, turn_id), delete):
@@ -31,11 +36,17 @@ def complete_current(tx: Transaction, scope: Scope, turn_id: str, outcome: str |
     return queue_state(tx, scope.tenant_id, turn_id)
 
 
-def texts(given: Any) -> Iterable[str]:
+def texts(given: Any) -> list[str]:
     """The descriptions in what a model sent, trimmed, without the empty ones."""
-    for one in given if isinstance(given, list) else ():
-        if isinstance(one, str | int | float) and not isinstance(one, bool) and str(one).strip():
-            yield str(one).strip()
+    found = [text_of(one).strip() for one in given] if isinstance(given, list) else []
+    return [one for one in found if one]
+
+
+def text_of(one: Any) -> str:
+    """A text or a number; JSON has one kind of number, so 1.0 is 1. Anything else, and what is no number, is nothing."""
+    if isinstance(one, float):
+        return f"{one:.0f}" if one.is_integer() else str(one) if isfinite(one) else ""
+    return str(one) if isinstance(one, str | int) and not isinstance(one, bool) else ""
 
 
 def matches(state: QueueState, given: Any) -> list[int]:

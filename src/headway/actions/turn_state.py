@@ -3,10 +3,23 @@
 from functools import partial
 from typing import Any, NamedTuple
 
+from headway.actions import conversations
 from headway.ledger.events import Event, encode
 from headway.ledger.todo import Todo
 from headway.storage import conversation_store, todo_store
 from headway.storage.transaction import Transaction
+
+
+class Plan(NamedTuple):
+    conversation_id: int
+    rows: list[Todo]
+
+
+def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> Plan:
+    """A turn's list for somebody who rearranges it: until then nobody else does, or changes a row of it. The rows come
+    before the list's counters, always: whoever ends a todo takes them in that order, too."""
+    conversation_id = conversations.lock_turn(tx, tenant_id, turn_id).conversation_id
+    return Plan(conversation_id, todo_store.of_turn_locked(tx, tenant_id, turn_id))
 
 
 class QueueState(NamedTuple):

@@ -6,10 +6,10 @@ no longer named is canceled and reported, never silently lost.
 
 from typing import Any, NamedTuple
 
-from headway.actions import conversations, todos
-from headway.actions.turn_state import announce
+from headway.actions import todos
+from headway.actions.turn_plan import number
+from headway.actions.turn_state import announce, lock_plan
 from headway.ledger.errors import Invalid
-from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change, Draft, Status, Todo
 from headway.storage import todo_store
@@ -38,22 +38,34 @@ def write(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Wanted]) -> 
     """Make the turn's list be this one. All of it happens, or nothing."""
     if len(wanted) > LIST_LIMIT:
         raise Invalid(f"A list holds at most {LIST_LIMIT} items.")
-    conversation_id = conversations.lock_turn(tx, scope.tenant_id, turn_id).conversation_id
-    rows = [row for row in todo_store.of_turn(tx, scope.tenant_id, turn_id) if row.status != "canceled"]
-    unclaimed = list(rows)
-    kept: list[Todo] = []
-    for item in wanted:
-        known = next((row for row in unclaimed if row.subject == item.content.strip()), None)
-        if known is None:
-            draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
-            known = todos.add(tx, scope.tenant_id, draft)
-        else:
-            unclaimed.remove(known)
-        kept.append(brought_to(tx, scope.tenant_id, known, item.status))
-    dropped = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in unclaimed if not row.ended]
-    kept = [in_place(tx, scope.tenant_id, row, place) for place, row in enumerate(kept)]
+    conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
+    known = named_again(rows, wanted)
+    kept: list[int] = []
+    for place, item in enumerate(wanted):
+        draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
+        row = known.get(place) or todos.add(tx, scope.tenant_id, draft)
+        kept.append(brought_to(tx, scope.tenant_id, row, item.status).id)
+    left_out = [row for row in rows if row.id not in kept and not row.ended]
+    dropped = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in left_out]
+    plan = {row.id: row for row in todo_store.of_turn(tx, scope.tenant_id, turn_id)}
+    ordered = [plan.pop(todo_id) for todo_id in kept]
+    numbered = number(tx, scope.tenant_id, [*ordered, *plan.values()])
     announce(tx, scope.tenant_id, turn_id)
-    return Written(kept, dropped)
+    return Written(numbered[: len(kept)], dropped)
+
+
+def named_again(rows: list[Todo], wanted: list[Wanted]) -> dict[int, Todo]:
+    """The rows that the items mean, by the items' places. What ended as it is written keeps its history; otherwise the
+    first that says the same is meant, an open one before one that would have to be reopened."""
+    free = sorted(rows, key=lambda row: (row.ended, row.status == "canceled"))
+    found: dict[int, Todo] = {}
+    for may_change in (False, True):
+        for place, (content, status) in enumerate(wanted):
+            same = (row for row in free if row.subject == content.strip() and (may_change or (row.ended and row.status == status)))
+            if place not in found and (row := next(same, None)):
+                found[place] = row
+                free.remove(row)
+    return found
 
 
 def brought_to(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> Todo:
@@ -61,12 +73,3 @@ def brought_to(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> To
     if row.ended and status not in (row.status, "pending"):
         row = todos.change(tx, tenant_id, row.id, Change(status="pending"))
     return todos.change(tx, tenant_id, row.id, Change(status=status))
-
-
-def in_place(tx: Transaction, tenant_id: int, row: Todo, place: int) -> Todo:
-    if row.position == place:
-        return row
-    placed = row._replace(position=place, updated_at=tx.now)
-    todo_store.update(tx, tenant_id, row, placed)
-    tx.emit(todo_changed(tenant_id, placed, "updated"))
-    return placed

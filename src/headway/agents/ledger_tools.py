@@ -6,15 +6,13 @@ from pydantic import Field
 
 from headway.actions import claims, todos, views
 from headway.agents.execution import Execution
-from headway.agents.toolbox import Arguments, Tool
+from headway.agents.toolbox import Arguments, Filled, StatusWord, Tool
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import UNSET, Change, Draft, Status, parse_status
+from headway.ledger.todo import UNSET, Change, Draft, Status, parse_status, refuse_second_end
 from headway.storage.transaction import Transaction
 
 Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
-Filled = Annotated[str, Field(min_length=1)]
-StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
 Limit = Annotated[int, Field(ge=1, le=100)]
 OPEN: tuple[Status, ...] = ("in_progress", "pending")
 
@@ -39,7 +37,7 @@ def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str
 
 
 class TodoList(Arguments):
-    status: StatusWord | Literal["all"] | None = None
+    status: Literal[StatusWord, "all"] | None = None
     limit: Limit = 50
 
 
@@ -58,6 +56,7 @@ class TodoUpdate(Arguments):
     subject: Filled | None = None
     description: str | None = None
     outcome: str | None = None
+    lease_token: Annotated[str | None, Field(description="of your claim")] = None
 
 
 def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdate) -> dict[str, Any]:
@@ -69,10 +68,10 @@ def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdate) -> di
     )
     status = parse_status(wanted.status) if wanted.status else None
     if status == "completed" or status == "canceled":
-        todos.end(tx, tenant_id, wanted.id, status, wanted.outcome)
-    elif status is not None:
+        refuse_second_end(todos.locked(tx, tenant_id, wanted.id), status)
+    if status is not None:
         words = words._replace(status=status)
-    return {"todo": todos.change(tx, tenant_id, wanted.id, words).as_json()}
+    return {"todo": todos.change(tx, tenant_id, wanted.id, words, wanted.lease_token).as_json()}
 
 
 class TodoReady(Arguments):

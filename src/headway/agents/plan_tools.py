@@ -7,12 +7,10 @@ from pydantic import ConfigDict, Field
 
 from headway.actions import turn_plan, turn_queue, whole_list
 from headway.agents.execution import Execution
-from headway.agents.toolbox import Arguments, Tool
+from headway.agents.toolbox import Arguments, Filled, StatusWord, Tool
 from headway.ledger.todo import Todo, parse_status
 from headway.storage import todo_store
 from headway.storage.transaction import Transaction
-
-Filled = Annotated[str, Field(min_length=1)]
 
 
 def turn_of(execution: Execution) -> str:
@@ -40,7 +38,9 @@ class CreateTodo(Arguments):
 
 
 def create_todo(tx: Transaction, execution: Execution, wanted: CreateTodo) -> dict[str, Any]:
-    items = [turn_plan.PlanItem(one.title, one.context, one.completionCriteria, one.agentType, one.order) for one in wanted.items]
+    items = [
+        turn_plan.PlanItem(one.title, one.context, one.completionCriteria, one.agentType or None, one.order) for one in wanted.items
+    ]
     created, pending = turn_plan.create(tx, execution.scope, turn_of(execution), items)
     shown = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
     return {"created": shown, "totalPending": pending}
@@ -71,7 +71,7 @@ def start_todo(tx: Transaction, execution: Execution, wanted: StartTodo) -> dict
 
 class CompleteTodo(Arguments):
     todoId: Filled
-    outcome: Annotated[str, Field(min_length=1, description="What was done, or why not")]
+    outcome: Annotated[Filled, Field(description="What was done, or why not")]
     status: Literal["completed", "cancelled", "canceled"] = "completed"
 
 
@@ -115,10 +115,7 @@ def moment(milliseconds: int) -> str | None:
 
 
 class ManageTodos(Arguments):
-    """Lenient: what does not fit changes nothing, and the answer shows the state as it is."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, json_schema_extra={"additionalProperties": False})
-
+    # Anything: what is not a list changes nothing, and the answer shows the state as it is.
     add: Annotated[Any, Field(json_schema_extra={"type": "array", "items": {"type": "string"}})] = None
     delete: Annotated[Any, Field(json_schema_extra={"type": "array", "items": {"type": ["string", "number"]}})] = None
 
@@ -135,7 +132,7 @@ class KnownItem(Arguments):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     content: Filled
-    status: Literal["pending", "in_progress", "completed", "cancelled", "canceled"] = "pending"
+    status: StatusWord = "pending"
 
 
 class WriteTodos(Arguments):
@@ -151,7 +148,7 @@ class PlanStep(Arguments):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     step: Filled
-    status: Literal["pending", "in_progress", "completed"] = "pending"
+    status: StatusWord = "pending"
 
 
 class UpdatePlan(Arguments):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from headway.agents.execution import Execution
-from headway.agents.toolbox import Arguments, Tool
+from headway.agents.toolbox import Arguments, Filled, Tool
 from headway.ledger import text
 from headway.ledger.errors import DatabaseDamaged, Invalid
 from headway.storage.task_files import TASKS_LIMIT, Task, TaskFile, next_id
@@ -24,12 +24,12 @@ class NoArguments(Arguments):
 
 
 class AddTask(Arguments):
-    title: Annotated[str, Field(min_length=1)]
+    title: Filled
     description: str = ""
 
 
 class TaskId(Arguments):
-    taskId: Annotated[str, Field(min_length=1)]
+    taskId: Annotated[Filled, Field(coerce_numbers_to_str=True)]
 
 
 def guarded(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], Any]:

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
 from headway.ledger.errors import HeadwayError, NotFound, StorageError
+from headway.ledger.text import one_line
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.tools")
@@ -21,6 +22,10 @@ class Arguments(BaseModel):
     """What a model may send: nothing unknown. Numbers may arrive as text, as models like to send them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Filled = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings, everywhere
 
 
 class Tool(NamedTuple):
@@ -118,8 +123,13 @@ def not_yours(tool: Tool, execution: Execution) -> str:
 def complaint(error: ValidationError) -> str:
     """Which argument does not fit, in one sentence, without repeating what was sent."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in found[:5])
+    said = "; ".join(f"{place_of(one['loc'])}: {one['msg']}" for one in found[:5])
     return f"Invalid arguments: {said}"
+
+
+def place_of(path: tuple[str | int, ...]) -> str:
+    """Where in the arguments; names are the model's own and may be anything."""
+    return ".".join(one_line(str(part)[:60]) for part in path) or "arguments"
 
 
 def compact(schema: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def agent_frames(writ: Writ) -> list[str]:
     """One frame for /agent, one per line of a /parallel block."""
     if not writ.complete:
         return [frame("/parallel", ["ERR: missing /endparallel terminator"], "END AGENT")]
-    lines = [line.removeprefix("/agent ") for line in (writ.body or "").splitlines() if line.strip()]
+    lines = [line.removeprefix("/agent ") for line in (writ.body or "").split("\n") if line.strip()]
     calls = [writ.rest] if writ.word == "agent" else lines or [""]
     return [frame(f"/agent {first_word(call)}".rstrip(), ["ERR: /agent is not available here"], "END AGENT") for call in calls]
 

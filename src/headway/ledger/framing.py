@@ -6,8 +6,10 @@ from typing import Final
 
 from headway.ledger.text import one_line
 
-# A bracket that opens like one of our frames: [/todo, [END TODO], [DELEGATION CONTEXT], in any spacing or case.
-FRAME_LIKE: Final = re.compile(r"[\[［](?=\s*(?:/|END\b|DELEGATION\b))", re.IGNORECASE)
+# A bracket that opens like one of our frames: [/todo, [END TODO], [DELEGATION CONTEXT], in any spacing or case, and with
+# whatever of no width between the letters.
+UNSEEN: Final = r"[\s\u034f\u200c\u200d\ufe00-\ufe0f]*"
+FRAME_LIKE: Final = re.compile(rf"[\[［](?={UNSEEN}(?:[/／]|{UNSEEN.join('END')}\b|{UNSEEN.join('DELEGATION')}\b))", re.IGNORECASE)
 SHOWN_LIMIT: Final = 300
 
 

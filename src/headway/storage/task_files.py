@@ -7,6 +7,7 @@ reader sees the old list or the new one, whole. Fields that others added to the 
 import fcntl
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -83,6 +84,7 @@ def load(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as source:
             document = json.load(source)
+        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read, and never be written again
     except FileNotFoundError:
         return {"tasks": []}
     except (ValueError, RecursionError) as error:
@@ -100,4 +102,6 @@ def is_task_list(document: Any) -> bool:
 
 
 def next_id(tasks: list[Task]) -> str:
-    return str(max((int(task["id"]) for task in tasks if task["id"].isascii() and task["id"].isdigit()), default=0) + 1)
+    """The number after the highest; ids that others gave and that are no numbers of ours do not count."""
+    numbers = (int(task["id"]) for task in tasks if re.fullmatch("[0-9]{1,18}", task["id"]))
+    return str(max(numbers, default=0) + 1)

@@ -96,10 +96,17 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     return from_row(row) if row else None
 
 
+OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
+
+
 def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
     """A turn's whole plan, in order."""
-    rows = tx.all(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id", tenant_id, turn_id)
-    return [from_row(row) for row in rows]
+    return [from_row(row) for row in tx.all(OF_TURN, tenant_id, turn_id)]
+
+
+def of_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
+    """The plan, with nobody else able to change a row of it before this transaction ends."""
+    return [from_row(row) for row in tx.all(OF_TURN + tx.dialect.for_update, tenant_id, turn_id)]
 
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:

@@ -105,12 +105,13 @@ class LoggedTransaction(ABC):
             self.write_log()
 
     def attempt(self, work: Work[T]) -> T:
-        told = len(self.events)
+        told, closing = len(self.events), dict(self.closing)
         self.run("SAVEPOINT attempt")
         try:
             value = work(self)
         except HeadwayError:  # anything else, a database's own error above all, ends the whole transaction
             del self.events[told:]
+            self.closing = closing
             self.run("ROLLBACK TO SAVEPOINT attempt")
             self.run("RELEASE SAVEPOINT attempt")
             raise

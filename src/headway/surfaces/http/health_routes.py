@@ -21,7 +21,7 @@ METRICS["responses"] |= {200: {"description": "Prometheus text", "content": {"te
 
 
 @routes.get("/healthz", summary="The process is alive", **described({200: shapes.Alive}, public=True))
-async def healthz() -> Response:
+async def healthz(_request: Request) -> Response:
     return rendered({"ok": True})
 
 

@@ -1,9 +1,10 @@
 """The web application, assembled in one place."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -56,8 +57,8 @@ def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM, compresslevel=5)
     app.add_middleware(Guard, measures=app.state.measures, buckets=Buckets())
     described = [route for one in ROUTES for route in one.routes.routes if isinstance(route, APIRoute)]
-    app.router.routes += [PlainRoute(route.path, route.endpoint, methods=route.methods) for route in described]
-    app.router.routes.append(PlainRoute("/mcp", mcp))
+    app.router.routes += [PlainRoute(route.path, route.endpoint, route.methods) for route in described]
+    app.router.routes.append(PlainRoute("/mcp", mcp, {"GET", "POST", "DELETE"}))
     app.openapi = cache(partial(document, app, described))  # type: ignore[method-assign]
     return app
 
@@ -65,6 +66,10 @@ def web_app(headway: Headway, login_secret: str | None = None) -> FastAPI:
 class PlainRoute(Route):
     """Handlers take the plain request, so they are called without FastAPI's parameter machinery in between.
     Its routes only serve to describe them."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str]) -> None:
+        super().__init__(path, endpoint)
+        self.methods = methods  # exactly these: Starlette would add a HEAD that no document mentions
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self

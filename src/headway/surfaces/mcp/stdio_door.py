@@ -1,5 +1,7 @@
 """`headway mcp`: the MCP server on standard input and output, for one assistant on this machine."""
 
+import asyncio
+
 from mcp.server.stdio import stdio_server
 
 from headway.actions import conversations
@@ -20,14 +22,16 @@ class Session:
         self.headway = headway
         self.scope = scope
         self.plans = scope if scope.turn_id else None
+        self.opening = asyncio.Lock()  # an assistant that calls several tools at once still has one plan
 
     async def locate(self, _context: Context, tool: Tool | None) -> Place:
         scope = self.scope if tool is None or tool.family == "ledger" else await self.planning()
         return await self.headway.database.read(lambda tx: find_place(tx, scope))
 
     async def planning(self) -> Scope:
-        if self.plans is None:
-            self.plans = await self.headway.database.write(self.with_turn)
+        async with self.opening:
+            if self.plans is None:
+                self.plans = await self.headway.database.write(self.with_turn)
         return self.plans
 
     def with_turn(self, tx: Transaction) -> Scope:
