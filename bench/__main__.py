@@ -30,9 +30,13 @@ def main() -> None:
     if arguments.list:
         print(listed(chosen))
         return
+    machine = conditions()
     with open_workshop() as shop:
         results = [run(one, shop) for one in chosen]
-    print(json.dumps(document(results), indent=2, ensure_ascii=False) if arguments.json else table(results))
+    if arguments.json:
+        print(json.dumps({"machine": machine, "benchmarks": [as_json(result) for result in results]}, indent=2, ensure_ascii=False))
+    else:
+        print(table(results), "", ", ".join(f"{name}: {value}" for name, value in machine.items()), sep="\n")
 
 
 def run(one: Benchmark, shop: Workshop) -> Result:
@@ -78,14 +82,15 @@ def figure(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
-def document(results: list[Result]) -> dict[str, Any]:
-    machine = {
+def conditions() -> dict[str, str | int | float | None]:
+    """What it ran on, and how busy that was with other things: on a loaded machine both sides wait, and ratios draw near 1."""
+    return {
         "cores": os.cpu_count(),
         "architecture": platform.machine(),
         "system": platform.system(),
         "python": platform.python_version(),
+        "load before": round(os.getloadavg()[0], 1),
     }
-    return {"machine": machine, "benchmarks": [as_json(result) for result in results]}
 
 
 def as_json(result: Result) -> dict[str, Any]:

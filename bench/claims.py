@@ -19,7 +19,7 @@ from headway.storage.direct import DirectDatabase
 TODOS = 2_000
 BATCH = 500
 PROCESSES = 8
-ROUNDS = 3
+ROUNDS = 5
 WORKLOAD = "2,000 todos claimed by 8 processes, none twice"
 
 
