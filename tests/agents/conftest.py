@@ -1,0 +1,23 @@
+"""Agents at work, on each kind of database in turn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from working import Agent, at_work
+
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk, FixedClock
+
+
+@pytest.fixture
+def agent(desk: Desk, database_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
+    with at_work(desk, database_url, tmp_path, clock) as one:
+        yield one
+
+
+@pytest.fixture
+def sqlite_agent(sqlite_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
+    """The same where the database makes no difference."""
+    with DirectDatabase(sqlite_url, clock) as database, at_work(Desk(database), sqlite_url, tmp_path, clock) as one:
+        yield one

@@ -1,0 +1,90 @@
+"""An agent at work: it has a turn of a conversation, and calls tools by name as a runtime does for it."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headway.actions import conversations
+from headway.agents import families, roles
+from headway.agents.execution import Execution, executing
+from headway.agents.toolbox import Result
+from headway.ledger.scope import Scope
+from headway.ledger.todo import Todo
+from headway.storage import todo_store
+from headway.storage.database import Database
+from headway.storage.direct import nobody_listens
+from headway.storage.transaction import Listener
+from headway.testing import Desk, FixedClock
+
+PAIR = ["todos_updated", "todos_current"]
+
+
+class Agent:
+    """Calls tools in a turn of its own. The desk is the same tenant's, for arranging and for looking."""
+
+    def __init__(self, desk: Desk, database: Database, task_folder: Path, role: str = "index") -> None:
+        self.desk = desk
+        self.database = database
+        self.task_folder = task_folder
+        self.role = roles.find(role)
+        self.conversation = desk.conversation()
+        self.turn_id: str = desk.write(conversations.open_turn, self.conversation.id).id
+
+    @property
+    def execution(self) -> Execution:
+        scope = Scope(self.desk.tenant.id, self.conversation.id, self.turn_id, "ada")
+        return Execution(self.database, str(self.task_folder), scope, self.role, self.conversation.uuid)
+
+    def call(self, tool: str, arguments: dict[str, Any], execution: Execution | None = None) -> Result:
+        async def story() -> Result:
+            with executing(execution or self.execution):
+                return await families.toolbox().call(tool, arguments)
+
+        return asyncio.run(story())
+
+    def __call__(self, tool: str, **arguments: Any) -> Any:
+        """The result of a call that has to succeed."""
+        result = self.call(tool, arguments)
+        assert not result.is_error, result
+        return result.value
+
+    def refused(self, tool: str, **arguments: Any) -> str:
+        """What a call that has to be refused answers. The turn and the ledger families say {"error": …}."""
+        result = self.call(tool, arguments)
+        assert result.is_error, result
+        assert set(result.value) == {"error"}
+        return str(result.value["error"])
+
+    def another(self, desk: Desk | None = None, role: str = "index") -> "Agent":
+        """One in another conversation, of the same tenant unless another's desk is given."""
+        return Agent(desk or self.desk, self.database, self.task_folder, role)
+
+    def plan(self, *titles: str) -> list[str]:
+        """Plan these, and get their ids."""
+        return [one["id"] for one in self("create_todo", items=[{"title": title} for title in titles])["created"]]
+
+    def rows(self) -> list[Todo]:
+        """The turn's rows as the ledger holds them."""
+        return self.desk.read(todo_store.of_turn, self.turn_id)
+
+    def row(self, title: str) -> Todo:
+        (found,) = (row for row in self.rows() if row.subject == title)
+        return found
+
+    def titles(self, status: str = "all") -> list[str]:
+        return [item["title"] for item in self("list_todo", status=status)["items"]]
+
+    def kinds(self) -> list[str]:
+        """The kinds of the tenant's events, in order."""
+        return [kind for kind, _ in self.desk.events()]
+
+
+@contextmanager
+def at_work(desk: Desk, url: str, folder: Path, clock: FixedClock, on_commit: Listener = nobody_listens) -> Iterator[Agent]:
+    database = Database(url, clock, on_commit)
+    try:
+        yield Agent(desk, database, folder / "tasks")
+    finally:
+        database.close()
