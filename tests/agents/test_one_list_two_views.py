@@ -1,0 +1,177 @@
+"""The plan, the queue and the ledger are one list: whatever changes a row of a turn, every view shows it and hears of it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from working import PAIR, Agent
+
+from headway.actions import todos, transfer, turn_plan
+from headway.actions.turn_plan import PlanItem
+from headway.ledger.errors import EmptySubject
+from headway.ledger.scope import Scope, Selection
+from headway.ledger.todo import Change, Draft
+from headway.storage.transaction import Transaction
+from headway.testing import Desk
+
+
+def queue(agent: Agent) -> list[tuple[int, str, str]]:
+    return [(item["id"], item["description"], item["status"]) for item in agent("manage_todos")["state"]["items"]]
+
+
+def rest(agent: Agent) -> dict[str, tuple[int, str]]:
+    """The turn's rows as the ledger's own verbs show them: id and status by subject."""
+    listed = agent("todo_list", status="all", limit=100)["todos"]
+    return {todo["subject"]: (todo["id"], todo["status"]) for todo in listed if todo["turn_id"] == agent.turn_id}
+
+
+def test_what_one_view_adds_the_others_show(agent: Agent) -> None:
+    agent.plan("planned")
+    agent("manage_todos", add=["queued"])
+    agent.desk.add("posted", turn_id=agent.turn_id)
+    agent("write_todos", todos=[{"content": one} for one in ("planned", "queued", "posted", "written")])
+
+    titles = ["planned", "queued", "posted", "written"]
+    assert agent.titles() == titles
+    assert [(description, status) for _, description, status in queue(agent)] == [
+        ("planned", "current"),
+        ("queued", "pending"),
+        ("posted", "pending"),
+        ("written", "pending"),
+    ]
+    ids = {row.subject: row.id for row in agent.rows()}
+    assert {description: todo_id for todo_id, description, _ in queue(agent)} == ids
+    assert rest(agent) == {title: (ids[title], "pending") for title in titles}
+    assert agent.desk.subjects(Selection(turn_id=agent.turn_id)) == titles
+
+
+def test_what_one_view_ends_has_ended_in_the_others(agent: Agent) -> None:
+    by_plan, *_ = agent.plan("by plan", "by queue", "by hand", "left")
+    agent("complete_todo", todoId=by_plan, outcome="done")
+    agent("manage_todos", delete=["by queue"])
+    agent("todo_update", id=agent.row("by hand").id, status="completed", outcome="done by hand")
+
+    assert [(description, status) for _, description, status in queue(agent)] == [
+        ("by plan", "done"),
+        ("by hand", "done"),
+        ("left", "current"),
+    ]
+    assert {title: status for title, (_, status) in rest(agent).items()} == {
+        "by plan": "completed",
+        "by queue": "canceled",
+        "by hand": "completed",
+        "left": "pending",
+    }
+    items = {item["title"]: (item["status"], item["outcome"]) for item in agent("list_todo", status="all")["items"]}
+    assert items == {
+        "by plan": ("completed", "done"),
+        "by queue": ("cancelled", None),
+        "by hand": ("completed", "done by hand"),
+        "left": ("pending", None),
+    }
+
+
+def test_canceled_rows_are_not_part_of_the_queue_and_reopening_brings_them_back(agent: Agent) -> None:
+    agent("manage_todos", add=["look", "build"])
+    agent("manage_todos", delete=["look"])
+    assert [description for _, description, _ in queue(agent)] == ["build"]
+
+    agent.desk.change(agent.row("look"), status="pending")
+    assert [(description, status) for _, description, status in queue(agent)] == [("look", "current"), ("build", "pending")]
+
+
+# Every door that changes a row of a turn. Each is handed the desk of the agent with a plan "look", "build".
+DOORS: dict[str, Callable[[Agent], Any]] = {
+    "create_todo": lambda agent: agent.plan("new", "newer"),
+    "start_todo": lambda agent: agent("start_todo", todoId=agent.row("look").uuid),
+    "complete_todo": lambda agent: agent("complete_todo", todoId=agent.row("look").uuid, outcome="seen"),
+    "manage_todos": lambda agent: agent("manage_todos", add=["new", "newer"], delete=["look", "build"]),
+    "write_todos": lambda agent: agent("write_todos", todos=[{"content": "new"}, {"content": "build", "status": "completed"}]),
+    "update_plan": lambda agent: agent("update_plan", plan=[{"step": "build"}, {"step": "look"}]),
+    "todo_update": lambda agent: agent("todo_update", id=agent.row("look").id, subject="look again", status="in_progress"),
+    "todos.add": lambda agent: agent.desk.add("new", turn_id=agent.turn_id),
+    "todos.add_many": lambda agent: agent.desk.write(
+        todos.add_many, [Draft("new", turn_id=agent.turn_id), Draft("newer", turn_id=agent.turn_id)]
+    ),
+    "todos.change of a word": lambda agent: agent.desk.change(agent.row("look"), subject="look again"),
+    "todos.change of a place": lambda agent: agent.desk.change(agent.row("build"), position=0),
+    "todos.change of a dependency": lambda agent: agent.desk.change(agent.row("build"), depends_on=(agent.row("look").id,)),
+    "todos.end": lambda agent: agent.desk.write(todos.end, agent.row("look").id, "canceled"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
+def test_whichever_door_a_row_of_a_turn_is_changed_through_the_pair_is_told_once_at_the_end(
+    agent: Agent, door: Callable[[Agent], Any]
+) -> None:
+    agent.plan("look", "build")
+    before = len(agent.desk.events())
+    door(agent)
+
+    kinds = agent.kinds()[before:]
+    assert kinds == ["todo_changed"] * (len(kinds) - 2) + PAIR
+    assert len(kinds) > 2
+    updated, current = (json.loads(data) for _, data in agent.desk.events()[-2:])
+    assert updated == agent("manage_todos")["state"]
+    assert current == {name: updated[name] for name in ("current", "remaining", "total")}
+
+
+def test_an_import_of_a_plan_tells_the_pair(agent: Agent) -> None:
+    agent.plan("look", "build")
+    exported = agent.desk.read(transfer.as_json, Selection(turn_id=agent.turn_id))
+    rival = Desk(agent.desk.database, "rival")
+    rival.database.write(lambda tx: transfer.from_json(tx, Scope(rival.tenant.id), exported.text))
+
+    told = rival.events()
+    assert [kind for kind, _ in told] == ["todo_changed", "todo_changed", *PAIR]
+    assert [item["description"] for item in json.loads(told[-2][1])["items"]] == ["look", "build"]
+
+
+def test_a_row_that_waits_for_one_less_is_told_of(agent: Agent) -> None:
+    obstacle = agent.desk.add("obstacle")
+    agent.plan("look")
+    agent.desk.change(agent.row("look"), depends_on=(obstacle.id,))
+    before = len(agent.desk.events())
+    agent.desk.write(todos.remove, obstacle.id)
+
+    assert agent.kinds()[before:] == ["todo_changed", "todo_changed", *PAIR]
+    assert agent.row("look").depends_on == ()
+
+
+def test_a_change_that_changes_nothing_and_a_change_elsewhere_tell_no_pair(agent: Agent) -> None:
+    agent.plan("look")
+    before = len(agent.desk.events())
+    agent.desk.change(agent.row("look"), subject="look")
+    agent.desk.add("in the conversation", conversation_id=agent.conversation.id)
+
+    assert agent.kinds()[before:] == ["todo_changed"]
+
+
+def test_a_refused_call_tells_nothing_of_what_was_undone(agent: Agent) -> None:
+    agent.plan("look")
+    before = agent.desk.events()
+    agent.refused("write_todos", todos=[{"content": "new"}, {"content": "NUL \0"}])
+
+    def failing_part(tx: Transaction) -> None:
+        with pytest.raises(EmptySubject):
+            tx.attempt(lambda tx: todos.add_many(tx, agent.desk.tenant.id, [Draft("new", turn_id=agent.turn_id), Draft(" ")]))
+
+    agent.desk.database.write(failing_part)
+    assert agent.desk.events() == before
+    assert agent.titles() == ["look"]
+
+
+def test_two_turns_changed_in_one_transaction_are_each_told_once(agent: Agent) -> None:
+    other = agent.another()
+    before = len(agent.desk.events())
+
+    def work(tx: Transaction) -> None:
+        for one in (agent, other, agent):
+            turn_plan.create(tx, Scope(one.desk.tenant.id), one.turn_id, [PlanItem("look")])
+        todos.change(tx, agent.desk.tenant.id, todos.add(tx, agent.desk.tenant.id, Draft("wide")).id, Change(subject="wider"))
+
+    agent.desk.database.write(work)
+    assert agent.kinds()[before:] == ["todo_changed"] * 5 + PAIR + PAIR
+    totals = [json.loads(data)["total"] for kind, data in agent.desk.events()[before:] if kind == "todos_updated"]
+    assert totals == [2, 1]
