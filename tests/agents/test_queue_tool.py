@@ -1,0 +1,281 @@
+"""manage_todos: the turn's list as a queue with a current item, and the runtime's complete_current."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from working import PAIR, Agent, at_work
+
+from headway.actions import todos, turn_queue
+from headway.ledger.scope import Scope
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+
+def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
+    answer = agent("manage_todos", **arguments)
+    assert set(answer) == {"success", "state"}
+    assert answer["success"] is True
+    state: dict[str, Any] = answer["state"]
+    assert set(state) == {"total", "remaining", "current", "items"}
+    return state
+
+
+def finish_current(agent: Agent, outcome: str | None = None) -> dict[str, Any]:
+    scope = Scope(agent.desk.tenant.id, agent.conversation.id, agent.turn_id)
+    return agent.desk.database.write(lambda tx: turn_queue.complete_current(tx, scope, agent.turn_id, outcome)).as_json()
+
+
+def seen(state: dict[str, Any]) -> list[str]:
+    """The queue in a line each: what it is, and how it stands."""
+    return [f"{item['description']}: {item['status']}" for item in state["items"]]
+
+
+# Adding
+
+
+def test_the_first_item_is_current_and_the_rest_wait(agent: Agent) -> None:
+    state = manage(agent, add=["look", "build"])
+
+    look, build = state["items"]
+    assert (state["total"], state["remaining"]) == (2, 2)
+    assert look == state["current"] == {"id": look["id"], "description": "look", "status": "current"}
+    assert build == {"id": build["id"], "description": "build", "status": "pending"}
+    assert [row.id for row in agent.rows()] == [look["id"], build["id"]]
+
+
+def test_what_is_added_later_goes_to_the_end_and_the_current_item_stays(agent: Agent) -> None:
+    manage(agent, add=["look"])
+
+    assert seen(manage(agent, add=["build", "check"])) == ["look: current", "build: pending", "check: pending"]
+
+
+def test_descriptions_are_trimmed_and_empty_ones_dropped(agent: Agent) -> None:
+    assert seen(manage(agent, add=["  look\n", "", " \t ", "build"])) == ["look: current", "build: pending"]
+
+
+def test_adding_after_all_is_done_makes_the_new_one_current(agent: Agent) -> None:
+    manage(agent, add=["look"])
+    finish_current(agent)
+    state = manage(agent, add=["build"])
+
+    assert seen(state) == ["look: done", "build: current"]
+    assert (state["total"], state["remaining"], state["current"]["description"]) == (2, 1, "build")
+
+
+@pytest.mark.parametrize("given", [None, "look", 5, True, {"0": "look"}, 1.5])
+@pytest.mark.parametrize("argument", ["add", "delete"])
+def test_what_is_not_a_list_leaves_the_state_as_it_is(sqlite_agent: Agent, argument: str, given: Any) -> None:
+    before = manage(sqlite_agent, add=["look", "5"])
+
+    assert manage(sqlite_agent, **{argument: given}) == before
+
+
+def test_what_cannot_be_a_description_is_passed_over(sqlite_agent: Agent) -> None:
+    state = manage(sqlite_agent, add=["look", None, True, {"description": "x"}, ["y"], float("nan"), float("inf"), 7, 2.0, 0.5])
+
+    assert [item["description"] for item in state["items"]] == ["look", "7", "2", "0.5"]
+
+
+def test_an_empty_call_answers_with_the_state(agent: Agent) -> None:
+    assert manage(agent) == {"total": 0, "remaining": 0, "current": None, "items": []}
+    before = manage(agent, add=["look"])
+
+    assert manage(agent) == manage(agent, add=[], delete=[]) == before
+
+
+def test_an_argument_the_schema_does_not_have_is_an_error_that_names_it(sqlite_agent: Agent) -> None:
+    assert "remove" in sqlite_agent.refused("manage_todos", remove=[1])
+
+
+@pytest.mark.parametrize("bad", ["x" * 1_001, "NUL \0", "half a pair \ud800"])
+def test_a_description_that_cannot_be_stored_stores_none_of_the_call_and_tells_nobody(agent: Agent, bad: str) -> None:
+    before = agent.desk.events()
+
+    agent.refused("manage_todos", add=["fine", bad])
+    assert (agent.rows(), agent.desk.events()) == ([], before)
+
+
+def test_one_call_does_not_add_more_than_a_plan_holds(sqlite_agent: Agent) -> None:
+    assert "500" in sqlite_agent.refused("manage_todos", add=["x"] * 501)
+    assert sqlite_agent.rows() == []
+
+
+# Deleting
+
+
+def by_id(item: dict[str, Any]) -> int:
+    return int(item["id"])
+
+
+def by_digits(item: dict[str, Any]) -> str:
+    return f" {item['id']} "
+
+
+def by_floating_number(item: dict[str, Any]) -> float:
+    return float(item["id"])
+
+
+def by_description(item: dict[str, Any]) -> str:
+    return f"{item['description']} "
+
+
+@pytest.mark.parametrize("named", [by_id, by_digits, by_floating_number, by_description])
+def test_an_item_is_deleted_by_its_id_or_its_exact_description(agent: Agent, named: Any) -> None:
+    look, _build = manage(agent, add=["look", "build"])["items"]
+    state = manage(agent, delete=[named(look)])
+
+    assert seen(state) == ["build: current"]
+    assert (state["total"], state["remaining"]) == (1, 1)
+
+
+@pytest.mark.parametrize("matcher", ["loo", "Look", "look!", "*", 0, -1, 10**30, "1e9", "", True, None, ["look"], {"id": 1}])
+def test_nothing_else_matches(sqlite_agent: Agent, matcher: Any) -> None:
+    before = manage(sqlite_agent, add=["look", "build"])
+
+    assert manage(sqlite_agent, delete=[matcher]) == before
+
+
+def test_a_description_names_all_items_that_say_it(agent: Agent) -> None:
+    manage(agent, add=["look", "build", "look"])
+
+    assert seen(manage(agent, delete=["look"])) == ["build: current"]
+
+
+def test_deleting_the_current_one_activates_the_next(agent: Agent) -> None:
+    current = manage(agent, add=["look", "build", "check"])["current"]
+
+    assert seen(manage(agent, delete=[current["id"]])) == ["build: current", "check: pending"]
+
+
+def test_deleting_the_last_one_leaves_none_current(agent: Agent) -> None:
+    manage(agent, add=["look"])
+    state = manage(agent, delete=["look"])
+
+    assert state == {"total": 0, "remaining": 0, "current": None, "items": []}
+
+
+def test_add_runs_before_delete(agent: Agent) -> None:
+    manage(agent, add=["look"])
+
+    assert seen(manage(agent, add=["build", "check"], delete=["look", "build"])) == ["check: current"]
+
+
+def test_deleting_cancels_the_row_and_what_is_done_stays_done(agent: Agent) -> None:
+    manage(agent, add=["look", "build"])
+    finish_current(agent, "seen")
+
+    assert seen(manage(agent, delete=["look", "build"])) == ["look: done"]
+    assert [(row.subject, row.status, row.outcome) for row in agent.rows()] == [
+        ("look", "completed", "seen"),
+        ("build", "canceled", None),
+    ]
+
+
+# Progress
+
+
+def test_the_current_item_is_finished_and_the_next_becomes_current(agent: Agent, clock: FixedClock) -> None:
+    manage(agent, add=["look", "build"])
+    clock.advance(5)
+    state = finish_current(agent, "seen")
+
+    assert seen(state) == ["look: done", "build: current"]
+    assert (state["total"], state["remaining"]) == (2, 1)
+    assert (agent.row("look").completed_at, agent.row("look").outcome) == (clock.now, "seen")
+    assert seen(finish_current(agent)) == ["look: done", "build: done"]
+
+
+def test_finishing_with_nothing_left_changes_nothing(agent: Agent) -> None:
+    manage(agent, add=["look"])
+    state = finish_current(agent)
+    rows = agent.rows()
+
+    assert finish_current(agent) == state
+    assert state["current"] is None
+    assert agent.rows() == rows
+
+
+def test_the_item_in_progress_is_the_current_one_wherever_it_stands(agent: Agent) -> None:
+    manage(agent, add=["look", "build", "check"])
+    agent.desk.change(agent.row("build"), status="in_progress")
+    agent.desk.change(agent.row("check"), status="in_progress")
+
+    assert seen(manage(agent)) == ["look: pending", "build: current", "check: pending"]
+    assert seen(finish_current(agent)) == ["look: pending", "build: done", "check: current"]
+
+
+def test_the_queue_is_there_for_whoever_comes_back(agent: Agent, database_url: str, tmp_path: Path, clock: FixedClock) -> None:
+    state = manage(agent, add=["look", "build"])
+    with at_work(agent.desk, database_url, tmp_path, clock) as successor:
+        successor.turn_id = agent.turn_id
+
+        assert manage(successor) == state
+
+
+def test_the_state_is_the_callers_own_copy(agent: Agent) -> None:
+    state = manage(agent, add=["look", "build"])
+    untouched = json.loads(json.dumps(state))
+    state["items"].clear()
+    state["current"]["description"] = "meddled"
+
+    assert manage(agent) == untouched
+
+
+# Events
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"add": ["look"]}, {"delete": ["begun"]}, {"delete": ["nothing"]}, {"add": ["look"], "delete": ["begun"]}]
+)
+def test_every_call_tells_the_whole_state_then_the_current_item(agent: Agent, arguments: dict[str, Any]) -> None:
+    manage(agent, add=["begun"])
+    before = len(agent.desk.events())
+    state = manage(agent, **arguments)
+
+    told = agent.desk.events()[before:]
+    assert [kind for kind, _ in told if kind != "todo_changed"] == PAIR
+    assert [kind for kind, _ in told][-2:] == PAIR
+    updated, current = (json.loads(data) for _, data in told[-2:])
+    assert updated == state
+    assert current == {name: state[name] for name in ("current", "remaining", "total")}
+
+
+def test_finishing_the_current_item_tells_the_pair_too(agent: Agent) -> None:
+    manage(agent, add=["look"])
+    for _ in range(2):  # also when there is nothing left to finish
+        before = len(agent.desk.events())
+        state = finish_current(agent)
+
+        assert [kind for kind, _ in agent.desk.events()][before:][-2:] == PAIR
+        assert json.loads(agent.desk.events()[-2][1]) == state
+
+
+def test_a_listener_that_fails_never_fails_the_tool(
+    desk: Desk, database_url: str, tmp_path: Path, clock: FixedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(_tenants: frozenset[int]) -> None:
+        raise RuntimeError("the wire is cut")
+
+    with at_work(desk, database_url, tmp_path, clock, stumble) as agent:
+        assert seen(manage(agent, add=["look"])) == ["look: current"]
+        assert seen(manage(agent)) == ["look: current"]
+        assert agent.kinds()[-2:] == PAIR
+    assert "the wire is cut" in caplog.text
+
+
+def test_several_verbs_in_one_transaction_tell_the_pair_once(agent: Agent) -> None:
+    manage(agent, add=["look", "build"])
+    before = len(agent.desk.events())
+    scope = Scope(agent.desk.tenant.id, agent.conversation.id, agent.turn_id)
+    build = agent.row("build")
+
+    def work(tx: Transaction) -> None:
+        turn_queue.manage(tx, scope, agent.turn_id, ["check"])
+        turn_queue.complete_current(tx, scope, agent.turn_id)
+        todos.end(tx, scope.tenant_id, build.id, "canceled")
+
+    agent.desk.database.write(work)
+    assert agent.kinds()[before:] == ["todo_changed"] * 3 + PAIR
+    assert seen(json.loads(agent.desk.events()[-2][1])) == ["look: done", "check: current"]
