@@ -1,0 +1,198 @@
+"""A conversation's task list is a file that survives many processes, a kill at any moment, and what others wrote into it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from headway.ledger.errors import DatabaseDamaged, Invalid
+from headway.storage.task_files import TaskFile, next_id
+
+CONVERSATION = "0c0ffee00000400080000000deadbeef"
+
+# Says how many tasks are stored for certain, again and again.
+ADD_UNTIL_KILLED = """
+import sys
+from headway.storage.task_files import TaskFile, next_id
+
+file = TaskFile(sys.argv[1], sys.argv[2])
+while True:
+    file.change(lambda tasks: tasks.append({"id": next_id(tasks), "title": "t" * 2000, "description": "", "done": False}))
+    print(len(file.read()), flush=True)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TaskFile:
+    return TaskFile(str(tmp_path / "tasks"), CONVERSATION)
+
+
+def add(file: TaskFile, title: str = "look") -> None:
+    file.change(lambda tasks: tasks.append({"id": next_id(tasks), "title": title, "description": "", "done": False}))
+
+
+def put(file: TaskFile, content: str | bytes) -> Path:
+    path = Path(file.path)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def everything(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_list_that_is_not_there_is_empty_and_reading_creates_nothing(file: TaskFile, tmp_path: Path) -> None:
+    assert file.read() == []
+    assert everything(tmp_path) == []
+
+
+def test_the_file_is_made_by_the_first_write_named_by_the_conversation_and_holds_one_document(
+    file: TaskFile, tmp_path: Path
+) -> None:
+    add(file)
+
+    path = tmp_path / "tasks" / f"{CONVERSATION}.json"
+    assert json.loads(path.read_bytes()) == {"tasks": [{"id": "1", "title": "look", "description": "", "done": False}]}
+    assert path.stat().st_mode & 0o077 == 0, "others on the machine cannot read it"
+
+
+@pytest.mark.parametrize("name", [CONVERSATION.upper(), f"{CONVERSATION[:8]}-{CONVERSATION[8:]}"])
+def test_every_spelling_of_a_uuid_names_the_same_file(file: TaskFile, name: str) -> None:
+    assert TaskFile(file.folder, name).path == file.path
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../../etc/passwd", f"../{CONVERSATION[3:]}", f"{CONVERSATION}/", f"{CONVERSATION}\0", "x" * 32, "١" * 32]
+)
+def test_nothing_but_a_uuid_names_a_file(tmp_path: Path, name: str) -> None:
+    file = TaskFile(str(tmp_path / "tasks"), name)
+    with pytest.raises(Invalid, match="UUID"):
+        file.read()
+    with pytest.raises(Invalid, match="UUID"):
+        add(file)
+    assert [path for path in everything(tmp_path) if not path.startswith("tasks")] == []
+
+
+def test_what_others_added_to_the_document_survives_a_rewrite(file: TaskFile) -> None:
+    theirs = {
+        "tasks": [{"id": "a", "title": "look", "due": {"at": [1, 2.5, None]}, "done": True, "emoji": "🦉"}],
+        "session": "ünïcode",
+        "created-at": 1,
+    }
+    path = put(file, json.dumps(theirs))
+    add(file, "build")
+
+    assert json.loads(path.read_bytes()) == theirs | {
+        "tasks": [*theirs["tasks"], {"id": "1", "title": "build", "description": "", "done": False}]  # type: ignore[misc]
+    }
+
+
+@pytest.mark.parametrize(
+    ("taken", "following"),
+    [([], "1"), (["1", "2"], "3"), (["7"], "8"), (["2", "x", "٣", "-4", "1.5", ""], "3"), (["9" * 5_000], "1"), (["0"], "1")],
+)
+def test_a_new_id_is_the_number_after_the_highest(taken: list[str], following: str) -> None:
+    assert next_id([{"id": one, "title": ""} for one in taken]) == following
+
+
+DAMAGED = {
+    "nothing": b"",
+    "half a document": b'{"tasks": [{"id": "1", "title": "lo',
+    "not JSON": b"tasks: []",
+    "not UTF-8": b'{"tasks": [], "name": "\xff"}',
+    "a list": b"[]",
+    "no tasks": b"{}",
+    "tasks that are no list": b'{"tasks": {"1": "look"}}',
+    "a task that is no object": b'{"tasks": ["look"]}',
+    "a task without an id": b'{"tasks": [{"title": "look"}]}',
+    "a task without a title": b'{"tasks": [{"id": "1"}]}',
+    "an id that is a number": b'{"tasks": [{"id": 1, "title": "look"}]}',
+    "half a pair of surrogates": rb'{"tasks": [{"id": "1", "title": "\ud800"}]}',
+    "half a pair somewhere else": rb'{"tasks": [], "theirs": {"\udc00": 1}}',
+    "deeper than anybody can read": b'{"tasks": [], "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "zeros, as after a power cut": b"\0" * 4096,
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_file_is_reported_and_left_untouched(file: TaskFile, content: bytes) -> None:
+    path = put(file, content)
+    with pytest.raises(DatabaseDamaged):
+        file.read()
+    with pytest.raises(DatabaseDamaged):
+        add(file)
+
+    assert path.read_bytes() == content
+
+
+def test_work_that_raises_changes_nothing(file: TaskFile) -> None:
+    add(file)
+    before = Path(file.path).read_bytes()
+
+    def stumble(tasks: list[dict[str, Any]]) -> None:
+        tasks.clear()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        file.change(stumble)
+    assert Path(file.path).read_bytes() == before
+
+
+def test_a_change_that_changes_nothing_does_not_write(file: TaskFile) -> None:
+    path = put(file, '{"tasks":   [ ]}')
+    file.change(lambda tasks: tasks.sort(key=str))
+
+    assert path.read_text() == '{"tasks":   [ ]}'
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_text("a file where a folder should be")
+    with pytest.raises(OSError, match="Not a directory|File exists"):
+        add(TaskFile(str(tmp_path / "tasks"), CONVERSATION))
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_file_with_everything_that_was_acknowledged(file: TaskFile, tmp_path: Path) -> None:
+    acknowledged = 0
+    for round_ in range(24):
+        with subprocess.Popen(
+            [sys.executable, "-c", ADD_UNTIL_KILLED, file.folder, CONVERSATION], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            acknowledged = int(process.stdout.readline())
+            time.sleep(round_ / 4000)  # each time a little further into what it does next
+            process.send_signal(signal.SIGKILL)
+            for line in process.stdout:  # what it said before it died
+                acknowledged = int(line)
+
+        tasks = file.read()
+        assert acknowledged <= len(tasks) <= acknowledged + 1
+        assert {task["title"] for task in tasks} == {"t" * 2000}
+
+    add(file)
+    left_over = [name for name in os.listdir(file.folder) if name not in (f"{CONVERSATION}.json", ".locks")]
+    assert left_over == [], "temporary files do not pile up"
+    assert everything(tmp_path / "tasks" / ".locks") == [CONVERSATION[:2]]
+
+
+def test_a_killed_writers_temporary_file_is_not_in_the_way(file: TaskFile) -> None:
+    add(file)
+    (Path(file.folder) / f".{CONVERSATION}.tmp").write_text('{"tasks": [{"id": "666"')
+    add(file, "build")
+
+    assert [task["title"] for task in file.read()] == ["look", "build"]
+    assert sorted(os.listdir(file.folder)) == [".locks", f"{CONVERSATION}.json"]
+
+
+def test_locks_do_not_pile_up_however_many_conversations_there_are(tmp_path: Path) -> None:
+    for _ in range(300):
+        TaskFile(str(tmp_path), uuid4().hex).change(lambda _tasks: None)
+
+    assert len(os.listdir(tmp_path / ".locks")) <= 256
