@@ -155,7 +155,7 @@ def test_a_change_that_changes_nothing_does_not_write(file: TaskFile) -> None:
 
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "tasks").write_text("a file where a folder should be")
-    with pytest.raises(OSError, match="Not a directory|File exists"):
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
         add(TaskFile(str(tmp_path / "tasks"), CONVERSATION))
 
 

@@ -1,0 +1,300 @@
+"""The context that tools run in: set for a run, gone after it, and the only thing that says whose work it is."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from working import Agent
+
+from headway.actions import conversations
+from headway.agents import families, roles
+from headway.agents.execution import Place, current, executing, find_place
+from headway.agents.roles import BUILT_IN, UnknownRole
+from headway.agents.toolbox import Result
+from headway.ledger.errors import Conflict, NotFound
+from headway.ledger.scope import Scope
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import Desk
+
+BOX = families.toolbox()
+NO_TURN = {"error": "Missing execution context"}
+NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
+
+# Arguments with which each tool would do something.
+CALLS: dict[str, dict[str, Any]] = {
+    "create_todo": {"items": [{"title": "look"}]},
+    "list_todo": {},
+    "start_todo": {"todoId": "0c0ffee0-0000-4000-8000-000000000000"},
+    "complete_todo": {"todoId": "0c0ffee0-0000-4000-8000-000000000000", "outcome": "seen"},
+    "manage_todos": {"add": ["look"]},
+    "write_todos": {"todos": [{"content": "look"}]},
+    "TodoWrite": {"todos": [{"content": "look"}]},
+    "update_plan": {"plan": [{"step": "look"}]},
+    "ListTasks": {},
+    "AddTask": {"title": "look"},
+    "CompleteTask": {"taskId": "1"},
+    "UncompleteTask": {"taskId": "1"},
+    "DeleteTask": {"taskId": "1"},
+    "todo_add": {"subject": "look"},
+    "todo_list": {},
+    "todo_update": {"id": 1, "subject": "look"},
+    "todo_ready": {},
+    "todo_claim": {"agent_id": "ada"},
+}
+OF_A_TURN = [name for name, tool in BOX.tools.items() if tool.family in ("turn_plan", "queue")]
+OF_A_CONVERSATION = [name for name, tool in BOX.tools.items() if tool.family == "tasks"]
+
+
+def untouched(agent: Agent) -> bool:
+    return not agent.desk.events() and not agent.desk.count("todos") and not agent.task_folder.exists()
+
+
+def test_every_tool_there_is_is_tested_here() -> None:
+    assert set(CALLS) == set(BOX.tools)
+
+
+# Set and cleared
+
+
+def test_the_context_is_there_for_a_run_and_gone_after_it(sqlite_agent: Agent) -> None:
+    assert current() is None
+    with executing(sqlite_agent.execution):
+        assert current() == sqlite_agent.execution
+        inner = sqlite_agent.another().execution
+        with executing(inner):
+            assert current() == inner
+        assert current() == sqlite_agent.execution
+    assert current() is None
+
+
+def test_the_context_is_gone_after_a_run_that_failed(sqlite_agent: Agent) -> None:
+    with pytest.raises(RuntimeError), executing(sqlite_agent.execution):
+        raise RuntimeError
+    assert current() is None
+
+
+def test_the_context_is_gone_after_a_run_that_was_cancelled(sqlite_agent: Agent) -> None:
+    async def story() -> None:
+        entered = asyncio.Event()
+        left = []
+
+        async def run() -> None:
+            try:
+                with executing(sqlite_agent.execution):
+                    entered.set()
+                    await asyncio.Event().wait()
+            finally:
+                left.append(current())
+
+        task = asyncio.create_task(run())
+        await entered.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert left == [None]
+        assert current() is None
+
+    asyncio.run(story())
+
+
+def test_tasks_that_run_at_the_same_time_each_have_their_own(sqlite_agent: Agent) -> None:
+    crew = [sqlite_agent.another() for _ in range(5)]
+
+    async def run(agent: Agent, everybody: asyncio.Barrier) -> None:
+        with executing(agent.execution):
+            await everybody.wait()
+            assert current() == agent.execution
+            await BOX.call("create_todo", {"items": [{"title": agent.turn_id}]})
+            await BOX.call("AddTask", {"title": agent.turn_id})
+            await everybody.wait()
+            assert current() == agent.execution
+
+    async def story() -> None:
+        everybody = asyncio.Barrier(len(crew))
+        await asyncio.gather(*(run(agent, everybody) for agent in crew))
+        assert current() is None
+
+    asyncio.run(story())
+    for agent in crew:
+        assert agent.titles() == [agent.turn_id]
+        assert [task["title"] for task in agent("ListTasks")["tasks"]] == [agent.turn_id]
+
+
+def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> None:
+    async def story() -> Result:
+        begun = asyncio.Event()
+
+        async def bystander() -> Result:
+            await begun.wait()
+            return await BOX.call("todo_add", {"subject": "meddled"})
+
+        task = asyncio.create_task(bystander())
+        with executing(sqlite_agent.execution):
+            begun.set()
+            return await task
+
+    assert asyncio.run(story()) == (NO_TURN, True)
+    assert untouched(sqlite_agent)
+
+
+# Missing
+
+
+@pytest.mark.parametrize("tool", CALLS)
+def test_without_a_context_each_family_says_so_in_its_own_words_and_touches_nothing(sqlite_agent: Agent, tool: str) -> None:
+    result = asyncio.run(BOX.call(tool, CALLS[tool]))
+
+    assert result == (NO_CONVERSATION if tool in OF_A_CONVERSATION else NO_TURN, True)
+    assert untouched(sqlite_agent)
+
+
+@pytest.mark.parametrize("tool", OF_A_TURN)
+def test_without_a_turn_there_is_no_plan(sqlite_agent: Agent, tool: str) -> None:
+    execution = sqlite_agent.execution
+    nowhere = execution._replace(scope=execution.scope._replace(turn_id=None))
+
+    assert sqlite_agent.call(tool, CALLS[tool], nowhere) == (NO_TURN, True)
+    assert untouched(sqlite_agent)
+
+
+def test_a_database_that_is_away_is_a_result_and_not_a_crash(sqlite_agent: Agent) -> None:
+    sqlite_agent.database.close()
+
+    assert "closed" in sqlite_agent.refused("todo_add", subject="look")
+
+
+# Roles
+
+
+@pytest.mark.parametrize("role", ["researcher", "coder", "writer", "reviewer"])
+@pytest.mark.parametrize("tool", OF_A_TURN)
+def test_a_worker_that_calls_a_tool_of_the_plan_is_told_whose_it_is(sqlite_agent: Agent, role: str, tool: str) -> None:
+    worker = sqlite_agent.another(role=role)
+    message = worker.refused(tool, **CALLS[tool])
+
+    assert all(word in message for word in (tool, "supervisor", role))
+    assert untouched(worker)
+
+
+@pytest.mark.parametrize("role", BUILT_IN)
+def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: str) -> None:
+    worker = sqlite_agent.another(role=role)
+
+    assert worker("todo_add", subject="look")["todo"]["subject"] == "look"
+    assert worker("AddTask", title="look")["title"] == "look"
+
+
+def test_supervisor_is_another_word_for_index() -> None:
+    assert roles.find("supervisor") == roles.find("index")
+    assert roles.find("index").supervises
+    assert [name for name in BUILT_IN if roles.find(name).supervises] == ["index"]
+
+
+@pytest.mark.parametrize("name", ["plumber", "", "INDEX", "x" * 1_000])
+def test_an_unknown_role_is_an_error_that_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(UnknownRole) as refused:
+        roles.find(name)
+
+    assert all(word in str(refused.value) for word in ("index", "researcher", "coder", "writer", "reviewer", "supervisor"))
+    assert len(str(refused.value)) < 250
+
+
+def test_a_role_that_is_not_granted_a_family_is_told_which_tool(sqlite_agent: Agent) -> None:
+    mute = roles.find("coder")._replace(name="mute", tools=frozenset())
+    for tool in ("todo_add", "AddTask"):
+        result = sqlite_agent.call(tool, CALLS[tool], sqlite_agent.execution._replace(role=mute))
+        assert result.is_error
+        assert "mute" in str(result.value)
+        assert tool in str(result.value)
+    assert untouched(sqlite_agent)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("tool", CALLS)
+@pytest.mark.parametrize("name", ["tenant_id", "conversation_id", "turn_id", "turnId", "conversationId", "role"])
+def test_scope_never_comes_from_the_arguments(sqlite_agent: Agent, tool: str, name: str) -> None:
+    result = sqlite_agent.call(tool, CALLS[tool] | {name: "1"})
+
+    assert result.is_error
+    assert name in str(result.value)
+    assert untouched(sqlite_agent)
+
+
+@pytest.mark.parametrize("tool", CALLS)
+def test_every_schema_says_that_nothing_else_is_taken(tool: str) -> None:
+    shown = BOX.find(tool).as_json()
+
+    assert set(shown) == {"name", "description", "input_schema"}
+    assert shown["input_schema"]["type"] == "object"
+    assert shown["input_schema"]["additionalProperties"] is False
+    assert set(shown["input_schema"]["properties"]) >= set(CALLS[tool])
+    assert set(shown["input_schema"].get("required", ())) <= set(CALLS[tool])
+    assert "$ref" not in str(shown), "models get it in one piece"
+
+
+@pytest.mark.parametrize("arguments", [None, "look", 5, [{"title": "look"}], {"items": 5}])
+@pytest.mark.parametrize("tool", ["create_todo", "AddTask", "todo_add"])
+def test_arguments_that_are_no_arguments_are_an_error_result(sqlite_agent: Agent, tool: str, arguments: Any) -> None:
+    result = sqlite_agent.call(tool, arguments)
+
+    assert result.is_error
+    assert "Invalid arguments" in str(result.value)
+    assert untouched(sqlite_agent)
+
+
+def test_a_complaint_does_not_repeat_what_was_sent(sqlite_agent: Agent) -> None:
+    message = sqlite_agent.refused("todo_add", **{"subject": 5, "x" * 10_000: "s3cret", "line\nbreak \x1b[31m": "s3cret"})
+
+    assert "subject" in message
+    assert "s3cret" not in message
+    assert len(message) < 500
+    assert message.isprintable()
+
+
+def test_an_unknown_tool_is_not_found_and_the_known_ones_are_named(sqlite_agent: Agent) -> None:
+    with pytest.raises(NotFound, match=r"create_todo.*ListTasks.*todo_claim"):
+        sqlite_agent.call("rm_rf", {})
+
+
+# Places
+
+
+def place(desk: Desk, **wanted: Any) -> Place:
+    def find(tx: Transaction) -> Place:
+        return find_place(tx, Scope(desk.tenant.id, **wanted))
+
+    return desk.database.read(find)
+
+
+def test_a_turn_names_its_conversation(desk: Desk) -> None:
+    conversation = desk.conversation()
+    turn_id = desk.write(conversations.open_turn, conversation.id).id
+
+    for wanted in ({"turn_id": turn_id}, {"turn_id": turn_id, "conversation_id": conversation.id}):
+        found = place(desk, **wanted)
+        assert (found.scope.conversation_id, found.scope.turn_id, found.conversation_uuid) == (
+            conversation.id,
+            turn_id,
+            conversation.uuid,
+        )
+    assert place(desk).conversation_uuid is None
+    with pytest.raises(Conflict, match="belongs to conversation"):
+        place(desk, turn_id=turn_id, conversation_id=desk.conversation().id)
+
+
+def test_a_place_that_is_anothers_is_as_unknown_as_one_that_never_was(desk: Desk, database: DirectDatabase) -> None:
+    rival = Desk(database, "rival")
+    theirs = rival.conversation()
+    turn_id = rival.write(conversations.open_turn, theirs.id).id
+
+    for wanted in (
+        {"conversation_id": theirs.id},
+        {"conversation_id": 987_654_321},
+        {"turn_id": turn_id},
+        {"turn_id": turn_id, "conversation_id": theirs.id},
+        {"turn_id": "0c0ffee0-0000-4000-8000-000000000000"},
+    ):
+        with pytest.raises(NotFound):
+            place(desk, **wanted)
