@@ -84,7 +84,7 @@ class WritParser:
 
     def _show_early(self) -> None:
         """Show what has arrived of a line as soon as it cannot become a writ any more."""
-        if self.where is Where.TEXT and (self.fence or not could_be_writ(self.line)):
+        if self.where is Where.TEXT and (self.shown or self.fence or not could_be_writ(self.line)):
             self.visible.append(self.line[self.shown :])
             self.shown = len(self.line)
 
