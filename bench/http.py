@@ -75,7 +75,17 @@ def serve(shop: Workshop, home: Path) -> str:
 def bare_app(shop: Workshop, name: str) -> str:
     """The reference app of that name, as uvicorn runs it by default."""
     environment = {**os.environ, "BARE_DATABASE": str(shop.folder / "bare-http.db")}
-    command = [sys.executable, "-m", "uvicorn", f"bench.bare_apps:{name}", "--port", "0", "--no-access-log", "--timeout-keep-alive", "600"]
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        f"bench.bare_apps:{name}",
+        "--port",
+        "0",
+        "--no-access-log",
+        "--timeout-keep-alive",
+        "600",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     shop.closing.callback(stop, process)
     assert process.stderr is not None

@@ -1,6 +1,6 @@
 """The database of a long-lived process: `await write(work)` and `await read(work)`, where work is a function over a transaction.
 
-It decides the thread. On SQLite there is one writer, which commits together what is waiting, and a few readers;
+It decides the thread. On SQLite there is one writer, which commits together what is waiting, and reads run on the spot;
 on Postgres a crew of threads that each own a connection. (A short-lived process uses direct.py: the same work, no threads.)
 """
 
@@ -19,7 +19,8 @@ from headway.storage.transaction import Clock, Connection, Listener, Outcome, Wo
 T = TypeVar("T")
 
 GROUP_LIMIT = 256
-READERS = 2
+READ_PATIENCE_S = 0.5  # a file that another process keeps to itself must not hold up the event loop
+CLOSED = "The database is closed."
 POSTGRES_CONNECTIONS = 8
 
 
@@ -43,14 +44,14 @@ class Crew:
         for thread in self.threads:
             thread.start()
 
-    def submit(self, work: Work[T]) -> "asyncio.Future[T]":
+    async def run(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self.door:
             if self.closed:
-                raise StorageError("The database is closed.")
+                raise StorageError(CLOSED)
             self.waiting.put(Job(work, future, loop))
-        return future
+        return await future
 
     def close(self) -> None:
         """Finish what was asked for; whatever comes later is refused."""
@@ -123,6 +124,31 @@ def own_error(error: BaseException) -> BaseException:
     return type(error)(str(error)) if isinstance(error, HeadwayError) else error
 
 
+class OnTheSpot:
+    """Reads on the caller's own thread. In WAL mode a read waits for nobody and is over in well under a millisecond;
+    handing it to another thread and back would take several times as long."""
+
+    def __init__(self, open_connection: Callable[[], Connection]) -> None:
+        self.open_connection = open_connection
+        self.own = threading.local()
+        self.opened: list[Connection] = []
+        self.closed = False
+
+    async def run(self, work: Work[T]) -> T:
+        if self.closed:
+            raise StorageError(CLOSED)
+        connection: Connection | None = getattr(self.own, "connection", None)
+        if connection is None:
+            connection = self.own.connection = self.open_connection()
+            self.opened.append(connection)
+        return connection.read(work)
+
+    def close(self) -> None:
+        self.closed = True
+        for connection in self.opened:
+            connection.close()
+
+
 class Database:
     """The database of a long-lived process with an event loop."""
 
@@ -137,18 +163,19 @@ class Database:
             migrate(first)
         finally:
             first.close()
+        self.readers: Crew | OnTheSpot
         if is_sqlite(url):
             self.writers = Crew("writer", 1, open_connection, GROUP_LIMIT, reading=False)
-            self.readers = Crew("reader", READERS, open_connection, 1, reading=True)
+            self.readers = OnTheSpot(lambda: connect(url, clock, on_commit, READ_PATIENCE_S))
         else:
             self.writers = Crew("postgres", POSTGRES_CONNECTIONS, open_connection, 1, reading=False)
             self.readers = Crew("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, reading=True)
 
     async def write(self, work: Work[T]) -> T:
-        return await self.writers.submit(work)
+        return await self.writers.run(work)
 
     async def read(self, work: Work[T]) -> T:
-        return await self.readers.submit(work)
+        return await self.readers.run(work)
 
     def close(self) -> None:
         self.readers.close()

@@ -10,6 +10,8 @@ from headway.storage.transaction import Clock, Connection, Listener, Work
 
 T = TypeVar("T")
 
+PATIENCE_S = 10.0
+
 
 def wall_clock() -> int:
     return time.time_ns() // 1_000_000
@@ -19,12 +21,15 @@ def nobody_listens(_tenants: frozenset[int]) -> None:
     """For processes in which nobody follows the log."""
 
 
-def connect(url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> Connection:
-    """A connection to the database of this URL. Drivers are imported here, so that a SQLite user never loads psycopg."""
+def connect(
+    url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens, patience_s: float = PATIENCE_S
+) -> Connection:
+    """A connection to the database of this URL, which waits this long for a locked file.
+    Drivers are imported here, so that a SQLite user never loads psycopg."""
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
-        return SqliteConnection(sqlite_path(url), clock, on_commit)
+        return SqliteConnection(sqlite_path(url), clock, on_commit, patience_s)
     if url.startswith(("postgresql://", "postgres://")):
         from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
 

@@ -20,7 +20,6 @@ from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Li
 
 T = TypeVar("T")
 
-BUSY_LIMIT_S = 10.0
 LONGEST_NAP_S = 0.05
 
 ERRORS: dict[type[apsw.Error], type[StorageError]] = {
@@ -62,7 +61,7 @@ class SqliteTransaction(LoggedTransaction):
 class SqliteConnection:
     """One connection to the file, in WAL with synchronous=FULL: what was acknowledged survives a power cut."""
 
-    def __init__(self, path: str, clock: Clock, on_commit: Listener, busy_limit_s: float = BUSY_LIMIT_S) -> None:
+    def __init__(self, path: str, clock: Clock, on_commit: Listener, busy_limit_s: float) -> None:
         self.path = path
         self.clock = clock
         self.on_commit = on_commit

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
+from headway import __version__
 from headway.surfaces.http import shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
 
@@ -86,9 +86,10 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
 
 
-def document(app: FastAPI, routes: Sequence[BaseRoute]) -> dict[str, Any]:
+def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """FastAPI's document of these routes, with the shapes they refer to and the way in."""
-    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=routes)
+    about = "The work ledger and the engine room of LLM agents."
+    document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
     models = [one for one in vars(shapes).values() if is_shape(one)]
     _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})

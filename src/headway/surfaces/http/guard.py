@@ -6,14 +6,17 @@ import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import getrandbits
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.surfaces.http.problems import Problem, response_of
+from headway.ledger.errors import HeadwayError
+from headway.surfaces.http.problems import Problem, problem_of, response_of
 
 log = logging.getLogger("headway.http")
 
@@ -74,58 +77,53 @@ class Measures:
         spent.observe(seconds)
 
 
-class Guard:
-    """The outermost layer of the app."""
-
-    def __init__(self, app: ASGIApp, measures: Measures, buckets: Buckets) -> None:
-        self.app = app
-        self.measures = measures
-        self.buckets = buckets
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        await Exchange(self, scope, send).run(receive)
-
-
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, guard: Guard, scope: Scope, send: Send) -> None:
-        self.guard = guard
+    def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], measures: Measures, buckets: Buckets) -> None:
         self.scope = scope
         self.forward = send
+        self.routes = routes
+        self.measures = measures
+        self.buckets = buckets
         self.began = time.perf_counter()
         self.status = 0
         self.left: int | None = None
         given = find(scope["headers"], b"x-request-id")
         self.request_id = given if given and REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
 
-    async def run(self, receive: Receive) -> None:
+    async def run(self, app: ASGIApp, receive: Receive) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S) as deadline:
                 self.scope["headway.deadline"] = deadline
                 self.check_rate()
-                await self.guard.app(self.scope, receive, self.send)
-        except Problem as problem:
-            await self.refuse(problem, receive)
-        except TimeoutError:
-            await self.refuse(timed_out(self.scope), receive)
-        except Exception:
-            log.exception("a request failed", extra={"fields": {"request_id": self.request_id.decode()}})
-            await self.refuse(Problem(500, "internal", f"Something broke here; request {self.request_id.decode()}."), receive)
+                await app(self.scope, receive, self.send)
+        except Exception as error:  # noqa: BLE001  a caller gets an answer, whatever happened
+            await self.refuse(self.explained(error), receive)
         finally:
             self.finish()
+
+    def explained(self, error: Exception) -> Problem:
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, HeadwayError):
+            return problem_of(error)
+        if isinstance(error, HTTPException):  # the router's own: no such path, no such method
+            return unrouted(error, self.scope, self.routes)
+        if isinstance(error, TimeoutError):
+            return timed_out(self.scope)
+        name = self.request_id.decode()
+        log.error("a request failed", exc_info=error, extra={"fields": {"request_id": name}})
+        return Problem(500, "internal", f"Something broke here; request {name}.")
 
     def check_rate(self) -> None:
         caller = find(self.scope["headers"], b"authorization") or find(self.scope["headers"], b"cookie")
         if caller is None:
             return
-        self.left = self.guard.buckets.take(caller)
+        self.left = self.buckets.take(caller)
         if self.left < 0:
             self.left = 0
-            raise Problem(429, "rate_limited", f"More than {self.guard.buckets.rate} requests a second.", {"Retry-After": "1"})
+            raise Problem(429, "rate_limited", f"More than {self.buckets.rate} requests a second.", {"Retry-After": "1"})
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -135,7 +133,7 @@ class Exchange:
             headers.append((b"x-request-id", self.request_id))
             if self.left is not None:
                 headers += (
-                    (b"ratelimit-limit", b"%d" % self.guard.buckets.rate),
+                    (b"ratelimit-limit", b"%d" % self.buckets.rate),
                     (b"ratelimit-remaining", b"%d" % self.left),
                     (b"ratelimit-reset", b"1"),
                 )
@@ -152,7 +150,7 @@ class Exchange:
     def finish(self) -> None:
         seconds = time.perf_counter() - self.began
         method, route = self.scope["method"], route_of(self.scope)
-        self.guard.measures.note(method, route, self.status, seconds)
+        self.measures.note(method, route, self.status, seconds)
         if route not in QUIET and log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,
@@ -162,6 +160,14 @@ class Exchange:
                 "request_id": self.request_id.decode(),
             }
             log.info("request", extra={"fields": fields})
+
+
+def unrouted(error: HTTPException, scope: Scope, routes: Sequence[Route]) -> Problem:
+    if error.status_code != 405:
+        return Problem(error.status_code, "no_such_path", "There is nothing at this path.")
+    at_path = (route for route in routes if route.matches(scope)[0] is not Match.NONE)
+    methods = sorted({method for route in at_path for method in route.methods or ()})
+    return Problem(405, "method_not_allowed", "This path does not take that method.", {"Allow": ", ".join(methods)})
 
 
 def timed_out(scope: Scope) -> Problem:

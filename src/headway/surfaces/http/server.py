@@ -20,7 +20,7 @@ from headway.storage import tenant_store
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.calls import LOOPBACK_NAMES
 from headway.surfaces.http.guard import JsonLines
-from headway.surfaces.http.web_app import web_app
+from headway.surfaces.http.web_app import WebApp
 
 GRACE_S = 5
 LAST_WORDS_S = 0.4
@@ -67,9 +67,10 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     secret = urlsafe_b64encode(os.urandom(24)).decode() if local else None
     headway = Headway(settings)
     config = uvicorn.Config(
-        web_app(headway, secret),
+        WebApp(headway, secret),
         loop="auto",
         access_log=False,
+        proxy_headers=False,  # who a caller is, their token says
         log_config=None,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
