@@ -14,6 +14,7 @@ from headway.storage import todo_pages
 from headway.storage.transaction import Transaction
 
 LISTED = 50
+WRITS_LIMIT = 500  # in one text, which is one transaction
 OPEN: tuple[Status, ...] = ("in_progress", "pending")
 
 
@@ -27,7 +28,10 @@ class Spoken(NamedTuple):
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str) -> Spoken:
     """Run every writ of a finished text, in order; one that fails leaves the others alone."""
     parsed = parse(text)
-    return Spoken("\n".join(run(tx, scope, role, writ) for writ in parsed.writs), parsed.visible)
+    answers = [run(tx, scope, role, writ) for writ in parsed.writs[:WRITS_LIMIT]]
+    if more := len(parsed.writs) - len(answers):
+        answers.append(frame("/todo", [f"ERR: at most {WRITS_LIMIT} writs in one text; the last {more} did not run"], "END TODO"))
+    return Spoken("\n".join(answers), parsed.visible)
 
 
 def run(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:

@@ -7,8 +7,8 @@ from typing import Final
 from headway.ledger.text import one_line
 
 # A bracket that opens like one of our frames: [/todo, [END TODO], [DELEGATION CONTEXT], in any spacing or case, and with
-# whatever of no width between the letters.
-UNSEEN: Final = r"[\s\u034f\u200c\u200d\ufe00-\ufe0f]*"
+# whatever nobody sees between the letters (Unicode's default ignorable code points, as far as they pass for printable).
+UNSEEN: Final = r"[\s\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]*"
 FRAME_LIKE: Final = re.compile(rf"[\[［](?={UNSEEN}(?:[/／]|{UNSEEN.join('END')}\b|{UNSEEN.join('DELEGATION')}\b))", re.IGNORECASE)
 SHOWN_LIMIT: Final = 300
 
