@@ -60,7 +60,7 @@ class Reader:
     def __init__(self, conversation_id: int | None, after: int) -> None:
         self.conversation_id = conversation_id
         self.after = after
-        self.due_ping = True  # the first one tells the client where it stands before anything happens
+        self.due_ping = False
         self.gone = False
         self.bell = asyncio.Event()
 
@@ -183,7 +183,8 @@ class Feed:
         return channel, reader
 
     async def follow(self, channel: Channel, reader: Reader) -> AsyncIterator[bytes]:
-        """What the reader has not seen, then what happens, until it leaves."""
+        """Where the reader stands, what it has not seen, then what happens, until it leaves."""
+        yield ping(reader.after)
         while not self.closed and not reader.gone:
             reader.bell.clear()  # before reading: what arrives from here on rings again
             try:
