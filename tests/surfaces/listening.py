@@ -1,0 +1,61 @@
+"""An open event stream, read the way the standard says."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import httpx
+from serving import Client
+
+from headway.storage import event_store
+
+
+class Told(NamedTuple):
+    id: int
+    event: str
+    data: Any
+
+
+class Stream:
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        told = frames(answer.iter_raw())
+        self.first = next(told)
+        self.events = (one for one in chain([self.first], told) if one.event != "ping")
+
+    def take(self, count: int) -> list[Told]:
+        """The next events, without the heartbeats between them."""
+        return list(islice(self.events, count))
+
+    def changes(self, count: int) -> list[tuple[str, str]]:
+        """(change, subject) of the next changes of todos."""
+        changed = (told.data for told in self.events if told.event == "todo_changed")
+        return [(data["change"], data["todo"]["subject"]) for data in islice(changed, count)]
+
+
+def frames(chunks: Iterator[bytes]) -> Iterator[Told]:
+    """Only line feeds separate lines here; JSON may hold what else Python takes for a line's end."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n\n")
+        for frame in whole:
+            fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
+            assert list(fields) == ["id", "event", "data"], frame
+            yield Told(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+    assert rest == b"", rest
+
+
+@contextmanager
+def listening(client: httpx.Client, path: str = "/v1/events", **options: Any) -> Iterator[Stream]:
+    """Connect, and have heard the first thing that is told."""
+    with client.stream("GET", path, **options) as answer:
+        assert answer.status_code == 200, answer.read()
+        stream = Stream(answer)  # kept here: a stream that nobody holds would be closed
+        yield stream
+
+
+def log_of(client: Client) -> list[int]:
+    """The numbers of all that happened to this tenant, as the ledger has them."""
+    return [event.seq for event in client.desk.read(event_store.after, 0, 1_000_000)]

@@ -1,0 +1,140 @@
+"""Live: nothing missed and nothing repeated, whoever writes, however often a reader comes and goes."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from subprocess import run
+from time import monotonic
+
+import httpx
+import psutil
+import pytest
+from listening import listening, log_of
+from serving import PATIENCE_S, Client, Service, until
+
+from headway.ledger.events import todo_changed
+from headway.testing import Desk
+
+WRITERS = 4
+EACH = 100
+
+
+def open_streams(service: Service) -> int:
+    (line,) = (
+        line
+        for line in httpx.get(f"{service.url}/metrics", verify=False).text.splitlines()
+        if line.startswith("headway_open_streams ")
+    )
+    return int(float(line.split()[1]))
+
+
+def write_many(writer: Client) -> None:
+    for n in range(EACH):
+        writer.add(f"number {n}")
+
+
+@pytest.mark.parametrize("by_header", [True, False])
+def test_a_reader_that_comes_and_goes_while_four_write_misses_nothing_and_hears_nothing_twice(
+    client: Client, by_header: bool
+) -> None:
+    seen: list[int] = []
+    patience = cycle(range(1, 30, 4))
+    with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as pool:
+        writers = [stack.enter_context(client.again()) for _ in range(WRITERS)]
+        writing = [pool.submit(write_many, writer) for writer in writers]
+        while len(seen) < WRITERS * EACH:
+            last = str(seen[-1] if seen else 0)
+            options = {"headers": {"Last-Event-ID": last}} if by_header else {"params": {"after": last}}
+            with listening(client, **options) as stream:
+                seen += [told.id for told in stream.take(min(next(patience), WRITERS * EACH - len(seen)))]
+        for one in writing:
+            one.result()
+
+    assert seen == log_of(client)
+    assert seen == sorted(set(seen))
+
+
+def test_readers_that_connect_from_now_on_while_others_write_begin_where_they_say(client: Client) -> None:
+    with client.again() as writer, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write_many, writer)
+        begun = []
+        for _ in range(10):
+            with listening(client) as stream:
+                begun.append((stream.first, stream.take(2) if len(log_of(client)) < EACH - 20 else []))
+        writing.result()
+    log = log_of(client)
+
+    for first, told in begun:
+        place = log.index(first.id) + 1 if first.id else 0
+        assert [one.id for one in told] == log[place : place + len(told)]
+
+
+def test_many_readers_hear_the_same(client: Client) -> None:
+    with ExitStack() as stack:
+        streams = [stack.enter_context(listening(client)) for _ in range(40)]
+        write_many(client)
+        heard = {tuple(told.id for told in stream.take(EACH)) for stream in streams}
+
+    assert heard == {tuple(log_of(client))}
+
+
+def test_what_another_process_writes_is_told(client: Client, service: Service, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headway", "--database-url", service.database_url, "--tenant", client.desk.tenant.name]
+    with listening(client) as stream:
+        for subject in ("first", "second"):
+            assert run([*command, "todo", "add", subject], cwd=tmp_path, timeout=PATIENCE_S, capture_output=True).returncode == 0
+
+        assert stream.changes(2) == [("created", "first"), ("created", "second")]
+
+
+def test_on_postgres_another_process_is_heard_at_once(postgres_service: Service) -> None:
+    """Thirty times the slow look that makes good what was not announced would take a minute."""
+    with postgres_service.tenant() as client, listening(client) as stream:
+        began = monotonic()
+        for n in range(30):
+            client.desk.add(f"number {n}")
+            assert stream.changes(1) == [("created", f"number {n}")]
+
+        assert monotonic() - began < 30
+
+
+def tell(desk: Desk, events: int) -> None:
+    """Have many large events written to the log."""
+    event = todo_changed(desk.tenant.id, desk.add(description="x" * 1500), "updated")
+    for _ in range(events // 500):
+        desk.database.write(lambda tx: [tx.emit(event) for _ in range(500)])
+
+
+def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite_client: Client, sqlite_service: Service) -> None:
+    process = psutil.Process(sqlite_service.process.pid)
+    with ExitStack() as stack:
+        awake, *asleep = [stack.enter_context(listening(sqlite_client)) for _ in range(21)]
+        before = process.memory_info().rss
+        tell(sqlite_client.desk, 20_000)
+        heard = awake.take(20_001)  # whoever reads is not held up by those who don't
+        grown = process.memory_info().rss - before
+        late = asleep[0].take(20_001)
+
+    assert grown < 100 * 2**20, f"{grown / 2**20:.0f} MiB"  # all of it, twenty times over, would be 700
+    assert [told.id for told in late] == [told.id for told in heard] == log_of(sqlite_client)
+
+
+def test_those_who_leave_leave_nothing_behind(client: Client, service: Service) -> None:
+    process = psutil.Process(service.process.pid)
+    until(lambda: open_streams(service) == 0, "streams of earlier tests end")
+    with listening(client):
+        pass
+    until(lambda: open_streams(service) == 0, "the first stream ends")
+    files, threads = process.num_fds(), process.num_threads()
+    for _ in range(2):
+        with ExitStack() as stack:
+            for _ in range(25):
+                stack.enter_context(listening(client))
+            assert open_streams(service) == 25
+            client.add()
+        until(lambda: open_streams(service) == 0, "all streams end")
+
+    until(lambda: process.num_fds() <= files, "all files are closed")
+    assert process.num_threads() <= threads
