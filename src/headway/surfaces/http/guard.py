@@ -65,7 +65,7 @@ class Measures:
         self.registry = CollectorRegistry()
         names = ("method", "route", "status")
         self.requests = Counter("headway_http_requests", "Requests answered", names, registry=self.registry)
-        self.seconds = Histogram("headway_http_request_seconds", "Time to answer", names[:2], registry=self.registry)
+        self.seconds = Histogram("headway_http_request_seconds", "Time until the answer began", names[:2], registry=self.registry)
         self.children: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Exchange:
         self.routes = routes
         self.measures = measures
         self.buckets = buckets
-        self.began = time.perf_counter()
+        self.began = self.answered = time.perf_counter()
         self.status = 0
         self.left: int | None = None
         given = find(scope["headers"], b"x-request-id")
@@ -128,6 +128,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.answered = time.perf_counter()
             headers = message["headers"] = list(message.get("headers", ()))
             headers += HEADERS
             headers.append((b"x-request-id", self.request_id))
@@ -148,15 +149,14 @@ class Exchange:
             await response_of(problem)(self.scope, receive, self.send)
 
     def finish(self) -> None:
-        seconds = time.perf_counter() - self.began
         method, route = self.scope["method"], route_of(self.scope)
-        self.measures.note(method, route, self.status, seconds)
+        self.measures.note(method, route, self.status, self.answered - self.began)  # a stream that lasts is no slow answer
         if route not in QUIET and log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,
                 "route": route,
                 "status": self.status,
-                "ms": round(seconds * 1000, 1),
+                "ms": round((time.perf_counter() - self.began) * 1000, 1),
                 "request_id": self.request_id.decode(),
             }
             log.info("request", extra={"fields": fields})
@@ -183,7 +183,7 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 def route_of(scope: Scope) -> str:
     """The route's template: never the path itself, which could hold anything."""
     route = scope.get("route")
-    return str(route.path) if route is not None else "unmatched"
+    return str(route.path_format) if route is not None else "unmatched"
 
 
 class JsonLines(logging.Formatter):
