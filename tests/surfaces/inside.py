@@ -1,0 +1,40 @@
+"""The app in this process, for what takes too long to wait for in a server of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from headway import settings
+from headway.actions import tenants
+from headway.actions.tenants import NewToken
+from headway.assembly import Headway
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.web_app import WebApp
+
+
+class Inside(NamedTuple):
+    app: WebApp
+    client: httpx.AsyncClient
+    token: NewToken
+
+
+def first_token(tx: Transaction) -> NewToken:
+    return tenants.new_token(tx, tenants.ensure_local(tx).id)
+
+
+@asynccontextmanager
+async def inside(folder: Path, heartbeat_s: float = 0.02) -> AsyncIterator[Inside]:
+    """A running app whose heart beats fast, and a client with a token. A stream can be read when it has ended."""
+    headway = Headway(settings.load({"home": str(folder)}))
+    headway.feed.heartbeat_s = heartbeat_s
+    app = WebApp(headway)
+    async with app.lifespan(app):
+        token = await headway.database.write(first_token)
+        headers = {"Authorization": f"Bearer {token.secret}"}
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=headers, timeout=30
+        ) as client:
+            yield Inside(app, client, token)

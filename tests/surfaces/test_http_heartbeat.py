@@ -1,0 +1,61 @@
+"""The heartbeat of a stream: it tells the place, and looks whether the reader is still welcome."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from inside import inside
+from listening import Told, frames
+
+from headway.actions import tenants, todos
+from headway.assembly import Headway
+from headway.ledger.todo import Draft
+
+
+async def streams(headway: Headway, count: int) -> None:
+    """Until this many streams are open."""
+    async with asyncio.timeout(30):
+        while headway.feed.open_streams != count:
+            await asyncio.sleep(0.005)
+
+
+def test_pings_tell_the_place_again_and_again(tmp_path: Path) -> None:
+    async def story() -> list[Told]:
+        async with inside(tmp_path) as (app, _, token):
+            feed = app.headway.feed
+            channel, reader = await feed.open(token.token.tenant_id, None, None)
+            heard: list[Told] = []
+            async for chunk in feed.follow(channel, reader):
+                heard += frames(iter([chunk]))
+                if len(heard) == 3:
+                    await app.headway.database.write(partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told")))
+                if len(heard) >= 7:
+                    return heard
+            raise AssertionError("it ended")
+
+    heard = asyncio.run(asyncio.wait_for(story(), 30))
+    assert [one.event for one in heard].count("todo_changed") == 1
+    assert [one.id for one in heard] == sorted(one.id for one in heard)
+    assert (heard[0].id, heard[-1]) == (0, (1, "ping", {}))
+
+
+def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
+    async def story() -> bool:
+        async with inside(tmp_path) as (app, client, token):
+            headway = app.headway
+            other = await headway.database.write(partial(tenants.new_token, tenant_id=token.token.tenant_id))
+            theirs = {"Authorization": f"Bearer {other.secret}"}
+            ended = asyncio.create_task(client.get("/v1/events"))
+            stays = asyncio.create_task(client.get("/v1/events", headers=theirs))
+            await streams(headway, 2)
+            await headway.database.write(partial(tenants.revoke_token, tenant_id=token.token.tenant_id, token_id=token.token.id))
+            answer = await asyncio.wait_for(ended, 30)
+            await streams(headway, 1)
+            alive = not stays.done()
+            headway.feed.close()
+            await asyncio.wait_for(stays, 30)
+            await streams(headway, 0)
+            assert answer.status_code == 200
+            return alive
+
+    assert asyncio.run(story())

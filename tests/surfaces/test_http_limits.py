@@ -1,0 +1,156 @@
+"""Limits, and what every answer carries."""
+
+import asyncio
+import gzip
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from inside import inside
+from listening import listening
+from serving import PATIENCE_S, Client, Service
+
+RATE = 600
+HARDEST = 20_000
+EVERYWHERE = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def answers(service: Service, request: bytes, count: int) -> Iterator[tuple[int, dict[bytes, bytes]]]:
+    """Status and headers of the answers to many requests, all sent before any answer is read."""
+    place = urlsplit(service.url)
+    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+        for _ in range(count // 100):
+            connection.sendall(request * 100)
+            with_bodies = connection.makefile("rb")
+            for _ in range(100):
+                status = int(with_bodies.readline().split()[1])
+                headers = dict(line.rstrip().split(b": ", 1) for line in iter(with_bodies.readline, b"\r\n"))
+                with_bodies.read(int(headers[b"content-length"]))
+                yield status, headers
+
+
+def test_a_token_that_asks_far_too_often_is_told_to_wait_and_others_are_not(sqlite_service: Service) -> None:
+    with sqlite_service.tenant() as hasty, sqlite_service.tenant() as calm:
+        request = f"GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {hasty.secret}\r\n\r\n".encode()
+        numbered = enumerate(answers(sqlite_service, request, HARDEST))
+        served, headers = next((n, headers) for n, (status, headers) in numbered if status == 429)
+
+        assert served >= RATE
+        assert (headers[b"ratelimit-limit"], headers[b"ratelimit-remaining"]) == (b"600", b"0")
+        assert int(headers[b"retry-after"]) >= 1
+        assert headers[b"content-type"] == b"application/problem+json"
+        assert calm.get("/v1/todos").status_code == 200
+
+
+def test_every_answer_to_a_token_says_how_much_is_left(sqlite_client: Client) -> None:
+    for answer in (sqlite_client.get("/v1/todos"), sqlite_client.get("/v1/todos/0"), sqlite_client.post("/v1/todos", json={})):
+        assert answer.headers["ratelimit-limit"] == str(RATE)
+        assert 0 < int(answer.headers["ratelimit-remaining"]) < RATE
+        assert answer.headers["ratelimit-reset"] == "1"
+
+
+def test_a_large_answer_is_compressed_for_those_who_can_read_it(client: Client) -> None:
+    client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": f"number {n}"} for n in range(100)]})
+    plain = client.get("/v1/todos", params={"limit": 100}, headers={"Accept-Encoding": "identity"})
+    with client.stream("GET", "/v1/todos", params={"limit": 100}, headers={"Accept-Encoding": "gzip"}) as answer:
+        raw = b"".join(answer.iter_raw())
+
+    assert answer.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert len(raw) < len(plain.content) / 5
+    assert gzip.decompress(raw) == plain.content
+    assert "content-encoding" not in client.get("/v1/todos/ready", params={"limit": 1}).headers
+
+
+def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite_service: Service) -> None:
+    stranger = httpx.get(f"{sqlite_service.url}/v1/todos", verify=False)
+    found = [
+        sqlite_client.get("/v1/todos"),
+        sqlite_client.post("/v1/todos", json={"subject": "x"}),
+        sqlite_client.post("/v1/todos/claim", json={"agent_id": "ada", "conversation_id": sqlite_client.conversation()}),
+        sqlite_client.post("/v1/todos/claim", json={"agent_id": "ada"}),
+        sqlite_client.get("/v1/todos/999999999999999"),
+        sqlite_client.get("/nowhere"),
+        sqlite_client.put("/v1/todos"),
+        sqlite_client.post("/v1/todos", content=b"nonsense"),
+        sqlite_client.post("/v1/todos", content=b" " * 2_000_000),
+        sqlite_client.get("/openapi.json"),
+        sqlite_client.get("/metrics"),
+        sqlite_client.get("/healthz"),
+        sqlite_client.get("/"),
+        sqlite_client.get("/login"),
+        stranger,
+    ]
+    with listening(sqlite_client) as stream:
+        found.append(stream.answer)
+
+    assert {answer.status_code for answer in found} == {200, 201, 204, 400, 401, 404, 405, 413}
+    for answer in found:
+        assert {name: answer.headers.get(name) for name in EVERYWHERE} == EVERYWHERE, answer.request.url
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert "server" not in answer.headers
+        assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
+
+
+def test_a_request_keeps_the_name_it_was_given_if_it_is_a_decent_one(sqlite_client: Client) -> None:
+    for name in ("from-the-proxy.7", "x" * 64):
+        assert sqlite_client.get("/v1/todos", headers={"X-Request-Id": name}).headers["x-request-id"] == name
+    names = {
+        sqlite_client.get("/v1/todos", headers={"X-Request-Id": name}).headers["x-request-id"]
+        for name in ("", "x" * 65, "with space", 'quote"', "a\tb", "<script>")
+    }
+    assert len(names) == 6
+    assert all(re.fullmatch("[0-9a-f]{16}", name) for name in names)
+
+
+def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
+    """The half minute that it may take is over as soon as the first piece is there."""
+
+    async def story() -> list[dict[str, Any]]:
+        async with inside(tmp_path) as (app, _, token):
+            headers = [(b"authorization", f"Bearer {token.secret}".encode()), (b"content-type", b"application/json")]
+            scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/todos", "query_string": b"", "headers": headers}
+            pieces = [{"type": "http.request", "body": b'{"subject": ', "more_body": True}]
+            sent: list[dict[str, Any]] = []
+
+            async def receive() -> dict[str, Any]:
+                if pieces:
+                    return pieces.pop()
+                scope["headway.deadline"].reschedule(asyncio.get_running_loop().time())
+                await asyncio.Event().wait()
+                raise AssertionError("unreachable")
+
+            async def send(message: dict[str, Any]) -> None:
+                sent.append(message)
+
+            await asyncio.wait_for(app(scope, receive, send), 30)
+            return sent
+
+    start, body = asyncio.run(story())
+    assert start["status"] == 408
+    assert json.loads(body["body"])["code"] == "slow_body"
+
+
+@pytest.mark.parametrize(
+    "request_line", [b"nonsense\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"]
+)
+def test_what_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service, request_line: bytes) -> None:
+    place = urlsplit(sqlite_service.url)
+    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+        connection.sendall(request_line)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 400 ")

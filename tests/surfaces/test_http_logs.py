@@ -1,0 +1,90 @@
+"""Logs: a JSON object a line, with the request's name, and nothing that is nobody's business."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from listening import listening
+from serving import Service, plain, serving, until
+
+HUSH = "hush-hush"
+
+
+@pytest.fixture(scope="module")
+def talkative(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("talkative")
+    with serving(f"sqlite:///{folder / 'headway.db'}", folder, ("--log-level", "info")) as service:
+        yield service
+
+
+def line_of(service: Service, request_id: str) -> dict[str, Any]:
+    """The one line about a request."""
+
+    def found() -> list[dict[str, Any]]:
+        return [line for line in service.lines() if line.get("request_id") == request_id]
+
+    until(lambda: bool(found()), "the request is logged")
+    (line,) = found()
+    return line
+
+
+def test_every_request_is_one_line_with_its_name_route_status_and_time(talkative: Service) -> None:
+    with talkative.tenant() as client:
+        todo = client.add()
+        for request_id, path, route, status in (
+            ("good", f"/v1/todos/{todo['id']}", "/v1/todos/{todo_id}", 200),
+            ("bad", "/v1/todos/0", "/v1/todos/{todo_id}", 422),
+            ("nowhere", "/nowhere", "unmatched", 404),
+        ):
+            client.get(path, headers={"X-Request-Id": request_id})
+            line = line_of(talkative, request_id)
+            assert set(line) == {"at", "level", "logger", "message", "method", "route", "status", "ms", "request_id"}
+            assert (line["method"], line["route"], line["status"], line["level"]) == ("GET", route, status, "info")
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", line["at"])
+            assert 0 <= line["ms"] < 60_000
+
+
+def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> None:
+    with talkative.tenant() as client, httpx.Client(**plain(talkative.url)) as browser:
+        login = str(talkative.announced["login_url"])
+        assert browser.get(login).status_code == 303
+        browser.get("/v1/todos", params={"agent_id": HUSH})
+        browser.post("/v1/todos", json={"subject": HUSH}, headers={"Origin": "http://evil.example"})
+        client.add(HUSH, description=HUSH)
+        client.post("/v1/todos", json={"subject": 1, HUSH: HUSH})
+        client.post("/v1/todos", content=HUSH.encode())
+        client.get(f"/v1/turns/{HUSH}")
+        client.get(f"/{HUSH}", params={"token": HUSH})
+        client.get("/v1/todos", headers={"Authorization": f"Bearer {HUSH}"})
+        client.post("/v1/todos", json={"subject": "x"}, headers={"Idempotency-Key": HUSH})
+        with listening(client, params={"after": "0"}, headers={"Last-Event-ID": "0"}) as stream:
+            stream.take(1)
+        client.get("/v1/todos", headers={"X-Request-Id": "the-last"})
+        line_of(talkative, "the-last")
+        secrets = [client.secret, login.partition("token=")[2], *browser.cookies.values(), HUSH, "evil.example", "after=0"]
+    logged = talkative.log.read_text()
+
+    assert len(secrets) == 6
+    assert [secret for secret in secrets if secret in logged] == []
+
+
+def test_looking_at_the_servers_health_is_not_worth_a_line(talkative: Service) -> None:
+    with talkative.tenant() as client:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            client.get(path, headers={"X-Request-Id": "quiet"})
+        client.get("/v1/todos", headers={"X-Request-Id": "after-the-quiet"})
+    line_of(talkative, "after-the-quiet")
+
+    assert not [line for line in talkative.lines() if line.get("request_id") == "quiet"]
+
+
+def test_a_server_that_is_not_asked_to_talk_says_nothing_of_requests(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
+        with service.tenant() as client:
+            client.add()
+            client.get("/nowhere")
+        service.end()
+        assert service.log.read_text() == ""

@@ -1,0 +1,68 @@
+"""When Postgres is away for a while: what is said meanwhile, and that everything goes on by itself afterwards."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from listening import listening, log_of
+from serving import Client, Service, problem, serving, until
+from wire import Wire, wire_to
+
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+
+
+@pytest.fixture
+def wire(postgres_url: str) -> Iterator[Wire]:
+    with wire_to(postgres_url) as made:
+        yield made
+
+
+@pytest.fixture
+def service(wire: Wire, tmp_path: Path) -> Iterator[Service]:
+    """A server whose way to the database can be cut."""
+    with serving(wire.url, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def client(service: Service, postgres_url: str) -> Iterator[Client]:
+    """A tenant that still reaches the database by another way."""
+    with DirectDatabase(postgres_url) as database, Client(service.url, Desk(database)) as visitor:
+        yield visitor
+
+
+def test_what_cannot_be_done_is_503_and_comes_back_and_no_stream_ends_or_misses_anything(
+    client: Client, service: Service, wire: Wire
+) -> None:
+    with listening(client) as stream, listening(client, params={"after": "0"}) as other:
+        client.add("before")
+        wire.cut()
+        refused = [client.get("/readyz"), client.get("/v1/todos"), client.post("/v1/todos", json={"subject": "lost"})]
+        alive = client.get("/healthz")
+        client.desk.add("meanwhile")
+        wire.mend()
+        until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
+        client.add("after")
+        heard = [stream.changes(3), other.changes(3)]
+
+    for answer in refused:
+        assert "Postgres cannot be reached" in problem(answer, 503, "database_unreachable")
+        assert int(answer.headers["retry-after"]) > 0
+    assert alive.status_code == 200
+    assert heard == [[("created", "before"), ("created", "meanwhile"), ("created", "after")]] * 2
+    assert client.subjects() == ["before", "meanwhile", "after"]
+    assert len(log_of(client)) == 3
+
+
+def test_a_server_whose_database_is_away_still_ends_at_once(service: Service, wire: Wire) -> None:
+    with httpx.Client(verify=False) as visitor:
+        assert visitor.get(f"{service.url}/readyz").status_code == 200
+        wire.cut()
+        assert visitor.get(f"{service.url}/readyz").status_code == 503
+    service.database.close()
+
+    ended = service.end()
+    assert ended.code == 0
+    assert ended.seconds < 5

@@ -1,0 +1,40 @@
+"""Ending a server with open streams: at once, cleanly, whatever its readers do."""
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from listening import listening
+from serving import serving
+
+STREAMS = 50
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_fifty_open_streams_end_properly_and_at_once(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
+    with serving(database_url, tmp_path) as service, service.tenant() as client, ExitStack() as stack:
+        streams = [stack.enter_context(listening(client)) for _ in range(STREAMS)]
+        client.add("the last")
+        told = [stream.changes(1) for stream in streams]
+        ended = service.end(by)
+        rest = [list(stream.events) for stream in streams]  # a stream that was cut off would raise here
+
+        assert told == [[("created", "the last")]] * STREAMS
+        assert rest == [[]] * STREAMS
+        assert ended.code == 0
+        assert ended.seconds < 3
+        assert service.log.read_text() == ""
+
+
+def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
+        for _ in range(40):
+            client.add(description="x" * 200_000)
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(listening(client, params={"after": "0"}))
+            ended = service.end()
+
+        assert ended.code == 0
+        assert ended.seconds < 3
