@@ -11,6 +11,7 @@ from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, 
 from bench.http import bare_app, served
 
 READERS = 1_000
+EVENT = b"event: todo_changed"
 EVENTS = 30
 ROUNDS = 5
 PACED = 20
@@ -24,6 +25,8 @@ class Reader(asyncio.Protocol):
         self.crowd = crowd
         self.head = head
         self.seen = 0
+        self.tail = b""
+        self.there = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -31,8 +34,11 @@ class Reader(asyncio.Protocol):
         transport.write(self.head)
 
     def data_received(self, data: bytes) -> None:
-        frames = data.count(b"event: todo_changed")
-        if b"event: ping" in data:
+        data = self.tail + data  # a frame may arrive in two pieces
+        self.tail = data[1 - len(EVENT) :]
+        frames = data.count(EVENT)
+        if not self.there and b"event: ping" in data:
+            self.there = True
             self.crowd.arrived()
         if frames:
             self.seen += frames

@@ -52,6 +52,26 @@ def ping(seq: int) -> bytes:
     return f"id: {seq}\nevent: ping\ndata: {{}}\n\n".encode()
 
 
+class Bell:
+    """Wakes the one task that waits for it. An asyncio.Event for one, at half its price: a thousand ring at every event."""
+
+    __slots__ = ("rung", "waiting")
+
+    def __init__(self) -> None:
+        self.rung = False
+        self.waiting: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        self.rung = True
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_result(None)
+
+    async def wait(self) -> None:
+        if not self.rung:
+            self.waiting = asyncio.get_running_loop().create_future()
+            await self.waiting
+
+
 class Reader:
     """One open stream: where it is in the log, and the bell that wakes it."""
 
@@ -62,11 +82,11 @@ class Reader:
         self.after = after
         self.due_ping = False
         self.gone = False
-        self.bell = asyncio.Event()
+        self.bell = Bell()
 
     def leave(self) -> None:
         self.gone = True
-        self.bell.set()
+        self.bell.ring()
 
     def wants(self, frame: Frame) -> bool:
         return self.conversation_id is None or frame.conversation_id in (self.conversation_id, TENANT_WIDE)
@@ -96,14 +116,17 @@ class Channel:
             self.size -= len(dropped.data)
             self.floor = dropped.seq
         for reader in self.readers:
-            reader.bell.set()
+            reader.bell.ring()
 
-    def since(self, reader: Reader) -> bytes:
-        """What this reader has not seen of the kept frames."""
-        frames = self.frames
-        if len(frames) == 1 or frames[-2].seq <= reader.after:  # the usual case: one new event for everybody
+    def news(self, reader: Reader) -> bytes:
+        """What this reader has not seen of the kept frames; from now on it has."""
+        frames, after = self.frames, reader.after
+        if after >= self.head:
+            return b""
+        reader.after = self.head
+        if len(frames) == 1 or frames[-2].seq <= after:  # the usual case: one new event for everybody
             return frames[-1].data if reader.wants(frames[-1]) else b""
-        start = bisect_right(frames, reader.after, key=lambda frame: frame.seq)
+        start = bisect_right(frames, after, key=lambda frame: frame.seq)
         return b"".join(frame.data for frame in islice(frames, start, None) if reader.wants(frame))
 
 
@@ -156,7 +179,7 @@ class Feed:
         self.closed = True
         for channel in self.channels.values():
             for reader in channel.readers:
-                reader.bell.set()
+                reader.bell.ring()
         for task in self.tasks:
             task.cancel()
 
@@ -186,9 +209,9 @@ class Feed:
         """Where the reader stands, what it has not seen, then what happens, until it leaves."""
         yield ping(reader.after)
         while not self.closed and not reader.gone:
-            reader.bell.clear()  # before reading: what arrives from here on rings again
+            reader.bell.rung = False  # before reading: what arrives from here on rings again
             try:
-                chunk = await self._next(channel, reader)
+                chunk = channel.news(reader) if reader.after >= channel.floor else await self._older(channel, reader)
             except StorageError as error:
                 await patience(error)
                 continue
@@ -209,13 +232,8 @@ class Feed:
             if channel.pump:
                 channel.pump.cancel()
 
-    async def _next(self, channel: Channel, reader: Reader) -> bytes:
-        if reader.after >= channel.head:
-            return b""
-        if reader.after >= channel.floor:
-            chunk = channel.since(reader)
-            reader.after = channel.head
-            return chunk
+    async def _older(self, channel: Channel, reader: Reader) -> bytes:
+        """The next page of the log, for a reader that is behind what is kept."""
         head = channel.head  # before reading: what comes later is not covered by the page
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
         events, is_last = await self.database.read(work)
@@ -269,7 +287,7 @@ class Feed:
         for channel in self.channels.values():
             for reader in channel.readers:
                 reader.due_ping = True
-                reader.bell.set()
+                reader.bell.ring()
 
 
 async def steadily(step: Callable[[], Awaitable[None]]) -> None:

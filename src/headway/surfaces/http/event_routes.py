@@ -98,6 +98,7 @@ class EventStream(Response):
         watch = asyncio.create_task(self._watch(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            send = scope["headway.send"]  # past the layers that had to see the start, and have no use for the rest
             next_look = time.monotonic() + self.feed.heartbeat_s
             async for chunk in self.feed.follow(self.channel, self.reader):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -82,7 +82,7 @@ class Exchange:
 
     def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], measures: Measures, buckets: Buckets) -> None:
         self.scope = scope
-        self.forward = send
+        self.forward = scope["headway.send"] = send
         self.routes = routes
         self.measures = measures
         self.buckets = buckets

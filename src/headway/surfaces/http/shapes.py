@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from headway.actions.claims import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT
 from headway.actions.views import PAGE_LIMIT
+from headway.agents.roles import BUILT_IN, SUPERVISOR
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, POSITION_LIMIT, UNSET, Change, Draft, parse_status
@@ -24,6 +25,7 @@ ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-w
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
+RoleName = Annotated[str, Field(json_schema_extra={"enum": [SUPERVISOR, *BUILT_IN]})]
 Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(whole)]
 Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
 LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=False)]
@@ -140,14 +142,14 @@ class ToolCall(Sent):
     conversation_id: ListId = 0
     turn_id: Name | None = None
     agent_id: Name = DEFAULT_AGENT
-    role: Name = "supervisor"
+    role: RoleName = SUPERVISOR
 
 
 class WritText(Sent):
     text: Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
     conversation_id: ListId = 0
     agent_id: Name = DEFAULT_AGENT
-    role: Name = "supervisor"
+    role: RoleName = SUPERVISOR
 
 
 class Query(BaseModel):

@@ -17,6 +17,7 @@ from headway.ledger import scope as ledger_scope
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.calls import BODY_LIMIT, Call
+from headway.surfaces.http.problems import Problem
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -54,6 +55,8 @@ class HttpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = Call(Request(scope, receive))
         scope[TENANT] = await call.read(lambda _tx, tenant_id: tenant_id)
+        if scope["method"] == "GET":  # a stream on which nothing would ever come
+            raise Problem(405, "no_stream", "There is nothing to listen to here: it only answers. Send POST.", {"Allow": "POST"})
         self.knocked.set()
         assert self.opened is not None
         manager = await asyncio.shield(self.opened)
