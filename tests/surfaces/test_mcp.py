@@ -1,0 +1,382 @@
+"""The MCP server as the protocol's own client meets it, on standard input and output and over HTTP."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client as McpClient
+from mcp import MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent, TextResourceContents
+from serving import PATIENCE_S, Client, Service, problem
+from shell import Shell
+
+Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
+
+CATALOGUE = [
+    *("create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos", "write_todos", "TodoWrite", "update_plan"),
+    *("ListTasks", "AddTask", "CompleteTask", "UncompleteTask", "DeleteTask"),
+    *("todo_add", "todo_list", "todo_update", "todo_ready", "todo_claim"),
+]
+
+
+@asynccontextmanager
+async def over_stdio(folder: Path, *flags: str, mode: str = "auto") -> AsyncIterator[McpClient]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    command = StdioServerParameters(command=sys.executable, args=["-m", "headway", "mcp", *flags], cwd=folder, env=env)
+    async with McpClient(command, mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+        yield connected
+
+
+@asynccontextmanager
+async def over_http(client: Client, headers: dict[str, str] | None = None, mode: str = "auto") -> AsyncIterator[McpClient]:
+    wanted = {"Authorization": f"Bearer {client.secret}", **(headers or {})}
+    async with (
+        httpx2.AsyncClient(headers=wanted, timeout=PATIENCE_S) as http,
+        McpClient(streamable_http_client(f"{client.base_url}/mcp", http_client=http), mode=mode) as connected,
+    ):
+        yield connected
+
+
+def in_a_turn(client: Client) -> dict[str, str]:
+    """Headers that name a turn of its own."""
+    return {"Headway-Turn": client.turn(client.conversation())}
+
+
+@pytest.fixture(params=["stdio", "http"])
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
+    """Both transports in turn, with a turn to plan in."""
+    if request.param == "stdio":
+        return partial(over_stdio, tmp_path)
+    client: Client = request.getfixturevalue("sqlite_client")
+    return partial(over_http, client, in_a_turn(client))
+
+
+def story(connect: Connect, tell: Callable[[McpClient], Awaitable[None]], **options: Any) -> None:
+    async def whole() -> None:
+        async with connect(**options) as connected:
+            await tell(connected)
+
+    asyncio.run(whole())
+
+
+async def call(connected: McpClient, tool: str, **arguments: Any) -> Any:
+    """The structured result of a call that has to succeed."""
+    result = await connected.call_tool(tool, arguments)
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error, result
+    assert json.loads(text_of(result)) == result.structured_content, "clients that look no further read the same"
+    return result.structured_content
+
+
+def text_of(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def read(connected: McpClient, name: str) -> Any:
+    (content,) = (await connected.read_resource(f"headway://todos/{name}")).contents
+    assert isinstance(content, TextResourceContents)
+    assert content.mime_type == "application/json"
+    return json.loads(content.text)
+
+
+# Both transports
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: Connect, mode: str) -> None:
+    async def tell(connected: McpClient) -> None:
+        assert connected.server_info is not None
+        assert connected.server_info.name == "headway"
+        assert "todo_add" in (connected.instructions or "")
+        tools = (await connected.list_tools()).tools
+        assert [tool.name for tool in tools] == CATALOGUE
+        assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
+        document = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
+        assert len(document) < 14_000
+        # More than any tokenizer makes of it: every sign is one, and so are every six letters.
+        assert len(re.findall(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]", document)) <= 3_000
+
+    story(connect, tell, mode=mode)
+
+
+def test_every_family_of_tools_works(connect: Connect) -> None:
+    async def tell(connected: McpClient) -> None:
+        look, _build = (await call(connected, "create_todo", items=[{"title": "look"}, {"title": "build"}]))["created"]
+        await call(connected, "start_todo", todoId=look["id"])
+        assert (await call(connected, "complete_todo", todoId=look["id"], outcome="seen"))["remaining"] == 1
+        state = (await call(connected, "manage_todos", add=["check"]))["state"]
+        assert [item["status"] for item in state["items"]] == ["done", "current", "pending"]
+        written = await call(connected, "TodoWrite", todos=[{"content": "build", "status": "completed"}])
+        assert [one["content"] for one in written["canceled"]] == ["check"]
+        assert (await call(connected, "update_plan", plan=[{"step": "ship"}]))["todos"][0]["content"] == "ship"
+        assert [item["title"] for item in (await call(connected, "list_todo"))["items"]] == ["ship"]
+
+        task = await call(connected, "AddTask", title="look")
+        assert await call(connected, "CompleteTask", taskId=task["id"]) == {"ok": True, "task": task | {"done": True}}
+        assert await call(connected, "ListTasks") == {"tasks": [task | {"done": True}]}
+
+        first = (await call(connected, "todo_add", subject="first"))["todo"]
+        await call(connected, "todo_add", subject="second", depends_on=[first["id"]])
+        assert [todo["subject"] for todo in (await call(connected, "todo_ready"))["todos"]] == ["first"]
+        claim = await call(connected, "todo_claim", agent_id="ada")
+        ended = await call(
+            connected, "todo_update", id=first["id"], status="completed", outcome="seen", lease_token=claim["lease"]["token"]
+        )
+        assert (ended["todo"]["status"], ended["todo"]["outcome"]) == ("completed", "seen")
+        listed = (await call(connected, "todo_list"))["todos"]
+        assert {"second"} <= {todo["subject"] for todo in listed}
+
+    story(connect, tell)
+
+
+def test_the_open_and_the_ready_todos_and_each_one_are_resources(connect: Connect) -> None:
+    async def tell(connected: McpClient) -> None:
+        first = (await call(connected, "todo_add", subject="first"))["todo"]
+        await call(connected, "todo_add", subject="second", depends_on=[first["id"]])
+
+        resources = (await connected.list_resources()).resources
+        assert [str(one.uri) for one in resources] == ["headway://todos/open", "headway://todos/ready"]
+        templates = (await connected.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["headway://todos/{id}"]
+        assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["first", "second"]
+        assert [todo["subject"] for todo in (await read(connected, "ready"))["todos"]] == ["first"]
+        assert await read(connected, str(first["id"])) == {"todo": first}
+        for unknown in ("987654321", "9" * 30, "closed", "", "../open"):
+            with pytest.raises(MCPError):
+                await read(connected, unknown)
+        with pytest.raises(MCPError, match="no resource"):
+            await connected.read_resource("file:///etc/passwd")
+
+    story(connect, tell)
+
+
+def test_there_is_a_prompt_for_planning(sqlite_client: Client) -> None:
+    async def tell(connected: McpClient) -> None:
+        (prompt,) = (await connected.list_prompts()).prompts
+        assert (prompt.name, [argument.name for argument in prompt.arguments or ()]) == ("plan", ["objective"])
+        (message,) = (await connected.get_prompt("plan", {"objective": "win {the} game"})).messages
+        assert isinstance(message.content, TextContent)
+        assert "win {the} game" in message.content.text
+        assert "create_todo" in message.content.text
+        for name, arguments in (("plan", None), ("plan", {"objective": " "}), ("dance", {"objective": "win"})):
+            with pytest.raises(MCPError, match="objective"):
+                await connected.get_prompt(name, arguments)
+
+    story(partial(over_http, sqlite_client), tell)
+
+
+def test_what_a_tool_refuses_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client: Client) -> None:
+    async def tell(connected: McpClient) -> None:
+        refused = await connected.call_tool("create_todo", {"items": []})
+        assert refused.is_error
+        assert "items" in refused.structured_content["error"]
+        assert json.loads(text_of(refused)) == refused.structured_content
+        missing = await connected.call_tool("CompleteTask", {"taskId": "1"})
+        assert missing.is_error
+        assert missing.structured_content == {"ok": False, "error": "Task not found"}
+        wrong = await connected.call_tool("AddTask", {"title": " "})
+        assert wrong.is_error
+        assert text_of(wrong).startswith("Error: ")
+        with pytest.raises(MCPError, match="rm_rf"):
+            await connected.call_tool("rm_rf", {})
+        assert (await call(connected, "list_todo"))["items"] == []
+
+    story(partial(over_http, sqlite_client, in_a_turn(sqlite_client)), tell)
+
+
+# Standard input and output
+
+
+def test_what_is_written_over_stdio_is_what_the_command_line_shows(headway: Shell) -> None:
+    async def tell(connected: McpClient) -> None:
+        await call(connected, "todo_add", subject="written down")
+        await call(connected, "create_todo", items=[{"title": "planned"}])
+
+    story(partial(over_stdio, headway.folder, "--agent", "claude"), tell)
+    rows = {todo["subject"]: todo for todo in headway.json("todo", "list")["todos"]}
+    assert (rows["written down"]["conversation_id"], rows["written down"]["agent_id"]) == (0, "claude")
+    assert rows["planned"]["turn_id"]
+
+    async def go_on(connected: McpClient) -> None:
+        (item,) = (await call(connected, "list_todo"))["items"]
+        await call(connected, "complete_todo", todoId=item["id"], outcome="done")
+
+    story(partial(over_stdio, headway.folder, "--turn", rows["planned"]["turn_id"]), go_on)
+    assert headway.json("todo", "show", str(rows["planned"]["id"]))["todo"]["outcome"] == "done"
+
+
+def test_each_session_has_one_plan_however_many_calls_come_at_once_and_all_have_one_ledger(tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with over_stdio(tmp_path) as one, over_stdio(tmp_path) as other:
+            await asyncio.gather(*(call(one, "create_todo", items=[{"title": f"item {n}"}]) for n in range(6)))
+            await call(one, "todo_add", subject="everybody's")
+            assert (await call(one, "list_todo"))["summary"]["total"] == 6
+            assert (await call(other, "list_todo"))["items"] == []
+            assert "everybody's" in [todo["subject"] for todo in (await call(other, "todo_list"))["todos"]]
+
+    asyncio.run(whole())
+
+
+def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None:
+    assert headway.process("mcp", "--conversation", "nowhere").code == 3
+    document = {"conversations": [{"id": 1, "key": "a thread"}], "todos": [{"subject": "theirs", "conversation_id": 1}]}
+    headway.ok("todo", "import", "-", "--format", "json", stdin=json.dumps(document))
+
+    async def tell(connected: McpClient) -> None:
+        assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["theirs"]
+        await call(connected, "todo_add", subject="added")
+        await call(connected, "AddTask", title="look")
+
+    story(partial(over_stdio, headway.folder, "--conversation", "a thread"), tell)
+    listed = headway.json("todo", "list", "--conversation", "a thread")["todos"]
+    assert [todo["subject"] for todo in listed] == ["theirs", "added"]
+    assert len(list((headway.folder / ".headway" / ".agents" / "tasks").glob("*.json"))) == 1
+
+
+def test_bad_lines_and_the_end_of_input_harm_nobody(headway: Shell) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        "not JSON",
+        r'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\ud800"}}}',
+        '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "todo_claim", "arguments": {"lease_s": NaN}}}',
+        r'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\u0000"}}}',
+    ]
+    ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode())
+
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out.splitlines()[0])["result"]["serverInfo"]["name"] == "headway"
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in ran.out.splitlines()), "nothing else goes to standard output"
+    assert headway.json("todo", "list")["todos"] == []
+
+
+# HTTP
+
+
+def test_the_headers_say_where_a_call_belongs_and_rest_shows_what_it_wrote(client: Client) -> None:
+    by_key = client.conversation(key="a thread")
+    turn_id = client.turn(by_key)
+
+    async def tell(connected: McpClient) -> None:
+        await call(connected, "todo_add", subject="added")
+        await call(connected, "create_todo", items=[{"title": "planned"}])
+        await call(connected, "AddTask", title="look")
+
+    for headers in (
+        {"Headway-Turn": turn_id, "Headway-Agent": "claude"},
+        {"Headway-Conversation": "a thread", "Headway-Turn": turn_id},
+        {"Headway-Conversation": str(by_key), "Headway-Turn": turn_id},
+    ):
+        story(partial(over_http, client, headers), tell)
+    todos = client.ok("GET", "/v1/todos", params={"conversation_id": by_key})["todos"]
+    assert sorted(todo["subject"] for todo in todos) == ["added"] * 3 + ["planned"] * 3
+    assert {todo["turn_id"] for todo in todos if todo["subject"] == "planned"} == {turn_id}
+    assert sorted(todo["agent_id"] for todo in todos) == ["claude"] * 2 + ["mcp"] * 4
+    tasks = client.ok("POST", "/v1/tools/ListTasks", json={"conversation_id": by_key})["result"]["tasks"]
+    assert [task["title"] for task in tasks] == ["look"] * 3
+
+
+def test_without_headers_the_ledger_is_the_tenants_and_there_is_no_plan_and_no_task_list(client: Client) -> None:
+    client.add("elsewhere", conversation_id=client.conversation())
+
+    async def tell(connected: McpClient) -> None:
+        assert (await call(connected, "todo_add", subject="wide"))["todo"]["conversation_id"] == 0
+        assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["elsewhere", "wide"]
+        plan = await connected.call_tool("create_todo", {"items": [{"title": "x"}]})
+        assert (plan.is_error, plan.structured_content) == (True, {"error": "Missing execution context"})
+        tasks = await connected.call_tool("AddTask", {"title": "x"})
+        assert tasks.is_error
+        assert text_of(tasks) == "Error: Task list is not available (no conversation context)."
+
+    story(partial(over_http, client), tell)
+
+
+def test_a_place_that_is_unknown_or_anothers_is_refused_and_nothing_is_touched(client: Client, service: Service) -> None:
+    with service.tenant() as rival:
+        conversation_id = rival.conversation(key="theirs")
+        turn_id = rival.turn(conversation_id)
+        theirs = rival.add("theirs", conversation_id=conversation_id)
+
+        async def tell(connected: McpClient) -> None:
+            for tool, arguments in (("todo_add", {"subject": "x"}), ("AddTask", {"title": "x"}), ("list_todo", {})):
+                with pytest.raises(MCPError, match=r"No (conversation|turn)"):
+                    await connected.call_tool(tool, arguments)
+            with pytest.raises(MCPError, match=r"No (conversation|turn)"):
+                await read(connected, "open")
+
+        async def look(connected: McpClient) -> None:
+            with pytest.raises(MCPError, match="No todo"):
+                await read(connected, str(theirs["id"]))
+            refused = await connected.call_tool("todo_update", {"id": theirs["id"], "status": "completed"})
+            assert refused.is_error
+
+        for name, value in (
+            ("Headway-Conversation", str(conversation_id)),
+            ("Headway-Conversation", "theirs"),
+            ("Headway-Conversation", "987654321"),
+            ("Headway-Turn", turn_id),
+            ("Headway-Turn", "mine"),
+        ):
+            story(partial(over_http, client, {name: value}), tell)
+        story(partial(over_http, client), look)
+        assert [todo["status"] for todo in rival.ok("GET", "/v1/todos")["todos"]] == ["pending"]
+    assert client.subjects() == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
+def test_without_a_good_token_nobody_comes_in(sqlite_client: Client, method: str, header: str | None) -> None:
+    request = sqlite_client.build_request(method, "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    del request.headers["authorization"]
+    if header:
+        request.headers["authorization"] = header
+
+    answer = sqlite_client.send(request)
+    problem(answer, 401, "unauthorized")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
+    answer = sqlite_client.get("/mcp", headers={"Accept": "text/event-stream"})
+
+    problem(answer, 405, "no_stream")
+    assert answer.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"garbage", 400), (b"[]", 400), (b'{"id": 1}', 400), (b"x" * (1024 * 1024 + 1), 413), (rb'{"method": "\ud800"}', 400)],
+)
+def test_what_is_not_the_protocol_is_refused(sqlite_client: Client, body: bytes, status: int) -> None:
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+    assert sqlite_client.post("/mcp", content=body, headers=headers).status_code == status
+
+
+def test_tenants_at_the_same_time_each_see_their_own(sqlite_service: Service) -> None:
+    async def work(client: Client, name: str) -> None:
+        async with over_http(client, in_a_turn(client)) as connected:
+            for n in range(3):
+                await call(connected, "create_todo", items=[{"title": f"{name} {n}"}])
+            titles = [item["title"] for item in (await call(connected, "list_todo"))["items"]]
+            assert titles == [f"{name} {n}" for n in range(3)]
+
+    async def everybody(clients: list[Client]) -> None:
+        await asyncio.gather(*(work(client, f"tenant {n}") for n, client in enumerate(clients)))
+
+    with sqlite_service.tenant() as one, sqlite_service.tenant() as two, sqlite_service.tenant() as three:
+        asyncio.run(everybody([one, two, three]))
+        assert two.subjects() == [f"tenant 1 {n}" for n in range(3)]
