@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.writ_parser import Parsed, Writ, WritParser, parse
@@ -270,6 +270,7 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(edges)]
 
 
+@settings(deadline=None)
 @given(TEXTS, st.lists(st.integers(min_value=0), max_size=8))
 @example("/todo add look\nbody\n/endtodo\nafter", [3, 15, 20, 28])
 @example("/todo list\r\n/to\rdo", [10, 11, 14, 15])
@@ -289,6 +290,7 @@ def prefixes(text: str) -> list[str]:
     return [*shown, shown[-1] + parser.finish().visible]
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_what_was_shown_is_never_taken_back_and_never_part_of_a_writ(text: str) -> None:
     final = parse(text).visible
@@ -297,6 +299,7 @@ def test_what_was_shown_is_never_taken_back_and_never_part_of_a_writ(text: str) 
         assert final.startswith(shown)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_what_is_shown_are_lines_of_the_text_in_their_order_without_a_writ_among_them(text: str) -> None:
     visible = parse(text).visible
@@ -306,6 +309,7 @@ def test_what_is_shown_are_lines_of_the_text_in_their_order_without_a_writ_among
     assert parse(visible) == Parsed(visible, [])
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab /\n`~", max_size=60).filter(lambda text: not any(word in text for word in ("/todo", "/agent"))))
 def test_a_text_without_writs_is_shown_whole(text: str) -> None:
     assert parse(text) == Parsed(text, [])

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from listening import listening
 from serving import Client, Service
 
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
@@ -300,6 +301,26 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
         assert client.subjects(turn_id=turn_id) == [f"{turn_id} {n}" for n in range(5)]
         tasks, _ = call(client, "ListTasks", {}, turn_id=turn_id)
         assert [task["title"] for task in tasks["tasks"]] == [f"{turn_id} {n}" for n in range(5)]
+
+
+# Live
+
+
+def test_whoever_watches_the_conversation_hears_of_the_plan_and_then_of_its_current_item(client: Client) -> None:
+    conversation_id = client.conversation()
+    turn_id = client.turn(conversation_id)
+    plan(client, turn_id, "look", "build")
+    state = call(client, "manage_todos", {"delete": ["look"]}, turn_id=turn_id)[0]["state"]
+    with listening(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
+        told = stream.take(7)
+
+    assert [one.event for one in told] == [
+        *("todo_changed", "todo_changed", "todos_updated", "todos_current"),
+        *("todo_changed", "todos_updated", "todos_current"),
+    ]
+    assert [one.id for one in told] == sorted({one.id for one in told})
+    assert told[-2].data == state
+    assert told[-1].data == {name: state[name] for name in ("current", "remaining", "total")}
 
 
 # Writs
