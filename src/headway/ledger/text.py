@@ -13,11 +13,13 @@ MAX_INTEGER = 2**63 - 1
 JOINERS = "\u200c\u200d"  # not printable by themselves, but Persian words and many emoji need them
 
 
-# What the rules below accept, as regular expressions that API documents can show.
+# What the rules below accept, as regular expressions that API documents can show. Spaces are named one by one:
+# what \s means differs between the languages that read these.
+SPACES = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 TEXT_PATTERN = r"^[^\u0000]*$"
-SUBJECT_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
-NO_CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
-NAME_PATTERN = rf"^[^{NO_CONTROLS}]*[^\s{NO_CONTROLS}][^{NO_CONTROLS}]*$"
+SUBJECT_PATTERN = rf"^[^\u0000]*[^\u0000{SPACES}][^\u0000]*$"
+NAME_PATTERN = rf"^[^{CONTROLS}]*[^{CONTROLS}{SPACES}][^{CONTROLS}]*$"
 
 
 def safe(text: str, field: str, limit: int = TEXT_LIMIT) -> str:

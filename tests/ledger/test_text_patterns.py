@@ -1,0 +1,35 @@
+"""The patterns that API documents show say exactly what the rules accept."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from headway.ledger import text
+from headway.ledger.errors import Invalid
+
+SURROGATES = range(0xD800, 0xE000)  # no text at all, see text.safe
+
+
+def is_accepted(rule: Callable[[str], str], value: str) -> bool:
+    try:
+        rule(value)
+    except Invalid:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("around", ["{}", " {}", "a{}b"])
+@pytest.mark.parametrize(
+    ("pattern", "rule"),
+    [
+        (text.TEXT_PATTERN, lambda value: text.safe(value, "text")),
+        (text.SUBJECT_PATTERN, text.subject),
+        (text.NAME_PATTERN, lambda value: text.name(value, "name")),
+    ],
+)
+def test_a_pattern_accepts_what_its_rule_accepts_for_every_character(pattern: str, rule: Callable[[str], str], around: str) -> None:
+    values = [around.format(chr(point)) for point in range(0x11000) if point not in SURROGATES]
+    documented = {value for value in values if re.search(pattern, value)}
+
+    assert documented == {value for value in values if is_accepted(rule, value)}
