@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from headway.actions import conversations
 from headway.agents.roles import Role
+from headway.ledger import text
 from headway.ledger.errors import Conflict
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
@@ -33,6 +34,7 @@ class Place(NamedTuple):
 def find_place(tx: Transaction, wanted: Scope) -> Place:
     """A turn names its conversation; a conversation that is unknown or somebody else's is not found."""
     conversation_id = wanted.conversation_id
+    wanted = wanted._replace(agent_id=text.name(wanted.agent_id, "agent_id"))
     if wanted.turn_id is not None:
         owner = conversations.get_turn(tx, wanted.tenant_id, wanted.turn_id).conversation_id
         if conversation_id not in (TENANT_WIDE, owner):

@@ -146,7 +146,7 @@ class ToolCall(Sent):
 
 
 class WritText(Sent):
-    text: Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+    text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
     conversation_id: ListId = 0
     agent_id: Name = DEFAULT_AGENT
     role: RoleName = SUPERVISOR
