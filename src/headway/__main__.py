@@ -1,3 +1,3 @@
-from headway.surfaces.cli.main import main
+from headway.surfaces.cli.main import run
 
-main()
+run()

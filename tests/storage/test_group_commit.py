@@ -222,8 +222,9 @@ def test_an_event_loop_that_is_gone_before_its_answer_leaves_the_others_served(h
         house.adding("from the gone")(tx)
 
     async def ask_and_go() -> None:
-        house.database.writers.submit(dawdle)
+        asking = asyncio.create_task(house.database.write(dawdle))
         await asyncio.to_thread(begun.wait, 30)
+        assert not asking.done()
 
     run(ask_and_go())
     free.set()

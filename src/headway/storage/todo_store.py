@@ -39,12 +39,7 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     row = tx.one(APPEND[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first + 1)
     assert row is not None
     started_at, completed_at = stamps(draft.status, tx.now)
-    position = int(row[0])
-    blocked_by = lock_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    row = tx.one(
-        INSERT,
-        uuid,
-        tenant_id,
+    stored = (  # in the order of Todo's fields, and of the statement's columns
         draft.conversation_id,
         draft.turn_id,
         draft.agent_id,
@@ -53,37 +48,20 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
         draft.completion_criteria,
         draft.agent_type,
         draft.status,
-        position,
+        int(row[0]),
         draft.outcome,
         tx.now,
         tx.now,
         started_at,
         completed_at,
-        blocked_by,
     )
+    blocked_by = lock_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
+    row = tx.one(INSERT, uuid, tenant_id, *stored, blocked_by)
     assert row is not None
     todo_id = int(row[0])
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
-    return Todo(
-        todo_id,
-        uuid,
-        draft.conversation_id,
-        draft.turn_id,
-        draft.agent_id,
-        draft.subject,
-        draft.description,
-        draft.completion_criteria,
-        draft.agent_type,
-        draft.status,
-        position,
-        draft.outcome,
-        tx.now,
-        tx.now,
-        started_at,
-        completed_at,
-        tuple(sorted(draft.depends_on)),
-    )
+    return Todo(todo_id, uuid, *stored, tuple(sorted(draft.depends_on)))
 
 
 def get(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
