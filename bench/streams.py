@@ -50,7 +50,7 @@ class Crowd:
 
     def __init__(self, url: str, stream: str, fire: str, headers: dict[str, str], body: bytes) -> None:
         place = urlsplit(url)
-        self.host, self.port = place.hostname, place.port
+        self.host, self.port = place.hostname or "", place.port or 80
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self.get = f"GET {stream} HTTP/1.1\r\nHost: {place.netloc}\r\n{lines}\r\n".encode()
         self.post = (
