@@ -10,6 +10,7 @@ from starlette.responses import Response
 from headway.agents import roles, writs
 from headway.agents.execution import Execution, executing, find_place
 from headway.agents.toolbox import perform
+from headway.ledger import text
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import shapes
@@ -62,6 +63,6 @@ async def run_writs(request: Request) -> Response:
 
     def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         scope = find_place(tx, Scope(tenant_id, wanted.conversation_id, None, wanted.agent_id)).scope
-        return writs.run_text(tx, scope, role, wanted.text)._asdict()
+        return writs.run_text(tx, scope, role, text.safe(wanted.text, "text"))._asdict()
 
     return await call.post(run, 200)

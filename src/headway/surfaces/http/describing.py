@@ -49,16 +49,25 @@ def described(
     if parameters:
         extra["parameters"] = parameters
     if body is not None:
-        schema = {key: value for key, value in shapes.documented(body).items() if key != "$defs"}
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": body_schema(body)}}}
     good = {status: good_answer(shape) for status, shape in answers.items()}
     return {"status_code": min(answers), "responses": {**good, **problems}, "openapi_extra": extra, "response_model": None}
+
+
+def body_schema(body: Any) -> dict[str, Any]:
+    if is_shape(body):
+        return reference(body)
+    return {key: value for key, value in shapes.documented(body).items() if key != "$defs"}
 
 
 def good_answer(shape: type[BaseModel] | None) -> dict[str, Any]:
     if shape is None:
         return {"description": "Nothing to say"}
-    return {"description": "Done", "content": {"application/json": {"schema": {"$ref": SCHEMA_REF.format(model=shape.__name__)}}}}
+    return {"description": "Done", "content": {"application/json": {"schema": reference(shape)}}}
+
+
+def reference(shape: type[BaseModel]) -> dict[str, Any]:
+    return {"$ref": SCHEMA_REF.format(model=shape.__name__)}
 
 
 def path_parameter(name: str, kind: type[int] | type[str]) -> dict[str, Any]:
@@ -99,6 +108,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
 
 
 def is_shape(one: Any) -> bool:
-    """Whether a body or an answer looks like this. Queries are described parameter by parameter."""
+    """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
     ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ == shapes.__name__
-    return ours and one is not shapes.Sent and not issubclass(one, shapes.Query)
+    ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
+    return ours and one not in (shapes.Sent, shapes.TodoRow) and not issubclass(one, shapes.Query)
