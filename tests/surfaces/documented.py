@@ -19,7 +19,7 @@ class Operation(NamedTuple):
 
     @property
     def streams(self) -> bool:
-        return "text/event-stream" in self.definition["responses"]["200"].get("content", {})
+        return "text/event-stream" in self.definition["responses"].get("200", {}).get("content", {})
 
     def at(self, value: object = 1) -> str:
         """The path with this in the place of every parameter."""

@@ -1,0 +1,120 @@
+"""The OpenAPI document: everything is in it, and everything in it is there."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+from documented import document_of, operations
+from inside import inside
+from serving import Client, Service
+
+# Pages for people, the document itself, and a door with a protocol of its own.
+NOT_DESCRIBED = {("GET", "/"), ("GET", "/login"), ("POST", "/logout"), ("GET", "/openapi.json")}
+NOT_DESCRIBED |= {(method, "/mcp") for method in ("GET", "POST", "DELETE")}
+PROMISED = {
+    "POST /v1/todos",
+    "GET /v1/todos",
+    "PATCH /v1/todos",
+    "GET /v1/todos/ready",
+    "POST /v1/todos/claim",
+    "GET /v1/todos/{todo_id}",
+    "PATCH /v1/todos/{todo_id}",
+    "DELETE /v1/todos/{todo_id}",
+    "POST /v1/todos/{todo_id}/heartbeat",
+    "POST /v1/conversations",
+    "GET /v1/conversations",
+    "GET /v1/conversations/{conversation_id}",
+    "GET /v1/conversations/{conversation_id}/events",
+    "POST /v1/turns",
+    "GET /v1/turns/{turn_id}",
+    "GET /v1/events",
+    "GET /healthz",
+    "GET /readyz",
+    "GET /metrics",
+}
+
+
+def references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for below in part.values():
+            yield from references(below)
+    elif isinstance(part, list):
+        for below in part:
+            yield from references(below)
+
+
+def test_every_route_of_the_app_is_in_the_document(tmp_path: Path, sqlite_client: Client) -> None:
+    async def story() -> set[tuple[str, str]]:
+        async with inside(tmp_path) as (app, _, _):
+            return {(method, route.path_format) for route in app.routes for method in route.methods or ()}
+
+    served = asyncio.run(story())
+    assert served - NOT_DESCRIBED == {(operation.method, operation.path) for operation in operations(sqlite_client)}
+    assert served >= NOT_DESCRIBED
+
+
+def test_what_was_promised_is_there(sqlite_client: Client) -> None:
+    found = {f"{operation.method} {operation.path}" for operation in operations(sqlite_client)}
+
+    assert found >= PROMISED
+
+
+def test_every_reference_leads_somewhere_and_every_shape_is_referred_to(sqlite_client: Client) -> None:
+    document = document_of(sqlite_client)
+    schemas = document["components"]["schemas"]
+    referred, waiting = set[str](), set(references(document["paths"]))
+    while waiting:
+        one = waiting.pop().removeprefix("#/components/schemas/")
+        assert one in schemas
+        referred.add(one)
+        waiting |= {below for below in references(schemas[one]) if below.rpartition("/")[2] not in referred}
+
+    assert referred == set(schemas)
+
+
+def test_every_operation_says_what_it_does_who_may_and_how_it_fails(sqlite_client: Client) -> None:
+    found = operations(sqlite_client)
+    for operation in found:
+        definition = operation.definition
+        assert definition["summary"]
+        assert definition["tags"]
+        assert ("security" in definition) == operation.path.startswith("/v1/")
+        in_path = {one["name"] for one in definition.get("parameters", ()) if one["in"] == "path"}
+        assert in_path == set(re.findall(r"\{(.*?)\}", operation.path))
+        statuses = set(map(int, definition["responses"]))
+        assert statuses >= {429, 500, 503} | ({401, 403, 422} if "security" in definition else set())
+        assert not operation.takes_body or statuses >= {400, 408, 413, 415}
+        for status, answer in definition["responses"].items():
+            if int(status) >= 400:
+                assert answer["content"].keys() == {"application/problem+json"}
+    names = [operation.definition["operationId"] for operation in found]
+    assert len(names) == len(set(names))
+
+
+def test_bodies_refuse_what_they_do_not_name(sqlite_client: Client) -> None:
+    document = document_of(sqlite_client)
+    bodies = [
+        operation.definition["requestBody"]["content"]["application/json"]["schema"]
+        for operation in operations(sqlite_client)
+        if operation.takes_body
+    ]
+    names = {reference.rpartition("/")[2] for body in bodies for reference in references(body)}
+    closed = [document["components"]["schemas"][name] for name in names] + [body for body in bodies if "properties" in body]
+
+    assert len(closed) > 5
+    # a row of a batch of changes is judged when its turn comes, not before
+    assert [one["title"] for one in closed if one["additionalProperties"] is not False] == ["LooseRow"]
+
+
+def test_the_document_is_for_everybody_and_the_same_for_all(sqlite_service: Service) -> None:
+    first, second = (httpx.get(f"{sqlite_service.url}/openapi.json", verify=False) for _ in range(2))
+
+    assert first.headers["content-type"] == "application/json"
+    assert first.content == second.content
+    assert json.loads(first.content)["openapi"].startswith("3.1")
