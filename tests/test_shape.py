@@ -187,7 +187,7 @@ def test_a_wheel_holds_the_migrations() -> None:
 
 
 def test_the_command_is_installed_under_its_name() -> None:
-    assert PROJECT["project"]["scripts"] == {"headway": "headway.surfaces.cli.main:main"}
+    assert PROJECT["project"]["scripts"] == {"headway": "headway.surfaces.cli.main:run"}
 
 
 def test_every_command_is_documented() -> None:
