@@ -41,7 +41,7 @@ def test_a_list_on_a_terminal_has_counts_marks_and_dimmed_ended_rows(headway: Sh
         ["✕", "#4", "announce"],
         ["✔", "#1", "plan"],
     ]
-    assert "waits for #2" in words(test)
+    assert "after #2" in words(test)
     for line, subject in ((announce, "announce"), (plan, "plan")):
         before = line[: line.index(subject)]
         assert DIM in before.rpartition("\x1b[")[2].partition("m")[0].split(";")

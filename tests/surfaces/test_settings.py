@@ -90,7 +90,10 @@ def test_a_wrong_port_is_one_error(headway: Shell, port: str, monkeypatch: pytes
     assert len(line) < 150
 
 
-@pytest.mark.parametrize("url", ["mysql://me:hunter2@db/x", "headway.db", "sqlite://headway.db", "SQLITE:///x", "hunter2"])
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://me:hunter2@db/x", "headway.db", "sqlite://headway.db", "SQLITE:///x", "hunter2", "sqlite:///", "sqlite:///:memory:"],
+)
 def test_a_database_of_another_kind_is_one_error(headway: Shell, url: str) -> None:
     line = one_error(headway("todo", "list", "--database-url", url), 2)
     assert "sqlite:///" in line

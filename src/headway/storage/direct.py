@@ -43,6 +43,8 @@ def is_sqlite(url: str) -> bool:
 
 def sqlite_path(url: str) -> str:
     path = url.removeprefix("sqlite:///")
+    if path in ("", ":memory:"):  # every thread and process opens the database anew, and must find the same one
+        raise SettingsError("HEADWAY_DATABASE_URL must name a file: sqlite:///PATH.")
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -63,7 +63,7 @@ def todo_lines(todos: Sequence[Todo]) -> None:
         style = STYLES[todo.status]
         subject = Text(one_line(todo.subject), style=style)
         if todo.depends_on and not todo.ended:
-            subject.append(f"  waits for {', '.join(f'#{one}' for one in todo.depends_on)}", "dim italic")
+            subject.append(f"  after {', '.join(f'#{one}' for one in todo.depends_on)}", "dim italic")
         if todo.status == "in_progress" and todo.agent_id:
             subject.append(f"  {one_line(todo.agent_id)}", "dim")
         subject.append(where(todo), "dim")
