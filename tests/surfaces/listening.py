@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
+from time import monotonic
 from typing import Any, NamedTuple
 
 import httpx
-from serving import Client
+from serving import PATIENCE_S, Client
 
 from headway.storage import event_store
 
@@ -23,15 +24,23 @@ class Stream:
         self.answer = answer
         told = frames(answer.iter_raw())
         self.first = next(told)
-        self.events = (one for one in chain([self.first], told) if one.event != "ping")
+        self.told = chain([self.first], told)
+
+    def events(self) -> Iterator[Told]:
+        """What happens, without the heartbeats between. Waits long for an event, but not for ever."""
+        deadline = monotonic() + PATIENCE_S
+        for told in self.told:
+            if told.event != "ping":
+                yield told
+                deadline = monotonic() + PATIENCE_S
+            assert monotonic() < deadline, "the next event does not come"
 
     def take(self, count: int) -> list[Told]:
-        """The next events, without the heartbeats between them."""
-        return list(islice(self.events, count))
+        return list(islice(self.events(), count))
 
     def changes(self, count: int) -> list[tuple[str, str]]:
         """(change, subject) of the next changes of todos."""
-        changed = (told.data for told in self.events if told.event == "todo_changed")
+        changed = (told.data for told in self.events() if told.event == "todo_changed")
         return [(data["change"], data["todo"]["subject"]) for data in islice(changed, count)]
 
 

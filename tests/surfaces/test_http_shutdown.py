@@ -18,7 +18,7 @@ def test_fifty_open_streams_end_properly_and_at_once(tmp_path: Path, database_ur
         client.add("the last")
         told = [stream.changes(1) for stream in streams]
         ended = service.end(by)
-        rest = [list(stream.events) for stream in streams]  # a stream that was cut off would raise here
+        rest = [list(stream.events()) for stream in streams]  # a stream that was cut off would raise here
 
         assert told == [[("created", "the last")]] * STREAMS
         assert rest == [[]] * STREAMS
