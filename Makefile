@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test check format bench lock clean
+.PHONY: run test torture check format bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev  ## everything, on SQLite and on a Postgres of its own
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
+
+torture: $(VENV)/.installed-dev  ## the long runs
+	$(BIN)/pytest -n $(WORKERS) -m torture
 
 check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
 	$(BIN)/ruff format --check .

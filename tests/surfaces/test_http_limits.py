@@ -154,3 +154,19 @@ def test_what_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
 
     assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("beginning", [b"GET /healthz HTTP/1.1\r\nX-Endless: ", b"GET /healthz?endless="])
+def test_a_head_without_end_is_refused(sqlite_service: Service, beginning: bytes) -> None:
+    place = urlsplit(sqlite_service.url)
+    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+        connection.sendall(beginning)
+        with pytest.raises(OSError, match="reset|pipe"):  # noqa: PT012  when it is hung up on, it hears of it a little later
+            for _ in range(1_000):
+                connection.sendall(b"x" * 65536)
+    assert httpx.get(f"{sqlite_service.url}/healthz", verify=False).status_code == 200
+
+
+def test_a_large_head_is_served(sqlite_client: Client) -> None:
+    for _ in range(3):
+        assert sqlite_client.get("/v1/todos", headers={"X-Large": "x" * 50_000}).status_code == 200

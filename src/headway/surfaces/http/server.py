@@ -9,7 +9,8 @@ import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import uvicorn
 
@@ -69,6 +70,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     config = uvicorn.Config(
         WebApp(headway, secret),
         loop="auto",
+        http=protocol(),
         access_log=False,
         proxy_headers=False,  # who a caller is, their token says
         log_config=None,
@@ -103,6 +105,14 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         raise PortTaken(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. Try another --port.") from None
     return listener
+
+
+def protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+    if find_spec("httptools") is None:
+        return "h11"  # slower, and bounded by itself
+    from headway.surfaces.http.bounded_protocol import BoundedProtocol  # noqa: PLC0415  not everywhere
+
+    return BoundedProtocol
 
 
 def raise_file_limit() -> None:
