@@ -161,7 +161,7 @@ def test_a_head_without_end_is_refused(sqlite_service: Service, beginning: bytes
     place = urlsplit(sqlite_service.url)
     with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         connection.sendall(beginning)
-        with pytest.raises(OSError, match="reset|pipe"):  # noqa: PT012  when it is hung up on, it hears of it a little later
+        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012  it hears of it a little late
             for _ in range(1_000):
                 connection.sendall(b"x" * 65536)
     assert httpx.get(f"{sqlite_service.url}/healthz", verify=False).status_code == 200
