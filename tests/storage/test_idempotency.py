@@ -1,11 +1,14 @@
 """Doing a thing once: how long an answer is remembered, and what is not."""
 
+import psycopg
 import pytest
 
 from headway.actions import idempotency, todos
 from headway.actions.idempotency import Answer, Asked
-from headway.ledger.errors import DatabaseBusy, Invalid, KeyReused
+from headway.ledger.errors import DatabaseBusy, Invalid, KeyBusy, KeyReused
 from headway.ledger.todo import Draft
+from headway.storage import idempotency_store
+from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import Desk, FixedClock
 
@@ -73,3 +76,17 @@ def test_any_other_key_will_do(desk: Desk) -> None:
         first = add_once(desk, ASKED._replace(key=key))
         assert add_once(desk, ASKED._replace(key=key)) == first
     assert len(desk.subjects()) == 4
+
+
+def test_on_postgres_nobody_waits_for_ever_for_another_answer(postgres_url: str) -> None:
+    with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url) as other:
+        desk = Desk(database)
+        other.execute(
+            "INSERT INTO idempotency_keys (tenant_id, route, key, body_hash, at) VALUES (%s, '/v1/todos', 'key', '', 0)",
+            (desk.tenant.id,),
+        )
+        with pytest.raises(KeyBusy):
+            desk.write(idempotency_store.reserve, "/v1/todos", "key", "hash of the body", wait_ms=50)
+        other.rollback()
+
+        assert desk.write(idempotency_store.reserve, "/v1/todos", "key", "hash of the body", wait_ms=50)

@@ -19,6 +19,7 @@ HeadwayError
 │   ├── LeaseLost
 │   ├── NameTaken
 │   ├── KeyReused
+│   ├── KeyBusy
 │   └── TurnRowsStay
 ├── SettingsError             the environment or a flag is wrong
 └── StorageError              the database did not take part
@@ -119,6 +120,10 @@ class NameTaken(Conflict):
 
 class KeyReused(Conflict):
     """This Idempotency-Key was used before with another request."""
+
+
+class KeyBusy(Conflict):
+    """Another request with this Idempotency-Key is still being answered; ask again shortly."""
 
 
 class TurnRowsStay(Conflict):

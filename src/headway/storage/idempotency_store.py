@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from headway.storage.transaction import Transaction
 
+WAIT_MS = 10_000
+
 
 class Remembered(NamedTuple):
     body_hash: str
@@ -11,8 +13,12 @@ class Remembered(NamedTuple):
     answer: str
 
 
-def reserve(tx: Transaction, tenant_id: int, route: str, key: str, body_hash: str) -> bool:
-    """Whether the key is ours to answer. If another transaction is answering it right now, this waits for its end."""
+def reserve(tx: Transaction, tenant_id: int, route: str, key: str, body_hash: str, wait_ms: int = WAIT_MS) -> bool:
+    """Whether the key is ours to answer. If another transaction is answering it right now, this waits for its end,
+    or gives up (KeyBusy). On SQLite there is one writer, so nobody else is answering anything."""
+    shared = tx.dialect.name == "postgresql"
+    if shared:
+        tx.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
     row = tx.one(
         """INSERT INTO idempotency_keys (tenant_id, route, key, body_hash, at) VALUES (?, ?, ?, ?, ?)
            ON CONFLICT (tenant_id, route, key) DO NOTHING RETURNING key""",
@@ -22,6 +28,8 @@ def reserve(tx: Transaction, tenant_id: int, route: str, key: str, body_hash: st
         body_hash,
         tx.now,
     )
+    if shared:
+        tx.run("SET LOCAL lock_timeout TO DEFAULT")
     return row is not None
 
 

@@ -16,6 +16,7 @@ from headway.ledger.errors import (
     DatabaseFull,
     DatabaseUnreachable,
     HeadwayError,
+    KeyBusy,
     SettingsError,
     StorageError,
 )
@@ -140,7 +141,7 @@ class PostgresConnection:
                 psycopg.OperationalError,
                 psycopg.InterfaceError,
             ) as error:
-                if isinstance(error, (errors.DiskFull, errors.QueryCanceled)) or attempt == ATTEMPTS:
+                if isinstance(error, (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)) or attempt == ATTEMPTS:
                     raise explain(error) from error
                 if not isinstance(error, (errors.DeadlockDetected, errors.SerializationFailure)):
                     self.close()
@@ -175,6 +176,8 @@ def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
 
 
 def explain(error: psycopg.Error) -> HeadwayError:
+    if isinstance(error, errors.LockNotAvailable):
+        return KeyBusy()  # the one lock that is waited for with a limit
     if isinstance(error, errors.DiskFull):
         return DatabaseFull("The database server's disk is full; nothing was changed.")
     # The server's words can hold the connection string's host and user, never its password.

@@ -13,6 +13,7 @@ from headway.ledger.errors import (
     Forbidden,
     HeadwayError,
     Invalid,
+    KeyBusy,
     NotFound,
     StorageError,
     Unauthorized,
@@ -69,7 +70,7 @@ def status_of(error: HeadwayError) -> int:
 def problem_of(error: HeadwayError) -> Problem:
     status = status_of(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    if status == 503:
+    if status == 503 or isinstance(error, KeyBusy):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
     return Problem(status, error.code, str(error), headers)
 
