@@ -1,5 +1,6 @@
 """Tokens: who comes in, who does not, and what a stranger can learn."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from serving import Client, Service, plain, problem
 from headway.actions import tenants
 from headway.storage import tenant_store
 
+MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
 CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
 
@@ -51,7 +53,7 @@ def test_a_stranger_hears_only_that_they_are_one_whatever_else_is_wrong(stranger
     for operation in filter(is_guarded, operations(stranger)):
         bad: list[dict[str, Any]] = [{}, {"params": {"limit": "x", "after": "x", "cursor": "x"}}]
         if operation.takes_body:
-            bad = [{"content": body} for body in (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}')]
+            bad = [{"content": body} for body in (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}', MANY_PLACES)]
             bad.append({"content": b"text", "headers": headers | {"Content-Type": "text/plain"}})
         for options in bad:
             for place in (1, "abc", 0):
