@@ -1,12 +1,17 @@
 """Settings → a working Headway. The one place where parts are put together."""
 
-from headway.actions.feed import Feed
+import asyncio
+
+from headway.actions import idempotency
+from headway.actions.feed import Feed, steadily
 from headway.agents import families
 from headway.agents.execution import Execution, Place
 from headway.agents.roles import Role
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
+
+HOUSEKEEPING_S = 3600
 
 
 class Headway:
@@ -17,8 +22,8 @@ class Headway:
         announced = not is_sqlite(settings.database_url)
         self.database = Database(settings.database_url, on_commit=self._committed)
         self.toolbox = families.toolbox()
-        self.task_folder = str(settings.home / ".agents" / "tasks")
         self.feed = Feed(self.database, announced=announced)
+        self.housekeeping: asyncio.Task[None] | None = None
         self.announcements = None
         if announced:
             from headway.storage.announcements import Announcements  # noqa: PLC0415  SQLite users never load psycopg
@@ -27,16 +32,23 @@ class Headway:
 
     def start(self) -> None:
         self.feed.start()
+        self.housekeeping = asyncio.create_task(steadily(self._keep_house))
 
     def execution(self, place: Place, role: Role) -> Execution:
         """What a tool that is called from this place may know."""
-        return Execution(self.database, self.task_folder, place.scope, role, place.conversation_uuid)
+        return Execution(self.database, self.settings.task_folder, place.scope, role, place.conversation_uuid)
 
     def close(self) -> None:
         self.feed.close()
+        if self.housekeeping:
+            self.housekeeping.cancel()
         if self.announcements:
             self.announcements.close()
         self.database.close()
+
+    async def _keep_house(self) -> None:
+        await self.database.write(idempotency.forget_old)
+        await asyncio.sleep(HOUSEKEEPING_S)
 
     def _committed(self, tenants: frozenset[int]) -> None:
         self.feed.committed(tenants)

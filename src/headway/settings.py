@@ -20,6 +20,11 @@ class Settings(NamedTuple):
     host: str
     port: int
 
+    @property
+    def task_folder(self) -> str:
+        """Where conversations keep their task lists."""
+        return str(self.home / ".agents" / "tasks")
+
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""

@@ -186,8 +186,7 @@ def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: 
 
 def test_supervisor_is_another_word_for_index() -> None:
     assert roles.find("supervisor") == roles.find("index")
-    assert roles.find("index").supervises
-    assert [name for name in BUILT_IN if roles.find(name).supervises] == ["index"]
+    assert [name for name in BUILT_IN if "turn_plan" in roles.find(name).tools] == ["index"]
 
 
 @pytest.mark.parametrize("name", ["plumber", "", "INDEX", "x" * 1_000])
@@ -298,3 +297,9 @@ def test_a_place_that_is_anothers_is_as_unknown_as_one_that_never_was(desk: Desk
     ):
         with pytest.raises(NotFound):
             place(desk, **wanted)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**70), float("nan"), float("inf"), [[{"deep": 10**30}]]])
+def test_a_number_that_nothing_can_hold_is_refused_wherever_it_is(sqlite_agent: Agent, number: object) -> None:
+    assert "Invalid arguments" in sqlite_agent.refused("manage_todos", add=[number])
+    assert sqlite_agent.rows() == []

@@ -43,7 +43,7 @@ def create(agent: Agent, *items: tuple[str, int | None]) -> list[int]:
         ([("new", 2)], "a new b c"),
         ([("new", 4)], "a b c new"),
         ([("new", 99)], "a b c new"),
-        ([("new", 10**30)], "a b c new"),
+        ([("new", 10**18)], "a b c new"),
         ([("x", 1), ("y", 2)], "x y a b c"),
         ([("y", 2), ("x", 1)], "x y a b c"),
         ([("x", 1), ("y", 4)], "x a b y c"),

@@ -308,3 +308,17 @@ def test_a_listener_that_fails_does_not_make_a_commit_look_like_a_failure(databa
         answered = run(story(house))
 
         assert sorted(house.stored()) == sorted(todo.subject for todo in answered) == ["first", "second"]
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun(house: House) -> None:
+    async def story() -> None:
+        async with house.held_up():
+            given_up = asyncio.ensure_future(house.add("given up"))
+            await asyncio.sleep(0)
+            given_up.cancel()
+            kept = asyncio.ensure_future(house.add("kept"))
+            await asyncio.sleep(0)
+        assert (await kept).subject == "kept"
+
+    run(story())
+    assert house.stored() == ["kept"]

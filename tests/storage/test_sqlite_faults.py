@@ -5,12 +5,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 
 import pytest
 
-from headway.actions import todos
+from headway.actions import tenants, todos
 from headway.ledger.errors import (
     DatabaseBusy,
     DatabaseDamaged,
@@ -322,3 +323,11 @@ def test_every_connection_is_durable_and_keeps_references(database: DirectDataba
     wanted = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 
     assert connection_of(database).raw.execute(f"PRAGMA {name}").get == wanted[name]
+
+
+def test_the_database_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with DirectDatabase(f"sqlite:///{tmp_path}/home/headway.db") as database:
+        database.write(partial(tenants.add, name="acme"))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "home").iterdir()}
+
+    assert modes == dict.fromkeys(("headway.db", "headway.db-wal", "headway.db-shm"), 0o600)

@@ -321,3 +321,21 @@ def test_a_read_changes_nothing_even_if_it_tries(desk: Desk) -> None:
         desk.read(todos.change, todo.id, Change(subject="not like this"))
 
     assert desk.get(todo) == todo
+
+
+def test_a_place_that_too_many_would_have_to_make_room_for_is_refused(desk: Desk) -> None:
+    for _ in range(3):
+        desk.write(todos.add_many, [Draft("x")] * 334)
+    first = desk.subjects()[0]
+    before = desk.count("events")
+
+    with pytest.raises(Invalid, match="1,000 todos would have to move"):
+        desk.add("first of all", position=1)
+    assert (desk.subjects()[0], desk.count("events")) == (first, before)
+    assert desk.add("nearer to the end", position=3).position == 3
+
+
+def test_only_some_todos_of_a_batch_may_name_their_place(desk: Desk) -> None:
+    with pytest.raises(Invalid, match="At most 20 todos"):
+        desk.write(todos.add_many, [Draft("x", position=1)] * 21)
+    assert desk.count("todos") == 0

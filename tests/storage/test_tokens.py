@@ -128,3 +128,11 @@ def test_the_local_tenant_is_made_once(database: DirectDatabase) -> None:
 
     assert first == second
     assert [tenant.name for tenant in database.read(tenant_store.every)] == [LOCAL_TENANT]
+
+
+def test_a_session_that_ends_by_itself_does_not_count_as_a_way_in_for_programs(desk: Desk) -> None:
+    desk.write(tenants.new_token, "browser session", 3600)
+    assert not desk.database.read(tenant_store.any_token)
+
+    desk.write(tenants.new_token)
+    assert desk.database.read(tenant_store.any_token)

@@ -58,6 +58,10 @@ def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
     headway.ok("todo", "add", "one", "--tenant", "acme", "--conversation", "k")
     headway.ok("token", "new", "--tenant", "acme")
     headway.ok("todo", "add", "mine")
+    uuid = headway.json("conversation", "new", "--tenant", "acme")["conversation"]["key"]
+    tasks = headway.folder / ".headway" / ".agents" / "tasks" / f"{uuid}.json"
+    tasks.parent.mkdir(parents=True)
+    tasks.write_text('{"tasks": []}')
     headway.ok("tenant", "rm", "acme", "--yes")
     headway.ok("tenant", "add", "acme")
 
@@ -65,6 +69,7 @@ def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
     assert headway.json("conversation", "list", "--tenant", "acme")["conversations"] == []
     assert headway.json("token", "list", "--tenant", "acme")["tokens"] == []
     assert len(headway.json("todo", "list")["todos"]) == 1
+    assert not tasks.exists()
 
 
 def test_a_token_is_shown_once_and_stored_hashed(headway: Shell) -> None:

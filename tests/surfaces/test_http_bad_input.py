@@ -202,3 +202,9 @@ def test_an_idempotency_key_is_short_printable_ascii(client: Client, key: str | 
 
     assert "Idempotency-Key" in said
     assert client.subjects() == []
+
+
+@pytest.mark.parametrize("number", ["0" * 19 + "1" + "9" * 20, "0" * 30, "9" * 4_420, "9223372036854775808"])
+@pytest.mark.parametrize("path", ["/v1/todos/{}", "/v1/conversations/{}", "/v1/conversations/{}/events"])
+def test_an_id_that_no_row_can_have_is_refused(sqlite_client: Client, path: str, number: str) -> None:
+    problem(sqlite_client.get(path.format(number)), 422)

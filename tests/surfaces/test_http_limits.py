@@ -170,3 +170,12 @@ def test_a_head_without_end_is_refused(sqlite_service: Service, beginning: bytes
 def test_a_large_head_is_served(sqlite_client: Client) -> None:
     for _ in range(3):
         assert sqlite_client.get("/v1/todos", headers={"X-Large": "x" * 50_000}).status_code == 200
+
+
+def test_spaces_around_a_token_do_not_make_it_another_one(sqlite_client: Client) -> None:
+    left = set()
+    for spaces in (" ", "   ", "     ", "       "):
+        answer = sqlite_client.get("/healthz", headers={"Authorization": f"Bearer{spaces}{sqlite_client.secret}"})
+        left.add(int(answer.headers["ratelimit-remaining"]))
+
+    assert min(left) < RATE - 1

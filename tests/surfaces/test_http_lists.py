@@ -115,3 +115,13 @@ def test_a_list_of_a_conversation_that_is_not_there_is_not_an_empty_list(client:
 
 def test_a_list_of_a_turn_that_is_not_there_is_not_an_empty_list(client: Client) -> None:
     client.refused("GET", "/v1/todos", 404, "not_found", params={"turn_id": "none"})
+
+
+def test_a_turn_and_another_conversation_have_nothing_in_common(client: Client) -> None:
+    ours, other = client.conversation(), client.conversation()
+    turn = client.ok("POST", "/v1/turns", 201, json={"conversation_id": ours})["turn"]["id"]
+    client.add("planned", turn_id=turn)
+
+    assert client.subjects(turn_id=turn) == client.subjects(turn_id=turn, conversation_id=ours) == ["planned"]
+    assert client.subjects(turn_id=turn, conversation_id=other) == []
+    assert client.subjects(turn_id=turn, conversation_id="tenant") == []

@@ -2,13 +2,13 @@
 
 from headway.actions import todos
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.scope import Scope, Selection
+from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Todo
-from headway.storage import todo_pages
+from headway.storage import todo_store
 from headway.storage.transaction import Transaction
 
-SEARCHED = 5_000  # how many open rows, and how many of the most recently ended ones, are compared with a subject
+SEARCHED = 2_000  # how many open rows of a list, and how many of the most recently ended ones, are compared with a subject
 
 
 class Ambiguous(Invalid):
@@ -24,15 +24,12 @@ def meant(tx: Transaction, scope: Scope, reference: str) -> Todo:
         return visible(tx, scope, digits)
     if not reference:
         raise Invalid("name a todo by its id or its subject")
-    for selection in (
-        Selection(scope.conversation_id, statuses=("in_progress", "pending"), plans=False),
-        Selection(scope.conversation_id, statuses=("completed", "canceled"), plans=False),
-    ):
-        found = matching(candidates(tx, scope.tenant_id, selection), reference)
+    for ended in (False, True):
+        found = sorted(matching(candidates(tx, scope, ended=ended), reference))
         if len(found) > 1:
-            raise Ambiguous(f"ambiguous: {', '.join(f'#{todo.id}' for todo in found[:10])} match; use the id")
+            raise Ambiguous(f"ambiguous: {', '.join(f'#{todo_id}' for todo_id in found[:10])} match; use the id")
         if found:
-            return found[0]
+            return todos.get(tx, scope.tenant_id, found[0])
     raise NotFound("no todo with that subject")
 
 
@@ -45,22 +42,16 @@ def visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
     raise NotFound(f"No todo {digits[:20]}.")
 
 
-def candidates(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:
-    found: list[Todo] = []
-    cursor: str | None = None
-    while len(found) < SEARCHED:
-        page = todo_pages.page(tx, tenant_id, selection, 500, cursor)
-        found += page.todos
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return found
+def candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple[int, str]]:
+    """(id, subject) of what this scope sees."""
+    lists = dict.fromkeys((scope.conversation_id, TENANT_WIDE))
+    return [row for one in lists for row in todo_store.subjects(tx, scope.tenant_id, one, SEARCHED, ended=ended)]
 
 
-def matching(rows: list[Todo], reference: str) -> list[Todo]:
+def matching(rows: list[tuple[int, str]], reference: str) -> list[int]:
     folded = reference.casefold()
     return (
-        [todo for todo in rows if todo.subject == reference]
-        or [todo for todo in rows if todo.subject.casefold() == folded]
-        or [todo for todo in rows if todo.subject.casefold().startswith(folded)]
+        [todo_id for todo_id, subject in rows if subject == reference]
+        or [todo_id for todo_id, subject in rows if subject.casefold() == folded]
+        or [todo_id for todo_id, subject in rows if subject.casefold().startswith(folded)]
     )

@@ -32,8 +32,7 @@ def once(tx: Transaction, tenant_id: int, asked: Asked, work: Callable[[Transact
     if not 1 <= len(asked.key) <= KEY_LIMIT or not asked.key.isascii() or not asked.key.isprintable():
         raise Invalid(f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters.")
     route = text.safe(asked.route, "route")
-    idempotency_store.forget_before(tx, tx.now - KEPT_MS)
-    if idempotency_store.reserve(tx, tenant_id, route, asked.key, asked.body_hash):
+    if idempotency_store.reserve(tx, tenant_id, route, asked.key, asked.body_hash, tx.now - KEPT_MS):
         answer = work(tx)
         idempotency_store.answer(tx, tenant_id, route, asked.key, answer.status, answer.body)
         return answer
@@ -41,3 +40,8 @@ def once(tx: Transaction, tenant_id: int, asked: Asked, work: Callable[[Transact
     if known is None or known.body_hash != asked.body_hash:
         raise KeyReused
     return Answer(known.status, known.answer)
+
+
+def forget_old(tx: Transaction) -> None:
+    """Housekeeping: what is too old to be given again."""
+    idempotency_store.forget_before(tx, tx.now - KEPT_MS)

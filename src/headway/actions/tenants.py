@@ -6,7 +6,7 @@ from typing import NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import NameTaken, NotFound, Unauthorized
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
-from headway.storage import tenant_store
+from headway.storage import conversation_store, tenant_store
 from headway.storage.transaction import Transaction
 
 TOKEN_PREFIX = "hw_"  # noqa: S105  what every token starts with, so that leaks can be searched for
@@ -41,11 +41,12 @@ def ensure_local(tx: Transaction) -> Tenant:
     return find_local(tx) or tenant_store.insert(tx, LOCAL_TENANT) or find(tx, LOCAL_TENANT)
 
 
-def remove(tx: Transaction, name: str) -> Tenant:
-    """The tenant and everything it owns."""
+def remove(tx: Transaction, name: str) -> list[str]:
+    """Take away the tenant and every row it owns; the UUIDs of its conversations, whose files go when this is stored."""
     tenant = find(tx, name)
+    files = conversation_store.uuids(tx, tenant.id)
     tenant_store.delete(tx, tenant.id)
-    return tenant
+    return files
 
 
 def new_token(tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None) -> NewToken:

@@ -4,7 +4,7 @@ import os
 from typing import Literal
 
 from headway.actions import conversations
-from headway.actions.turn_state import announce
+from headway.actions.turn_state import announce, check_room, open_items
 from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import todo_changed
@@ -15,6 +15,7 @@ from headway.storage.transaction import Transaction
 
 BATCH_LIMIT = 500
 DEPENDENCY_LIMIT = 100
+PLACED_LIMIT = 20
 
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
@@ -38,7 +39,14 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
     """All of them, or none."""
     if not 1 <= len(drafts) <= BATCH_LIMIT:
         raise Invalid(f"A batch holds 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
+    check_placed(sum(draft.position is not None for draft in drafts))
     return [add(tx, tenant_id, draft) for draft in drafts]
+
+
+def check_placed(placed: int) -> None:
+    """Each may make a thousand others move, and everybody else waits meanwhile."""
+    if placed > PLACED_LIMIT:
+        raise Invalid(f"At most {PLACED_LIMIT} todos of a batch may name a position; the others go to the end, in order.")
 
 
 def change(
@@ -52,10 +60,10 @@ def change(
     new = wanted.applied_to(old, tx.now)
     if wanted.depends_on is not UNSET:
         new = depend(tx, tenant_id, new, wanted.depends_on)
-    position = old.position if wanted.position is UNSET else wanted.position
-    comes_back = new.status == "pending" != old.status  # somebody may have taken its place since
-    if position != old.position or comes_back:
-        new = place(tx, tenant_id, new, position)
+    if wanted.position is not UNSET and wanted.position != old.position:
+        new = place(tx, tenant_id, new, wanted.position)
+    elif new.status == "pending" != old.status:
+        new = put_back(tx, tenant_id, new)
     if new == old:
         return old
     new = new._replace(updated_at=tx.now)
@@ -119,6 +127,14 @@ def place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
     return placed
 
 
+def put_back(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
+    """Give a todo that is pending again its old place, or the last one if too many would have to make room for it."""
+    try:
+        return place(tx, tenant_id, todo, todo.position)
+    except Invalid:
+        return todo._replace(position=todo_store.take_last_place(tx, tenant_id, todo))
+
+
 def depend(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
     """Needs the lock on the graph."""
     wanted = tuple(sorted(set(depends_on)))
@@ -135,6 +151,7 @@ def in_its_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
         owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if draft.conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
+        check_room(open_items(tx, tenant_id, draft.turn_id), 1)
         return draft._replace(conversation_id=owner)
     if draft.conversation_id != TENANT_WIDE:
         conversations.get(tx, tenant_id, draft.conversation_id)

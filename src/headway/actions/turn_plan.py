@@ -5,15 +5,13 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from headway.actions import todos
-from headway.actions.turn_state import announce, lock_plan
+from headway.actions.turn_state import announce, check_room, lock_plan, open_items
 from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change, Draft, Status, Todo
 from headway.storage import todo_store
 from headway.storage.transaction import Transaction
-
-PLAN_LIMIT = 500
 
 # This family spells it with two l's, as the agents that were trained on it do.
 SPELLING: dict[Status, str] = {
@@ -44,8 +42,7 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     if any(item.order is not None and item.order < 1 for item in items):
         raise Invalid("order counts from 1.")
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
-    if len(plan) + len(items) > PLAN_LIMIT:
-        raise Invalid(f"A plan holds at most {PLAN_LIMIT} items.")
+    check_room(open_items(tx, scope.tenant_id, turn_id), len(items))
     added = [insert(tx, scope, conversation_id, turn_id, item) for item in items]
     # Those at the end first, then from the front: none moves another away from the place it was given.
     for todo, order in sorted(zip(added, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):

@@ -4,9 +4,7 @@ from math import isfinite
 from typing import Any
 
 from headway.actions import todos
-from headway.actions.turn_plan import PLAN_LIMIT
-from headway.actions.turn_state import QueueState, announce, lock_plan, queue_state
-from headway.ledger.errors import Invalid
+from headway.actions.turn_state import QueueState, announce, check_room, lock_plan, open_items, queue_state
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft
 from headway.storage.transaction import Transaction
@@ -15,9 +13,8 @@ from headway.storage.transaction import Transaction
 def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
     """Add, then delete. What is not a list changes nothing; models send all sorts of things."""
     wanted = texts(add)
-    if len(wanted) > PLAN_LIMIT:
-        raise Invalid(f"add takes at most {PLAN_LIMIT} items at once.")
     conversation_id, _ = lock_plan(tx, scope.tenant_id, turn_id)
+    check_room(open_items(tx, scope.tenant_id, turn_id), len(wanted))
     for description in wanted:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)

@@ -4,10 +4,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from headway.actions import conversations
+from headway.ledger.errors import Invalid
 from headway.ledger.events import Event, encode
+from headway.ledger.scope import Selection
 from headway.ledger.todo import Todo
-from headway.storage import conversation_store, todo_store
+from headway.storage import conversation_store, todo_pages, todo_store
 from headway.storage.transaction import Transaction
+
+PLAN_LIMIT = 500  # open items: the whole list is told at every change
 
 
 class Plan(NamedTuple):
@@ -20,6 +24,16 @@ def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> Plan:
     before the list's counters, always: whoever ends a todo takes them in that order, too."""
     conversation_id = conversations.lock_turn(tx, tenant_id, turn_id).conversation_id
     return Plan(conversation_id, todo_store.of_turn_locked(tx, tenant_id, turn_id))
+
+
+def check_room(taken: int, more: int) -> None:
+    if taken + more > PLAN_LIMIT:
+        raise Invalid(f"A turn's list holds at most {PLAN_LIMIT} open items.")
+
+
+def open_items(tx: Transaction, tenant_id: int, turn_id: str) -> int:
+    counts = todo_pages.counts(tx, tenant_id, Selection(turn_id=turn_id))
+    return counts["pending"] + counts["in_progress"]
 
 
 class QueueState(NamedTuple):
@@ -63,6 +77,7 @@ def tell_watchers(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     turn = conversation_store.get_turn(tx, tenant_id, turn_id)
     if turn is None:  # undone within the transaction
         return
+    todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit: the last told is the last there is
     state = queue_state(tx, tenant_id, turn_id).as_json()
     short = {name: state[name] for name in ("current", "remaining", "total")}
     for kind, data in (("todos_updated", state), ("todos_current", short)):

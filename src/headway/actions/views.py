@@ -23,7 +23,17 @@ class TodoList(NamedTuple):
 
 def todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int = 50, cursor: str | None = None) -> Page:
     check_selection(tx, tenant_id, selection)
-    return todo_pages.page(tx, tenant_id, selection, check_limit(limit), cursor)
+    check_limit(limit)
+    if shuts_out(tx, tenant_id, selection):
+        return Page([], None)
+    return todo_pages.page(tx, tenant_id, selection, limit, cursor)
+
+
+def shuts_out(tx: Transaction, tenant_id: int, selection: Selection) -> bool:
+    """Filters narrow each other down: whether the turn asked for is not in the conversation asked for."""
+    if selection.turn_id is None or selection.conversation_id is None:
+        return False
+    return conversations.get_turn(tx, tenant_id, selection.turn_id).conversation_id != selection.conversation_id
 
 
 def todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int) -> TodoList:

@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 
 from headway.actions import todos
 from headway.actions.turn_plan import number
-from headway.actions.turn_state import announce, lock_plan
-from headway.ledger.errors import Invalid
+from headway.actions.turn_state import announce, check_room, lock_plan
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change, Draft, Status, Todo
 from headway.storage import todo_store
 from headway.storage.transaction import Transaction
-
-LIST_LIMIT = 500
 
 
 class Wanted(NamedTuple):
@@ -36,8 +33,7 @@ class Written(NamedTuple):
 
 def write(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Wanted]) -> Written:
     """Make the turn's list be this one. All of it happens, or nothing."""
-    if len(wanted) > LIST_LIMIT:
-        raise Invalid(f"A list holds at most {LIST_LIMIT} items.")
+    check_room(0, len(wanted))
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
     known = named_again(rows, wanted)
     kept: list[int] = []

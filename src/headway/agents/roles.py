@@ -20,10 +20,6 @@ class Role(NamedTuple):
     tools: frozenset[Family]
     writs: frozenset[Writs]
 
-    @property
-    def supervises(self) -> bool:
-        return "turn_plan" in self.tools
-
 
 def worker(name: str, description: str) -> Role:
     """Workers keep their own task list and mark progress on the conversation's todos; the turn's plan is not theirs."""

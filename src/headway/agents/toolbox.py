@@ -3,14 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from math import isfinite
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
-from headway.ledger.errors import HeadwayError, NotFound, StorageError
-from headway.ledger.text import one_line
+from headway.ledger.errors import HeadwayError, Invalid, NotFound, StorageError
+from headway.ledger.text import MAX_INTEGER, one_line
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.tools")
@@ -88,6 +89,7 @@ def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, 
     if tool.family not in execution.role.tools:
         return judged(tool.refuse(not_yours(tool, execution)))
     try:
+        check_numbers(arguments)
         wanted = tool.arguments.model_validate(arguments)
         with executing(execution):
             return judged(act(tool, execution, wanted, tx))
@@ -97,6 +99,17 @@ def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, 
         raise  # the transaction is lost, and with it whatever the caller did beside this
     except HeadwayError as error:
         return judged(tool.refuse(str(error)))
+
+
+def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
+    """Numbers that no database and few languages can hold are refused, wherever in the arguments they are."""
+    if isinstance(value, dict | list):
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            check_numbers(one, (*path, name))
+    elif isinstance(value, int) and not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
+        raise Invalid(f"Invalid arguments: {place_of(path)}: the number is outside of 64 bits")
+    elif isinstance(value, float) and not isfinite(value):
+        raise Invalid(f"Invalid arguments: {place_of(path)}: NaN and infinity are not numbers here")
 
 
 def act(tool: Tool, execution: Execution, wanted: Arguments, tx: Transaction | None) -> Any:

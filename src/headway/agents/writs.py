@@ -14,7 +14,7 @@ from headway.storage import todo_pages
 from headway.storage.transaction import Transaction
 
 LISTED = 50
-WRITS_LIMIT = 500  # in one text, which is one transaction
+WRITS_LIMIT = 200  # in one text, which is one transaction
 OPEN: tuple[Status, ...] = ("in_progress", "pending")
 
 

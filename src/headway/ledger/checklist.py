@@ -16,7 +16,7 @@ from headway.ledger.todo import Status, Todo
 
 MARKS: Final[dict[Status, str]] = {"pending": " ", "in_progress": "/", "completed": "x", "canceled": "-"}
 MEANINGS: Final[dict[str, Status]] = {mark: status for status, mark in MARKS.items()} | {"X": "completed"}
-ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX/-])\]\s+(.*\S)\s*$")
+ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX/-])\]\s+(\S.*)$")
 FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
 MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
 UNSAID: Final = {
@@ -52,7 +52,7 @@ def parse(document: str) -> list[Item]:
             continue
         indent = len(line) - len(line.lstrip())
         above = [(width, place) for width, place in above if width < indent]
-        found = ITEM.match(line)
+        found = ITEM.match(line.rstrip())
         if found:
             items.append(Item(found[3], MEANINGS[found[2]], "", above[-1][1] if above else None))
             details.append([])

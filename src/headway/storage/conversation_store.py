@@ -44,6 +44,11 @@ def page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[Conve
     return [Conversation._make(row) for row in rows]
 
 
+def uuids(tx: Transaction, tenant_id: int) -> list[str]:
+    """The names of all files that belong to the tenant."""
+    return [str(row[0]) for row in tx.all("SELECT uuid FROM conversations WHERE tenant_id = ?", tenant_id)]
+
+
 def insert_turn(tx: Transaction, tenant_id: int, turn_id: str, conversation_id: int) -> bool:
     """Whether the turn was opened; an id that exists anywhere is refused."""
     row = tx.one(

@@ -65,6 +65,9 @@ class Crew:
     def _serve(self) -> None:
         connection: Connection | None = None
         while (jobs := self._next_jobs()) is not None:
+            jobs = [job for job in jobs if not job.future.cancelled()]  # whoever gave up may ask again: do it only then
+            if not jobs:
+                continue
             try:
                 connection = connection or self.open_connection()
                 outcomes = self._run(connection, jobs)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from typing import TypeVar
 
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
@@ -50,6 +51,8 @@ def sqlite_path(url: str) -> str:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise DatabaseReadOnly(f"The folder {folder} cannot be created: {error.strerror}.") from error
+    with suppress(OSError):  # whatever is wrong with the file, SQLite says it better
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # the files it keeps beside this one get the same mode
     return path
 
 

@@ -171,7 +171,7 @@ def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
     try:
         if tenants:
             cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, ",".join(map(str, tenants))))
-    except psycopg.OperationalError:
+    except psycopg.Error:
         return  # the commit stands, and the connection is mended at its next use
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from headway.ledger.errors import DatabaseDamaged, Invalid
@@ -105,3 +105,10 @@ def next_id(tasks: list[Task]) -> str:
     """The number after the highest; ids that others gave and that are no numbers of ours do not count."""
     numbers = (int(task["id"]) for task in tasks if re.fullmatch("[0-9]{1,18}", task["id"]))
     return str(max(numbers, default=0) + 1)
+
+
+def forget(folder: str, conversation_uuids: list[str]) -> None:
+    """Remove the lists of conversations that are no more."""
+    for uuid in conversation_uuids:
+        with suppress(FileNotFoundError):  # few conversations keep one
+            os.remove(TaskFile(folder, uuid).path)

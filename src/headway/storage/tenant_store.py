@@ -72,5 +72,5 @@ def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None
 
 
 def any_token(tx: Transaction) -> bool:
-    """Whether anybody could come in with a token."""
-    return tx.one("SELECT 1 FROM tokens WHERE revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) LIMIT 1", tx.now) is not None
+    """Whether a program could come in. (A browser's session, which ends by itself, does not count.)"""
+    return tx.one("SELECT 1 FROM tokens WHERE revoked_at = 0 AND expires_at = 0 LIMIT 1") is not None

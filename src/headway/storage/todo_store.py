@@ -1,7 +1,9 @@
 """Rows of todos: writing one, and keeping what is kept about its list (counters, positions, who waits for whom)."""
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
+from headway.ledger.errors import Invalid
 from headway.ledger.todo import Draft, Status, Todo, stamps
 from headway.storage.transaction import Row, Transaction
 
@@ -24,6 +26,7 @@ APPEND = {
 COUNT_MOVE = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
 
+SHIFT_LIMIT = 1_000  # how many rows may make room for one
 IDS_AT_ONCE = 500  # databases limit the parameters of a statement
 
 
@@ -76,6 +79,19 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
 
 
 OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
+
+
+def subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
+    """(id, subject) of a list's open rows, or of its most recently ended ones; without the plans of turns."""
+    state = "completed_at <> 0" if ended else "completed_at = 0"
+    rows = tx.all(
+        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state} AND turn_id IS NULL
+            ORDER BY completed_at DESC, id DESC LIMIT ?""",
+        tenant_id,
+        conversation_id,
+        limit,
+    )
+    return [(int(todo_id), str(subject)) for todo_id, subject in rows]
 
 
 def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
@@ -142,33 +158,45 @@ def count(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) ->
 def make_place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
     """Free a place in the todo's list. If it is taken, that row and the unbroken run behind it move one down;
     the ids of those that moved, in order."""
-    lock_list(tx, tenant_id, todo)
+    lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)
     turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
     rows = tx.all(
         f"""SELECT id, position FROM todos WHERE tenant_id = ? AND conversation_id = ? AND status = 'pending'
-            AND completed_at = 0 AND position >= ? AND id <> ? AND {turn} ORDER BY position, id""",
+            AND completed_at = 0 AND position >= ? AND id <> ? AND {turn} ORDER BY position, id LIMIT ?""",
         tenant_id,
         todo.conversation_id,
         position,
         todo.id,
         *turn_values,
+        SHIFT_LIMIT + 1,
     )
-    moved: list[int] = []
-    taken = position
-    for todo_id, place in rows:
-        if place > taken:
-            break
-        taken += 1
-        moved.append(int(todo_id))
-        tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", taken, tx.now, tenant_id, todo_id)
-    reserve_up_to(tx, tenant_id, todo, taken)
-    return moved
+    unbroken = takewhile(lambda numbered: numbered[1][1] <= numbered[0], enumerate(rows, position))
+    run = [int(todo_id) for _, (todo_id, _) in unbroken]
+    if len(run) > SHIFT_LIMIT:
+        raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a place nearer to the end.")
+    for place, todo_id in enumerate(run, position + 1):
+        tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", place, tx.now, tenant_id, todo_id)
+    reserve_up_to(tx, tenant_id, todo, position + len(run))
+    return run
 
 
-def lock_list(tx: Transaction, tenant_id: int, todo: Todo) -> None:
-    """One who gives out places at a time: two would give the same one to two todos."""
+def take_last_place(tx: Transaction, tenant_id: int, todo: Todo) -> int:
+    """The place behind everything in the todo's list."""
+    row = tx.one(
+        """UPDATE todo_lists SET next_position = next_position + 1
+           WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? RETURNING next_position - 1""",
+        tenant_id,
+        todo.conversation_id,
+        todo.turn_id or "",
+    )
+    assert row is not None
+    return int(row[0])
+
+
+def lock_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> None:
+    """One at a time who gives out places or tells of the whole list: two would give the same place to two todos."""
     sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
-    tx.run(sql + tx.dialect.for_update, tenant_id, todo.conversation_id, todo.turn_id or "")
+    tx.run(sql + tx.dialect.for_update, tenant_id, conversation_id, turn_id or "")
 
 
 def reserve_up_to(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> None:

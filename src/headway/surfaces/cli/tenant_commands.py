@@ -7,7 +7,7 @@ import click
 from headway.actions import conversations, tenants, views
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import one_line
-from headway.storage import tenant_store
+from headway.storage import task_files, tenant_store
 from headway.surfaces.cli.calling import Call, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
 
@@ -48,7 +48,7 @@ def remove_tenant(call: Call, name: str, *, yes: bool) -> None:
     with call.database() as database:
         database.read(partial(tenants.find, name=name))
         confirmed(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
-        database.write(partial(tenants.remove, name=name))
+        task_files.forget(call.settings().task_folder, database.write(partial(tenants.remove, name=name)))
     call.answer({"deleted": True}, partial(click.echo, f"deleted tenant {one_line(name)}"))
 
 

@@ -67,7 +67,7 @@ class Call:
 
     async def path_id(self, name: str) -> int:
         text = self.request.path_params[name]
-        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) <= MAX_INTEGER:
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_INTEGER))) or not 1 <= int(text) <= MAX_INTEGER:
             await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
         return int(text)
 

@@ -117,8 +117,9 @@ class Exchange:
         return Problem(500, "internal", f"Something broke here; request {name}.")
 
     def check_rate(self) -> None:
-        caller = find(self.scope["headers"], b"authorization") or find(self.scope["headers"], b"cookie")
-        if caller is None:
+        bearer = find(self.scope["headers"], b"authorization")
+        caller = bearer.partition(b" ")[2].strip() if bearer else find(self.scope["headers"], b"cookie")
+        if not caller:
             return
         self.left = self.buckets.take(caller)
         if self.left < 0:
@@ -173,7 +174,8 @@ def unrouted(error: HTTPException, scope: Scope, routes: Sequence[Route]) -> Pro
 def timed_out(scope: Scope) -> Problem:
     if scope.get("headway.reading"):
         return Problem(408, "slow_body", f"The body did not arrive within {REQUEST_TIMEOUT_S:.0f} s.")
-    return Problem(503, "timeout", f"No answer within {REQUEST_TIMEOUT_S:.0f} s.", {"Retry-After": "5"})
+    said = f"No answer within {REQUEST_TIMEOUT_S:.0f} s. What had begun by then may still be stored; look before repeating it."
+    return Problem(503, "timeout", said, {"Retry-After": "5"})
 
 
 def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

@@ -3,9 +3,10 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
+from pydantic.config import JsonDict
 
 from headway.actions.claims import DEFAULT_LEASE_S, LONGEST_LEASE_S
-from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT
+from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, PLACED_LIMIT
 from headway.actions.views import PAGE_LIMIT
 from headway.agents.roles import BUILT_IN, SUPERVISOR
 from headway.ledger.scope import Selection
@@ -65,8 +66,12 @@ class NewTodo(Sent):
         )
 
 
+# Documentation, too: of a batch, only so many may ask for a place.
+PLACED: JsonDict = {"contains": {"required": ["position"]}, "minContains": 0, "maxContains": PLACED_LIMIT}
+
+
 class NewTodos(Sent):
-    todos: Annotated[list[NewTodo], Field(min_length=1, max_length=BATCH_LIMIT)]
+    todos: Annotated[list[NewTodo], Field(min_length=1, max_length=BATCH_LIMIT, json_schema_extra=PLACED)]
 
 
 class TodoFields(Sent):
@@ -110,7 +115,7 @@ class LooseRow(BaseModel):
     id: Id
 
 
-RowList = Annotated[list[LooseRow], Field(min_length=1, max_length=BATCH_LIMIT)]
+RowList = Annotated[list[LooseRow], Field(min_length=1, max_length=BATCH_LIMIT, json_schema_extra=PLACED)]
 
 
 class Rows(Sent):

@@ -79,7 +79,12 @@ async def change_many(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(shapes.CHANGES)
     rows = wanted.todos if isinstance(wanted, shapes.Rows) else wanted
-    results = await call.write(lambda tx, tenant_id: [change_row(tx, tenant_id, row) for row in rows])
+
+    def change_all(tx: Transaction, tenant_id: int) -> list[dict[str, Any]]:
+        todos.check_placed(sum("position" in (row.model_extra or ()) for row in rows))
+        return [change_row(tx, tenant_id, row) for row in rows]
+
+    results = await call.write(change_all)
     good = sum(result["ok"] for result in results)
     return rendered({"ok": good, "errors": len(results) - good, "results": results})
 

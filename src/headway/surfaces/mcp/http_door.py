@@ -39,7 +39,11 @@ class HttpDoor:
         """Stand behind the door for as long as the server runs."""
         self.opened = asyncio.get_running_loop().create_future()
         await self.knocked.wait()
-        manager = await asyncio.to_thread(self.load)
+        try:
+            manager = await asyncio.to_thread(self.load)
+        except Exception as error:
+            self.opened.set_exception(error)  # whoever knocks hears of it, instead of waiting
+            raise
         async with manager.run():
             self.opened.set_result(manager)
             await asyncio.Event().wait()
