@@ -122,7 +122,9 @@ def test_a_lease_has_a_length(sqlite_client: Client, seconds: str) -> None:
     sqlite_client.refused("POST", "/v1/todos/claim", 422, "invalid", content=f'{{"agent_id": "ada", "lease_s": {seconds}}}')
 
 
-@pytest.mark.parametrize("bad", ["0", "-1", "abc", "1.5", "1e3", "+1", " ", "٣", "9223372036854775808", "1" * 400, "1;2", "..;"])
+@pytest.mark.parametrize(
+    "bad", ["0", "-1", "abc", "1.5", "1e3", "+1", " ", "٣", "9223372036854775808", "1" * 400, "0" * 5000 + "1", "1;2", "..;"]
+)
 def test_an_id_is_a_whole_number(sqlite_client: Client, bad: str) -> None:
     for operation in operations(sqlite_client):
         if "_id}" in operation.path and "turn_id" not in operation.path:
@@ -162,6 +164,16 @@ def test_a_batch_has_1_to_500_rows(sqlite_client: Client, count: int) -> None:
     for body in ([{"id": 1}] * count, {"todos": [{"id": 1}] * count}):
         sqlite_client.refused("PATCH", "/v1/todos", 422, "invalid", json=body)
     assert sqlite_client.subjects() == []
+
+
+def test_only_twenty_rows_of_a_batch_may_name_a_place(client: Client) -> None:
+    rows = [{"subject": f"number {n}", "position": 1} for n in range(21)]
+    client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": rows})
+    made = client.ok("POST", "/v1/todos", 201, json={"todos": rows[:20]})["todos"]
+    changes = [{"id": todo["id"], "position": 5} for todo in made] + [{"id": made[0]["id"], "position": 6}]
+
+    client.refused("PATCH", "/v1/todos", 422, "invalid", json=changes)
+    assert client.ok("PATCH", "/v1/todos", json=changes[:20])["ok"] == 20
 
 
 @pytest.mark.parametrize(
