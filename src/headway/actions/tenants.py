@@ -11,6 +11,8 @@ from headway.storage.transaction import Transaction
 
 TOKEN_PREFIX = "hw_"  # noqa: S105  what every token starts with, so that leaks can be searched for
 
+USE_EVERY_MS = 60_000
+
 
 class NewToken(NamedTuple):
     token: Token
@@ -72,6 +74,16 @@ def admit(tx: Transaction, secret_digest: str) -> Token:
     if token is None:
         raise Unauthorized
     return token
+
+
+def use_is_due(tx: Transaction, token: Token) -> bool:
+    """Whether the last use is worth writing down again: to the minute, because each time would double every request."""
+    return tx.now - token.last_used_at >= USE_EVERY_MS
+
+
+def note_use(tx: Transaction, token: Token) -> None:
+    if use_is_due(tx, token):
+        tenant_store.touch_token(tx, token.id)
 
 
 def sign_out(tx: Transaction, secret_digest: str) -> None:

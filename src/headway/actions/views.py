@@ -7,7 +7,7 @@ from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
-from headway.ledger.todo import Status, Todo
+from headway.ledger.todo import OPEN, Status, Todo
 from headway.storage import conversation_store, todo_pages
 from headway.storage.todo_pages import Page
 from headway.storage.transaction import Transaction
@@ -58,7 +58,7 @@ def conversation_page(tx: Transaction, tenant_id: int, limit: int = 50, before: 
 def turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any]:
     """A turn, with what its plan still has open."""
     found = conversations.get_turn(tx, tenant_id, turn_id)
-    open_rows = todo_pages.page(tx, tenant_id, Selection(turn_id=turn_id, statuses=("in_progress", "pending")), PAGE_LIMIT).todos
+    open_rows = todo_pages.page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN), PAGE_LIMIT).todos
     return found.as_json([{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in open_rows])
 
 

@@ -9,12 +9,11 @@ from headway.agents.execution import Execution
 from headway.agents.toolbox import Arguments, Filled, StatusWord, Tool
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import UNSET, Change, Draft, Status, parse_status, refuse_second_end
+from headway.ledger.todo import OPEN, UNSET, Change, Draft, Status, parse_status, refuse_second_end
 from headway.storage.transaction import Transaction
 
 Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 Limit = Annotated[int, Field(ge=1, le=100)]
-OPEN: tuple[Status, ...] = ("in_progress", "pending")
 
 
 class TodoAdd(Arguments):

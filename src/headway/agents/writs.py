@@ -8,14 +8,13 @@ from headway.agents.roles import Role
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.framing import frame, inline
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
-from headway.ledger.todo import Change, Draft, Status, Todo
+from headway.ledger.todo import OPEN, Change, Draft, Todo
 from headway.ledger.writ_parser import Writ, parse
 from headway.storage import todo_pages
 from headway.storage.transaction import Transaction
 
 LISTED = 50
 WRITS_LIMIT = 200  # in one text, which is one transaction
-OPEN: tuple[Status, ...] = ("in_progress", "pending")
 
 
 class Spoken(NamedTuple):

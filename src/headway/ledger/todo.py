@@ -1,7 +1,7 @@
 """The todo: one piece of tracked work, its statuses and the legal ways between them."""
 
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
@@ -9,6 +9,7 @@ from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, Unkn
 Status = Literal["pending", "in_progress", "completed", "canceled"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
+OPEN: Final[tuple[Status, ...]] = ("in_progress", "pending")  # what remains, in the order in which it is shown
 LEGAL: Final[dict[Status, tuple[Status, ...]]] = {
     "pending": ("in_progress", "completed", "canceled"),
     "in_progress": ("pending", "completed", "canceled"),
@@ -192,8 +193,3 @@ def refuse_second_end(todo: Todo, to: Status) -> None:
     """Agents and the CLI are told when they end what has ended; a PATCH of the same status is a quiet no."""
     if todo.ended and todo.status == to:
         raise AlreadyEnded(f"Todo {todo.id} is already {to}.")
-
-
-def as_status(stored: str) -> Status:
-    """A status read back from the ledger, which only ever holds legal ones."""
-    return cast("Status", stored)

@@ -8,14 +8,12 @@ import click
 
 from headway.actions import claims, todos, views
 from headway.ledger.scope import Selection
-from headway.ledger.todo import Change, Draft, Status, Todo
+from headway.ledger.todo import OPEN, Change, Draft, Status, Todo
 from headway.storage import lease_store
 from headway.surfaces.cli import drawing
 from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call, standard_input
 from headway.surfaces.cli.transfer_commands import export, import_
-
-OPEN: tuple[Status, ...] = ("in_progress", "pending")
 
 
 @click.group(cls=Family)

@@ -17,7 +17,6 @@ from headway.assembly import Headway
 from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, Unauthorized
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import tenant_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.problems import MEDIA_TYPE, Problem, body_of, invalid, problem_of, status_of
 
@@ -27,7 +26,6 @@ Action = Callable[[Transaction, int], T]
 
 BODY_LIMIT = 1024 * 1024
 SESSION_COOKIE = "headway_session"
-TOUCH_EVERY_MS = 60_000
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
@@ -89,18 +87,18 @@ class Call:
     async def read(self, view: Action[T]) -> T:
         def work(tx: Transaction) -> tuple[Token | None, T]:
             token = tenants.admit(tx, self.digest)
-            return token if is_stale(tx, token) else None, view(tx, token.tenant_id)
+            return token if tenants.use_is_due(tx, token) else None, view(tx, token.tenant_id)
 
         stale, value = await self.headway.database.read(work)
         if stale:
             with suppress(StorageError):  # what was asked for is there; that it was asked for is noted next time
-                await self.headway.database.write(lambda tx: touch(tx, stale))
+                await self.headway.database.write(lambda tx: tenants.note_use(tx, stale))
         return value
 
     async def write(self, action: Action[T]) -> T:
         def work(tx: Transaction) -> T:
             token = tenants.admit(tx, self.digest)
-            touch(tx, token)
+            tenants.note_use(tx, token)
             return action(tx, token.tenant_id)
 
         return await self.headway.database.write(work)
@@ -114,7 +112,7 @@ class Call:
 
         def work(tx: Transaction) -> Answer:
             token = tenants.admit(tx, self.digest)
-            touch(tx, token)
+            tenants.note_use(tx, token)
             return idempotency.once(tx, token.tenant_id, asked, lambda tx: answered(tx, token.tenant_id, action, status))
 
         return replayed(await self.headway.database.write(work))
@@ -181,16 +179,6 @@ def host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:  # no host at all
         return ""
-
-
-def is_stale(tx: Transaction, token: Token) -> bool:
-    return tx.now - token.last_used_at >= TOUCH_EVERY_MS
-
-
-def touch(tx: Transaction, token: Token) -> None:
-    """Remember the last use, to the minute: writing it each time would double the cost of every request."""
-    if is_stale(tx, token):
-        tenant_store.touch_token(tx, token.id)
 
 
 async def read_body(request: Request) -> bytes:

@@ -17,6 +17,7 @@ from headway.agents.toolbox import Result, Tool
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, NotFound
 from headway.ledger.scope import Selection
+from headway.ledger.todo import OPEN
 from headway.storage.transaction import Transaction
 
 Context = ServerRequestContext[Any]
@@ -118,7 +119,7 @@ def resource(tx: Transaction, place: Place, uri: str) -> dict[str, Any]:
     tenant_id, conversation_id = place.scope.tenant_id, place.scope.conversation_id or None
     name = uri.removeprefix(SCHEME)
     if name == "open":
-        page = views.todos(tx, tenant_id, Selection(conversation_id, statuses=("in_progress", "pending")), 100)
+        page = views.todos(tx, tenant_id, Selection(conversation_id, statuses=OPEN), 100)
         return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
     if name == "ready":
         return {"todos": [todo.as_json() for todo in views.ready(tx, tenant_id, conversation_id, 100)]}
