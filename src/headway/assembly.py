@@ -6,7 +6,7 @@ from headway.actions import idempotency
 from headway.actions.feed import Feed, steadily
 from headway.agents import families
 from headway.agents.execution import Execution, Place
-from headway.agents.roles import Role
+from headway.agents.roles import Role, Roles
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
@@ -22,6 +22,7 @@ class Headway:
         announced = not is_sqlite(settings.database_url)
         self.database = Database(settings.database_url, on_commit=self._committed)
         self.toolbox = families.toolbox()
+        self.roles = Roles()
         self.feed = Feed(self.database, announced=announced)
         self.housekeeping: asyncio.Task[None] | None = None
         self.announcements = None

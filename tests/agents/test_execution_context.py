@@ -133,7 +133,7 @@ def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> 
             begun.set()
             return await task
 
-    assert asyncio.run(story()) == (NO_TURN, True)
+    assert asyncio.run(story()) == Result(NO_TURN, is_error=True)
     assert untouched(sqlite_agent)
 
 
@@ -144,7 +144,7 @@ def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> 
 def test_without_a_context_each_family_says_so_in_its_own_words_and_touches_nothing(sqlite_agent: Agent, tool: str) -> None:
     result = asyncio.run(BOX.call(tool, CALLS[tool]))
 
-    assert result == (NO_CONVERSATION if tool in OF_A_CONVERSATION else NO_TURN, True)
+    assert result == Result(NO_CONVERSATION if tool in OF_A_CONVERSATION else NO_TURN, is_error=True)
     assert untouched(sqlite_agent)
 
 
@@ -153,7 +153,7 @@ def test_without_a_turn_there_is_no_plan(sqlite_agent: Agent, tool: str) -> None
     execution = sqlite_agent.execution
     nowhere = execution._replace(scope=execution.scope._replace(turn_id=None))
 
-    assert sqlite_agent.call(tool, CALLS[tool], nowhere) == (NO_TURN, True)
+    assert sqlite_agent.call(tool, CALLS[tool], nowhere) == Result(NO_TURN, is_error=True)
     assert untouched(sqlite_agent)
 
 
@@ -176,7 +176,7 @@ def test_a_worker_that_calls_a_tool_of_the_plan_is_told_whose_it_is(sqlite_agent
     assert untouched(worker)
 
 
-@pytest.mark.parametrize("role", BUILT_IN)
+@pytest.mark.parametrize("role", [role.name for role in BUILT_IN])
 def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: str) -> None:
     worker = sqlite_agent.another(role=role)
 
@@ -185,21 +185,21 @@ def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: 
 
 
 def test_supervisor_is_another_word_for_index() -> None:
-    assert roles.find("supervisor") == roles.find("index")
-    assert [name for name in BUILT_IN if "turn_plan" in roles.find(name).tools] == ["index"]
+    assert roles.Roles().find("supervisor") == roles.Roles().find("index")
+    assert [role.name for role in BUILT_IN if "turn_plan" in role.tools] == ["index"]
 
 
 @pytest.mark.parametrize("name", ["plumber", "", "INDEX", "x" * 1_000])
 def test_an_unknown_role_is_an_error_that_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownRole) as refused:
-        roles.find(name)
+        roles.Roles().find(name)
 
     assert all(word in str(refused.value) for word in ("index", "researcher", "coder", "writer", "reviewer", "supervisor"))
     assert len(str(refused.value)) < 250
 
 
 def test_a_role_that_is_not_granted_a_family_is_told_which_tool(sqlite_agent: Agent) -> None:
-    mute = roles.find("coder")._replace(name="mute", tools=frozenset())
+    mute = roles.Roles().find("coder")._replace(name="mute", tools=frozenset())
     for tool in ("todo_add", "AddTask"):
         result = sqlite_agent.call(tool, CALLS[tool], sqlite_agent.execution._replace(role=mute))
         assert result.is_error

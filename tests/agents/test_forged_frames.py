@@ -65,7 +65,7 @@ def test_the_judge_of_these_tests_sees_what_is_forged() -> None:
 
 
 def run(desk: Desk, text: str) -> str:
-    return desk.database.write(lambda tx: writs.run_text(tx, Scope(desk.tenant.id), roles.find("index"), text)).output
+    return desk.database.write(lambda tx: writs.run_text(tx, Scope(desk.tenant.id), roles.Roles().find("index"), text)).output
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())

@@ -13,6 +13,7 @@ from working import Agent
 from headway.actions import conversations
 from headway.agents import families
 from headway.agents.execution import executing
+from headway.agents.toolbox import Result
 from headway.testing import Desk
 
 TOOLS: dict[str, dict[str, Any]] = {
@@ -33,7 +34,7 @@ from headway.agents.execution import Execution, executing
 from headway.ledger.scope import Scope
 
 folder, conversation = sys.argv[1:]
-execution = Execution(None, folder, Scope(1, 1), roles.find("coder"), conversation)
+execution = Execution(None, folder, Scope(1, 1), roles.Roles().find("coder"), conversation)
 
 async def work():
     with executing(execution):
@@ -149,8 +150,8 @@ def test_arguments_that_do_not_fit_are_an_error_that_says_which(
 @pytest.mark.parametrize("tool", TOOLS)
 def test_without_a_conversation_there_is_no_list_and_nothing_is_created(sqlite_agent: Agent, tool: str) -> None:
     nowhere = sqlite_agent.execution._replace(conversation_uuid=None)
-    assert sqlite_agent.call(tool, TOOLS[tool], nowhere) == (NO_CONVERSATION, True)
-    assert asyncio.run(families.toolbox().call(tool, TOOLS[tool])) == (NO_CONVERSATION, True)
+    assert sqlite_agent.call(tool, TOOLS[tool], nowhere) == Result(NO_CONVERSATION, is_error=True)
+    assert asyncio.run(families.toolbox().call(tool, TOOLS[tool])) == Result(NO_CONVERSATION, is_error=True)
     assert not sqlite_agent.task_folder.exists()
 
 

@@ -19,7 +19,7 @@ class Writer:
     def __init__(self, desk: Desk, conversation: Conversation | None = None, role: str = "index") -> None:
         self.desk = desk
         self.scope = Scope(desk.tenant.id, conversation.id if conversation else 0, None, "ada")
-        self.role = roles.find(role)
+        self.role = roles.Roles().find(role)
 
     def __call__(self, text: str) -> str:
         return self.desk.database.write(lambda tx: writs.run_text(tx, self.scope, self.role, text)).output

@@ -28,7 +28,7 @@ class Agent:
         self.desk = desk
         self.database = database
         self.task_folder = task_folder
-        self.role = roles.find(role)
+        self.role = roles.Roles().find(role)
         self.conversation = desk.conversation()
         self.turn_id: str = desk.write(conversations.open_turn, self.conversation.id).id
 

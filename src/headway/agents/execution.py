@@ -22,6 +22,7 @@ class Execution(NamedTuple):
     scope: Scope
     role: Role
     conversation_uuid: str | None = None
+    workspace: str = ""  # the tenant's own folder; empty: none
 
 
 class Place(NamedTuple):

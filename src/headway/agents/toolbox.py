@@ -2,7 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from math import isfinite
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -17,6 +21,7 @@ from headway.storage.transaction import Transaction
 log = logging.getLogger("headway.tools")
 
 MISSING_CONTEXT: Final = "Missing execution context"
+ERROR_LIMIT: Final = 500  # of what a failing tool said
 
 
 class Arguments(BaseModel):
@@ -36,8 +41,12 @@ class Tool(NamedTuple):
     arguments: type[Arguments]
     # Tools of the ledger run inside one transaction, so that what they did and what they answered are stored together.
     in_transaction: Callable[[Transaction, Execution, Any], Any] | None = None
-    # Others run on a thread of their own.
+    # Others reach outside of the ledger: on a thread of their own, or awaited.
     on_thread: Callable[[Execution, Any], Any] | None = None
+    awaited: Callable[[Execution, Any], Awaitable[Any]] | None = None
+    timeout_s: float = 60.0
+    # Whether doing it twice is like doing it once. What is not is never done again when nobody knows how it ended.
+    idempotent: bool = False
     # How this family says no.
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     needs: Callable[[Execution], bool] = lambda _execution: True
@@ -50,6 +59,7 @@ class Tool(NamedTuple):
 class Result(NamedTuple):
     value: Any
     is_error: bool
+    uncertain: bool = False  # nobody knows whether it was done
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
@@ -75,30 +85,93 @@ class Toolbox:
         execution = current()
         try:
             if execution is None or tool.in_transaction is None:
-                return await asyncio.to_thread(perform, tool, arguments, execution)
+                return await reach_out(tool, arguments, execution)
             return await execution.database.write(lambda tx: perform(tool, arguments, execution, tx))
         except StorageError as error:
             log.warning("tool %s: %s", tool.name, error)
             return judged(tool.refuse(str(error)))
 
 
-def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction | None = None) -> Result:
+def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction) -> Result:
     """Run a tool here and now. A tool of the ledger runs inside the caller's transaction; refused, it has changed nothing."""
-    if execution is None or not tool.needs(execution):
-        return judged(tool.refuse(tool.missing))
-    if tool.family not in execution.role.tools:
-        return judged(tool.refuse(not_yours(tool, execution)))
+    work, on_thread = tool.in_transaction, tool.on_thread
     try:
-        check_numbers(arguments)
-        wanted = tool.arguments.model_validate(arguments)
+        execution, wanted = admitted(tool, arguments, execution)
         with executing(execution):
-            return judged(act(tool, execution, wanted, tx))
-    except ValidationError as error:
-        return judged(tool.refuse(complaint(error)))
+            if work is not None:
+                return judged(tx.attempt(lambda tx: work(tx, execution, wanted)))
+            assert on_thread is not None
+            return judged(on_thread(execution, wanted))
     except StorageError:
         raise  # the transaction is lost, and with it whatever the caller did beside this
     except HeadwayError as error:
         return judged(tool.refuse(str(error)))
+
+
+async def reach_out(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:
+    """Run a tool that works outside of the ledger, for no longer than it may take."""
+    try:
+        execution, wanted = admitted(tool, arguments, execution)
+        with executing(execution):
+            async with asyncio.timeout(tool.timeout_s):
+                return judged(await begun(tool, execution, wanted))
+    except TimeoutError:
+        return late(tool)
+    except HeadwayError as error:
+        return judged(tool.refuse(str(error)))
+    except Exception as error:
+        log.warning("tool %s failed", tool.name, exc_info=error)
+        return judged(tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(str(error))[:ERROR_LIMIT]}"))
+
+
+def begun(tool: Tool, execution: Execution, wanted: Arguments) -> Awaitable[Any]:
+    if tool.awaited is not None:
+        return tool.awaited(execution, wanted)
+    assert tool.on_thread is not None
+    return on_own_thread(partial(tool.on_thread, execution, wanted))
+
+
+def late(tool: Tool) -> Result:
+    message = f"{tool.name} did not end within {tool.timeout_s:g} s"
+    if tool.idempotent:
+        return judged(tool.refuse(f"{message}."))
+    said = judged(tool.refuse(f"{message}. It may have had its effect all the same: look before you do it again."))
+    return said._replace(uncertain=True)
+
+
+async def on_own_thread(work: Callable[[], Any]) -> Any:
+    """A thread that nobody waits for at the end: what a stuck tool holds up is itself alone."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def answer(settle: Callable[[Any], None], value: Any) -> None:
+        if not future.done():
+            settle(value)
+
+    def run() -> None:
+        try:
+            outcome = (future.set_result, work())
+        except Exception as error:  # noqa: BLE001  it belongs to the caller
+            outcome = (future.set_exception, error)
+        with suppress(RuntimeError):  # the loop has closed
+            loop.call_soon_threadsafe(answer, *outcome)
+
+    context = copy_context()
+    threading.Thread(target=context.run, args=(run,), name="headway-tool", daemon=True).start()
+    return await future
+
+
+def admitted(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> tuple[Execution, Arguments]:
+    """Who calls, and the arguments as the tool takes them; or a sentence that says what speaks against it."""
+    if execution is None or not tool.needs(execution):
+        raise Invalid(tool.missing)
+    if not execution.role.grants(tool.family, tool.name):
+        raise Invalid(not_yours(tool, execution))
+    check_numbers(arguments)
+    try:
+        return execution, tool.arguments.model_validate(arguments)
+    except ValidationError as error:
+        raise Invalid(complaint(error)) from None
 
 
 def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
@@ -110,15 +183,6 @@ def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
         raise Invalid(f"Invalid arguments: {place_of(path)}: the number is outside of 64 bits")
     elif isinstance(value, float) and not isfinite(value):
         raise Invalid(f"Invalid arguments: {place_of(path)}: NaN and infinity are not numbers here")
-
-
-def act(tool: Tool, execution: Execution, wanted: Arguments, tx: Transaction | None) -> Any:
-    work, on_thread = tool.in_transaction, tool.on_thread
-    if work is not None:
-        assert tx is not None
-        return tx.attempt(lambda tx: work(tx, execution, wanted))
-    assert on_thread is not None
-    return on_thread(execution, wanted)
 
 
 def judged(value: Any) -> Result:

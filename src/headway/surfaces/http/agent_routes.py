@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.agents import roles, writs
+from headway.agents import writs
 from headway.agents.execution import Execution, executing, find_place
 from headway.agents.toolbox import perform
 from headway.ledger import text
@@ -38,7 +38,7 @@ async def list_tools(request: Request) -> Response:
 async def call_tool(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(TOOL_CALL)
-    role = await call.known(roles.find, wanted.role)
+    role = await call.known(call.headway.roles.find, wanted.role)
     tool = await call.known(call.headway.toolbox.find, request.path_params["name"])
 
     def place(tx: Transaction, tenant_id: int) -> Execution:
@@ -59,7 +59,7 @@ async def call_tool(request: Request) -> Response:
 async def run_writs(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(WRIT_TEXT)
-    role = await call.known(roles.find, wanted.role)
+    role = await call.known(call.headway.roles.find, wanted.role)
 
     def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         scope = find_place(tx, Scope(tenant_id, wanted.conversation_id, None, wanted.agent_id)).scope

@@ -26,7 +26,7 @@ ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-w
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
-RoleName = Annotated[str, Field(json_schema_extra={"enum": [SUPERVISOR, *BUILT_IN]})]
+RoleName = Annotated[str, Field(examples=[SUPERVISOR, *(role.name for role in BUILT_IN)])]
 Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(whole)]
 Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
 LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=False)]

@@ -11,7 +11,6 @@ from mcp.shared.exceptions import MCPError
 
 from headway import __version__
 from headway.actions import todos, views
-from headway.agents import roles
 from headway.agents.execution import Place, executing
 from headway.agents.toolbox import Result, Tool
 from headway.assembly import Headway
@@ -60,7 +59,7 @@ class McpDesk:
     def __init__(self, headway: Headway, locate: Locate) -> None:
         self.headway = headway
         self.locate = locate
-        self.role = roles.find("index")
+        self.role = headway.roles.find("index")
         self.tools = [types.Tool.model_validate(renamed(one)) for one in headway.toolbox.catalogue()]
 
     async def list_tools(self, _context: Context, _params: Any) -> types.ListToolsResult:
