@@ -1,0 +1,695 @@
+"""A model behind the OpenAI chat-completions API, met over real sockets: as strict as the real one, and it says what it is told.
+
+In a thread, with a script that looks at a request and says what to reply:
+
+    with ModelServer(by_turn(calls(("create_todo", {"subject": "buy milk"})), text("Done."))) as server:
+        ...
+    assert server.violations == []
+
+As a process of its own, which outlives the process under test, with rules in a JSON file (see `by_rules`):
+
+    with model_process(rules, tmp_path) as server:
+        ...
+
+The same request gets the same reply however often it is made, except from `flaky` and from rules with `times`.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qs, urlsplit
+from urllib.request import ProxyHandler, build_opener
+from urllib.request import Request as HttpRequest
+
+PATIENCE_S = 30
+MODEL = "fake-1"
+ROLES = {"system", "developer", "user", "assistant", "tool"}
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+Document = dict[str, Any]
+
+
+# What was asked
+
+
+class Called(NamedTuple):
+    id: str
+    name: str
+    arguments: str
+
+
+class Result(NamedTuple):
+    name: str
+    content: str
+
+
+class Request(NamedTuple):
+    messages: list[Document]
+    tools: list[str]
+    model: str
+    body: Document
+
+    @classmethod
+    def of(cls, body: Document) -> "Request":
+        return cls(body["messages"], [tool["function"]["name"] for tool in body.get("tools") or []], body["model"], body)
+
+    @property
+    def texts(self) -> list[str]:
+        return [text_of(message) for message in self.messages]
+
+    @property
+    def last(self) -> str:
+        return self.texts[-1]
+
+    @property
+    def system(self) -> str:
+        return "\n".join(text_of(message) for message in self.messages if message["role"] in ("system", "developer"))
+
+    @property
+    def assistant_turns(self) -> int:
+        return sum(message["role"] == "assistant" for message in self.messages)
+
+    @property
+    def calls(self) -> list[Called]:
+        """The tool calls so far, oldest first."""
+        return [
+            Called(one["id"], one["function"]["name"], one["function"]["arguments"])
+            for message in self.messages
+            for one in message.get("tool_calls") or []
+        ]
+
+    @property
+    def tool_results(self) -> list[Result]:
+        """What tools answered so far, oldest first."""
+        names = {called.id: called.name for called in self.calls}
+        return [Result(names.get(one["tool_call_id"], "?"), text_of(one)) for one in self.messages if one["role"] == "tool"]
+
+
+def text_of(message: Document) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
+
+
+# What to reply
+
+
+class Call(NamedTuple):
+    name: str
+    arguments: str
+    id: str | None
+
+
+class Failure(NamedTuple):
+    status: int
+    message: str
+    code: str | None = None
+    retry_after: float | None = None
+    param: str | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    finish: str = "stop"
+    usage: tuple[int, int] | None = None
+    """Tokens in and out; without it, a quarter of the characters."""
+    failure: Failure | None = None
+    cut: bool = False
+    """The connection is closed in the middle."""
+    seconds: float = 0
+    midway: bool = False
+    """Whether it is in the middle, and not before the beginning, that a reply is held back."""
+
+
+Script = Callable[[Request], Reply]
+
+
+def text(said: str, finish: str = "stop", usage: tuple[int, int] | None = None) -> Reply:
+    return Reply(said, finish=finish, usage=usage)
+
+
+def call(name: str, arguments: Document | None = None, *, id: str | None = None, raw_arguments: str | None = None) -> Call:
+    """A tool call. It gets the id `call_{assistant turn}_{place}`, both from 1, unless it brings its own."""
+    return Call(name, json.dumps(arguments or {}) if raw_arguments is None else raw_arguments, id)
+
+
+def calls(
+    *made: Call | tuple[str, Document], text: str = "", finish: str = "tool_calls", usage: tuple[int, int] | None = None
+) -> Reply:
+    return Reply(text, tuple(one if isinstance(one, Call) else call(*one) for one in made), finish, usage)
+
+
+def filtered(said: str = "") -> Reply:
+    return Reply(said, finish="content_filter")
+
+
+def error(status: int, message: str = "made up", retry_after: float | None = None, code: str | None = None) -> Reply:
+    return Reply(failure=Failure(status, message, code, retry_after))
+
+
+def drop(said: str = "This sentence will not be heard to its end.") -> Reply:
+    return Reply(said, cut=True)
+
+
+def slow(seconds: float, reply: Reply) -> Reply:
+    """To be waited for. A test that wants to decide itself how long takes `hold` and `release`."""
+    return replace(reply, seconds=seconds)
+
+
+def midway(reply: Reply) -> Reply:
+    """Held back in the middle: the first half is sent whether or not the server is held."""
+    return replace(reply, midway=True)
+
+
+# Scripts
+
+
+class NothingToSay(Exception):
+    """The script has no reply for a request."""
+
+
+def by_turn(*replies: Reply) -> Script:
+    """The first reply to a conversation without assistant messages, the second to one with one, and so on."""
+
+    def script(request: Request) -> Reply:
+        if request.assistant_turns >= len(replies):
+            raise NothingToSay(f"{len(replies)} replies, and {request.assistant_turns} assistant messages already")
+        return replies[request.assistant_turns]
+
+    return script
+
+
+def flaky(times: int, failure: Reply, then: Script | Reply, when: Callable[[Request], bool] = lambda _: True) -> Script:
+    """The failure to the first so many requests that fit, and to the others what comes then."""
+    asked, after = count(), scripted(then)
+    return lambda request: failure if when(request) and next(asked) < times else after(request)
+
+
+CONDITIONS: dict[str, Callable[[Request, Any], bool]] = {
+    "contains": lambda request, wanted: any(wanted in one for one in request.texts),
+    "not_contains": lambda request, unwanted: not any(unwanted in one for one in request.texts),
+    "last_contains": lambda request, wanted: wanted in request.last,
+    "system_contains": lambda request, wanted: wanted in request.system,
+    "model": lambda request, name: request.model == name,
+    "tool": lambda request, name: name in request.tools,
+    "tool_results": lambda request, number: len(request.tool_results) == number,
+    "assistant_turns": lambda request, number: request.assistant_turns == number,
+}
+
+
+def by_rules(rules: Sequence[Document]) -> Script:
+    """The reply of the first rule that fits: `{"when": {condition: value, ...}, "reply": {...}, "times": 2}`.
+
+    All conditions of a rule have to hold; without any it always fits, and with `times` only so often.
+    A reply is one of `{"text": ""}`, `{"calls": [{"name": "", "arguments": {}, "raw_arguments": "", "id": ""}], "text": ""}`,
+    `{"error": {"status": 429, "message": "", "retry_after": 1, "code": ""}}`, `{"filtered": ""}` and `{"drop": ""}`,
+    and may say `finish`, `usage`, `seconds` and `midway` besides.
+    """
+    unknown = {name for rule in rules for name in rule.get("when", {})} - CONDITIONS.keys()
+    unknown |= {name for rule in rules for name in rule} - {"when", "reply", "times"}
+    if unknown:
+        raise ValueError(f"no part of a rule: {', '.join(sorted(unknown))}")
+    prepared = [(rule.get("when", {}), reply_of(rule["reply"]), rule.get("times"), count()) for rule in rules]
+
+    def script(request: Request) -> Reply:
+        for when, reply, times, asked in prepared:
+            fits = all(CONDITIONS[name](request, value) for name, value in when.items())
+            if fits and (times is None or next(asked) < times):
+                return reply
+        raise NothingToSay(f"no rule fits a request to {request.model} that ends with {request.last!r}")
+
+    return script
+
+
+def reply_of(document: Document) -> Reply:
+    rest = dict(document)
+    if "error" in rest:
+        made = error(**rest.pop("error"))
+    elif "filtered" in rest:
+        made = filtered(rest.pop("filtered"))
+    elif "drop" in rest:
+        made = drop(rest.pop("drop"))
+    elif "calls" in rest:
+        made = calls(*(call(**one) for one in rest.pop("calls")), text=rest.pop("text", ""))
+    else:
+        made = text(rest.pop("text"))
+    return replace(made, **rest)
+
+
+def scripted(script: Script | Reply) -> Script:
+    return (lambda _: script) if isinstance(script, Reply) else script
+
+
+# What the real API refuses. The words are its own where we know them.
+
+
+class Breach(NamedTuple):
+    param: str
+    message: str
+
+
+def malformed(body: Any) -> Iterator[Breach]:
+    """What keeps a document from being a request at all."""
+    if not isinstance(body, dict):
+        yield Breach("body", "We could not parse the JSON body of your request.")
+        return
+    if not (isinstance(body.get("model"), str) and body["model"]):
+        yield Breach("model", "you must provide a model parameter")
+    for name in ("messages", "tools"):
+        if not objects(body.get(name, [] if name == "tools" else None)):
+            yield Breach(name, f"Invalid type for '{name}': expected an array of objects.")
+            return
+    for place, message in enumerate(body["messages"]):
+        yield from malformed_message(f"messages[{place}]", message)
+    for place, tool in enumerate(body.get("tools", [])):
+        name = tool.get("function", {}).get("name")
+        if tool.get("type") != "function" or not TOOL_NAME.fullmatch(str(name)):
+            yield Breach(f"tools[{place}]", f"not a function with a proper name: {name!r}")
+
+
+def objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def malformed_message(place: str, message: Document) -> Iterator[Breach]:
+    role, content, made = message.get("role"), message.get("content"), message.get("tool_calls")
+    if role not in ROLES:
+        yield Breach(f"{place}.role", f"Invalid value: {role!r}. Supported values are: {', '.join(sorted(ROLES))}.")
+    if not (isinstance(content, str) or objects(content) or (role == "assistant" and content is None and made)):
+        yield Breach(f"{place}.content", f"Invalid value for 'content': expected a string or parts, got {content!r}.")
+    if made is None:
+        return
+    if role != "assistant" or not made or not objects(made):
+        yield Breach(f"{place}.tool_calls", "tool_calls belong to an assistant message: an array of objects, and never empty")
+        return
+    for one in made:
+        function = one.get("function", {})
+        if one.get("type") != "function" or not all(isinstance(part, str) for part in (one.get("id"), function.get("arguments"))):
+            yield Breach(f"{place}.tool_calls", f"not a call of a function with an id and arguments as text: {one}")
+        elif not TOOL_NAME.fullmatch(str(function.get("name"))):
+            yield Breach(f"{place}.tool_calls", f"not the name of a function: {function.get('name')!r}")
+
+
+def breaches(request: Request) -> Iterator[Breach]:
+    """What is wrong with a request whose parts are in order."""
+    if not request.messages:
+        yield Breach("messages", "Invalid 'messages': empty array. Expected an array with minimum length 1.")
+    yield from broken_dialogue(request.messages)
+    body = request.body
+    if "tools" in body and not request.tools:
+        yield Breach("tools", "Invalid 'tools': empty array. Expected an array with minimum length 1.")
+    for name in repeated(request.tools):
+        yield Breach("tools", f"Tool names must be unique: {name}")
+    for option in ("tool_choice", "parallel_tool_calls"):
+        if option in body and not request.tools:
+            yield Breach(option, f"'{option}' is only allowed when 'tools' are specified.")
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("function", {}).get("name") not in request.tools:
+        yield Breach("tool_choice", f"Tool choice {choice} not found in 'tools' parameter.")
+    if body.get("stream_options") is not None and not body.get("stream"):
+        yield Breach("stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+
+
+def broken_dialogue(messages: Sequence[Document]) -> Iterator[Breach]:
+    """Every tool call is answered once, at once, and nothing else is."""
+    asked: list[str] = []
+    waiting: list[str] = []
+    for place, message in enumerate(messages):
+        param = f"messages[{place}]"
+        if message["role"] == "tool":
+            answered = message.get("tool_call_id")
+            if answered in waiting:
+                waiting.remove(answered)
+            elif answered in asked:
+                yield Breach(param, f"Duplicate value for 'tool_call_id' of {answered!r}.")
+            else:
+                yield Breach(
+                    param,
+                    "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+                    f" Nobody called {answered!r}.",
+                )
+            continue
+        yield from unanswered(param, waiting)
+        asked = [one["id"] for one in message.get("tool_calls") or []]
+        waiting = list(asked)
+        for id in repeated(asked):
+            yield Breach(param, f"Duplicate id in 'tool_calls': {id}")
+    yield from unanswered(f"messages[{len(messages)}]", waiting)
+
+
+def unanswered(param: str, ids: Sequence[str]) -> Iterator[Breach]:
+    if ids:
+        yield Breach(
+            param,
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
+            f" The following tool_call_ids did not have response messages: {', '.join(ids)}",
+        )
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+# How a reply looks on the wire
+
+
+def envelope(request: Request, kind: str) -> Document:
+    digest = hashlib.sha256(json.dumps(request.body, sort_keys=True).encode()).hexdigest()
+    return {"id": f"chatcmpl-{digest[:24]}", "object": kind, "created": 1_750_000_000, "model": request.model}
+
+
+def usage_of(request: Request, reply: Reply) -> Document:
+    read = sum(len(json.dumps(message)) for message in request.messages)
+    written = len(reply.text) + sum(len(one.name) + len(one.arguments) for one in reply.calls)
+    taken, given = reply.usage or (read // 4 + 1, written // 4 + 1)
+    return {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
+
+
+def tool_calls(request: Request, reply: Reply) -> list[Document]:
+    turn = request.assistant_turns + 1
+    return [
+        {"id": one.id or f"call_{turn}_{place}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
+        for place, one in enumerate(reply.calls, start=1)
+    ]
+
+
+def completion(request: Request, reply: Reply) -> Document:
+    said = reply.text if reply.text or not reply.calls else None
+    message: Document = {"role": "assistant", "content": said, "refusal": None}
+    if reply.calls:
+        message["tool_calls"] = tool_calls(request, reply)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
+    return {**envelope(request, "chat.completion"), "choices": [choice], "usage": usage_of(request, reply)}
+
+
+def deltas(request: Request, reply: Reply) -> Iterator[Document]:
+    yield {"role": "assistant", "content": None if reply.calls else ""}
+    for word in re.findall(r"\s*\S+|\s+", reply.text):
+        yield {"content": word}
+    for index, one in enumerate(tool_calls(request, reply)):
+        arguments = one["function"]["arguments"]
+        half = len(arguments) // 2
+        yield {"tool_calls": [{**one, "index": index, "function": {**one["function"], "arguments": ""}}]}
+        for part in (arguments[:half], arguments[half:]):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
+
+
+def events(request: Request, reply: Reply) -> Iterator[str]:
+    """The data of a stream, line by line."""
+    frame = envelope(request, "chat.completion.chunk")
+    counted = (request.body.get("stream_options") or {}).get("include_usage")
+    if counted:
+        frame["usage"] = None
+    for delta, finish in [*((delta, None) for delta in deltas(request, reply)), ({}, reply.finish)]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        yield json.dumps({**frame, "choices": [choice]})
+    if counted:
+        yield json.dumps({**frame, "choices": [], "usage": usage_of(request, reply)})
+    yield "[DONE]"
+
+
+def error_document(failure: Failure) -> Document:
+    kinds = {401: "authentication_error", 429: "rate_limit_error"}
+    kind = kinds.get(failure.status, "server_error" if failure.status >= 500 else "invalid_request_error")
+    return {"error": {"message": failure.message, "type": kind, "param": failure.param, "code": failure.code}}
+
+
+# The server
+
+
+class Door(BaseHTTPRequestHandler):
+    server: "ModelServer"
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests have no use for an access log."""
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        if address.path == "/v1/models":
+            entry = {"id": MODEL, "object": "model", "created": 1_750_000_000, "owned_by": "headway"}
+            self.send({"object": "list", "data": [entry]})
+        elif address.path == "/_requests":
+            self.server.wait_for_requests(int(parse_qs(address.query).get("at_least", ["0"])[0]))
+            self.send({"requests": [one.body for one in self.server.requests], "violations": self.server.violations})
+        else:
+            self.lost()
+
+    def do_DELETE(self) -> None:
+        self.control({"/_requests": self.server.forget, "/_hold": self.server.release})
+
+    def do_PUT(self) -> None:
+        self.control({"/_hold": self.server.hold})
+
+    def control(self, knobs: dict[str, Callable[[], None]]) -> None:
+        if self.path not in knobs:
+            self.lost()
+            return
+        knobs[self.path]()
+        self.send({})
+
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path != "/v1/chat/completions":
+            self.lost()
+        elif not re.fullmatch(r"Bearer \S+", self.headers.get("Authorization", "")):
+            self.refuse(Failure(401, "You didn't provide an API key.", "invalid_api_key"))
+        else:
+            self.complete(parsed(sent))
+
+    def complete(self, body: Any) -> None:
+        wrong = list(malformed(body))
+        if not wrong:
+            request = Request.of(body)
+            self.server.record(request)
+            wrong = list(breaches(request))
+        if wrong:
+            self.refuse(*(Failure(400, breach.message, param=breach.param) for breach in wrong))
+            return
+        try:
+            reply = self.server.script(request)
+        except Exception as error:  # noqa: BLE001  a client would wait for an answer, and the test for the reason
+            self.refuse(Failure(500, f"the script failed: {type(error).__name__}: {error}"))
+            return
+        self.say(request, reply)
+
+    def say(self, request: Request, reply: Reply) -> None:
+        if not reply.midway:
+            self.server.pause(reply)
+        if reply.failure:
+            after = reply.failure.retry_after
+            headers = {} if after is None else {"Retry-After": f"{after:g}"}
+            self.send(error_document(reply.failure), reply.failure.status, headers)
+            return
+        if request.body.get("stream"):
+            data = [f"data: {event}\n\n".encode() for event in events(request, reply)]
+            parts = [b"%x\r\n%s\r\n" % (len(one), one) for one in data] + [b"0\r\n\r\n"]
+            middle = (len(list(deltas(request, reply))) + 1) // 2  # the reason to finish belongs to the second half
+            self.begin(200, {"Content-Type": "text/event-stream; charset=utf-8", "Transfer-Encoding": "chunked"})
+        else:
+            whole = json.dumps(completion(request, reply)).encode()
+            parts, middle = [whole[: len(whole) // 2], whole[len(whole) // 2 :]], 1
+            self.begin(200, {"Content-Type": "application/json", "Content-Length": str(len(whole))})
+        self.write_all(parts[:middle])
+        if reply.cut:
+            self.close_connection = True
+            return
+        if reply.midway:
+            self.server.pause(reply)
+        self.write_all(parts[middle:])
+
+    def write_all(self, parts: Iterable[bytes]) -> None:
+        for part in parts:
+            self.wfile.write(part)
+
+    def refuse(self, *failures: Failure) -> None:
+        """A request that should not have been made. Clients are asked not to try it again: it would be as wrong."""
+        self.server.violations += [f"{one.param}: {one.message}" if one.param else one.message for one in failures]
+        self.send(error_document(failures[0]), failures[0].status, {"x-should-retry": "false"})
+
+    def lost(self) -> None:
+        self.refuse(Failure(404, f"Invalid URL ({self.command} {self.path})"))
+
+    def send(self, document: Document, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        body = json.dumps(document).encode()
+        self.begin(status, {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})})
+        self.wfile.write(body)
+
+    def begin(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+
+def parsed(sent: bytes) -> Any:
+    with suppress(ValueError):  # as good as no document
+        return json.loads(sent)
+    return None
+
+
+class ModelServer(ThreadingHTTPServer):
+    daemon_threads = False  # closing waits for them, so that no test inherits another's
+    request_queue_size = 128
+
+    def __init__(self, script: Script | Reply, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Door)
+        self.script = scripted(script)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.violations: list[str] = []
+        self._requests: list[Request] = []
+        self._arrival = threading.Condition()
+        self._released = threading.Event()
+        self._released.set()
+        self._closing = threading.Event()
+        self._connections: set[socket.socket] = set()
+
+    @property
+    def requests(self) -> list[Request]:
+        with self._arrival:
+            return list(self._requests)
+
+    def record(self, request: Request) -> None:
+        with self._arrival:
+            self._requests.append(request)
+            self._arrival.notify_all()
+
+    def wait_for_requests(self, number: int) -> list[Request]:
+        """The requests, as soon as there are so many. Their replies may still be held back."""
+        with self._arrival:
+            enough = self._arrival.wait_for(lambda: len(self._requests) >= number, PATIENCE_S)
+            assert enough, f"{len(self._requests)} requests instead of {number}"
+            return list(self._requests)
+
+    def forget(self) -> None:
+        """Forget the requests; violations are not forgotten."""
+        with self._arrival:
+            self._requests.clear()
+
+    def hold(self) -> None:
+        """Keep every reply back from now on."""
+        self._released.clear()
+
+    def release(self) -> None:
+        self._released.set()
+
+    def pause(self, reply: Reply) -> None:
+        self._released.wait()
+        self._closing.wait(reply.seconds)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away, or was killed, is no violation."""
+        if not isinstance(error := sys.exception(), ConnectionError):
+            self.violations.append(f"the model server failed: {error!r}")
+
+    def __enter__(self) -> "ModelServer":
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self._closing.set()
+        self.release()
+        for connection in list(self._connections):
+            with suppress(OSError):  # its client was faster
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+
+# The same in a process of its own
+
+
+class ModelProcess:
+    """Such a server elsewhere: what `ModelServer` offers, asked for over HTTP."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, method: str, path: str) -> Document:
+        request = HttpRequest(f"{self.url.removesuffix('/v1')}{path}", method=method)
+        with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE_S + 1) as answer:
+            document: Document = json.load(answer)
+            return document
+
+    @property
+    def requests(self) -> list[Request]:
+        return self.wait_for_requests(0)
+
+    @property
+    def violations(self) -> list[str]:
+        found: list[str] = self.ask("GET", "/_requests")["violations"]
+        return found
+
+    def wait_for_requests(self, number: int) -> list[Request]:
+        return [Request.of(body) for body in self.ask("GET", f"/_requests?at_least={number}")["requests"]]
+
+    def forget(self) -> None:
+        self.ask("DELETE", "/_requests")
+
+    def hold(self) -> None:
+        self.ask("PUT", "/_hold")
+
+    def release(self) -> None:
+        self.ask("DELETE", "/_hold")
+
+
+@contextmanager
+def model_process(rules: Sequence[Document], folder: Path) -> Iterator[ModelProcess]:
+    """Run the server by these rules in a process of its own until the block ends."""
+    script = folder / "model script.json"
+    script.write_text(json.dumps(rules), encoding="utf-8")
+    with subprocess.Popen([sys.executable, __file__, str(script)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield ModelProcess(json.loads(process.stdout.readline())["url"])
+        finally:
+            process.terminate()
+
+
+class Reachable(Protocol):
+    url: str
+
+
+def environment(server: Reachable) -> dict[str, str]:
+    """What tells Headway to talk to this server."""
+    return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "test-key", "HEADWAY_MODEL": f"openai-chat:{MODEL}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A made-up model behind the OpenAI chat-completions API.")
+    parser.add_argument("script", type=Path, help="rules as JSON")
+    parser.add_argument("--port", type=int, default=0)
+    given = parser.parse_args()
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, which inherit it
+    with ModelServer(by_rules(json.loads(given.script.read_text(encoding="utf-8"))), given.port) as server:
+        print(json.dumps({"url": server.url}), flush=True)
+        signal.sigwait(ends)
+
+
+if __name__ == "__main__":
+    main()
