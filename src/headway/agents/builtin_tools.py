@@ -1,0 +1,154 @@
+"""Tools that every installation has, and two that reach further and are there only where somebody allowed them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from pydantic import Field
+
+from headway.actions import memory
+from headway.agents import arithmetic, commands, web_fetch, workspace_files
+from headway.agents.execution import Execution
+from headway.agents.toolbox import Arguments, Filled, Tool
+from headway.ledger.errors import Invalid
+from headway.ledger.text import one_line
+from headway.storage.transaction import Transaction
+
+NO_WORKSPACE: Final = "No workspace is available here."
+NAMES: Final = frozenset(
+    ("calculate", "now", "remember", "recall", "read_file", "write_file", "list_files", "http_get", "run_command")
+)
+
+
+class World(NamedTuple):
+    """What of the world outside agents may reach: hosts they may ask, and programs they may run."""
+
+    http_hosts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+class Calculate(Arguments):
+    expression: Filled
+
+
+def calculate(_execution: Execution, wanted: Calculate) -> dict[str, Any]:
+    return {"result": arithmetic.calculate(wanted.expression)}
+
+
+class Now(Arguments):
+    timezone: Annotated[Filled, Field(description="such as Europe/Berlin")] = "UTC"
+
+
+def now(tx: Transaction, _execution: Execution, wanted: Now) -> dict[str, Any]:
+    try:
+        zone = ZoneInfo(wanted.timezone)
+    except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder of zones
+        raise Invalid(f"Unknown timezone {one_line(wanted.timezone[:80])!r}; name one like Europe/Berlin, or UTC.") from None
+    moment = (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=tx.now)).astimezone(zone)
+    return {"now": moment.isoformat(timespec="seconds"), "weekday": WEEKDAYS[moment.weekday()]}
+
+
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # strftime asks the locale
+
+
+class Remember(Arguments):
+    text: Filled
+    kind: Filled = memory.NOTE
+
+
+def remember(tx: Transaction, execution: Execution, wanted: Remember) -> dict[str, Any]:
+    return {"remembered": memory.remember(tx, execution.scope, wanted.text, wanted.kind).as_json()}
+
+
+class Recall(Arguments):
+    query: Annotated[str, Field(description="words that all have to occur; empty: the newest")] = ""
+    limit: Annotated[int, Field(ge=1, le=50)] = 10
+
+
+def recall(tx: Transaction, execution: Execution, wanted: Recall) -> dict[str, Any]:
+    return {"entries": [entry.as_json() for entry in memory.recall(tx, execution.scope, wanted.query, wanted.limit)]}
+
+
+class ReadFile(Arguments):
+    path: Filled
+
+
+def read_file(execution: Execution, wanted: ReadFile) -> dict[str, Any]:
+    return workspace_files.read(execution.workspace, wanted.path)
+
+
+class WriteFile(Arguments):
+    path: Filled
+    content: str
+
+
+def write_file(execution: Execution, wanted: WriteFile) -> dict[str, Any]:
+    return workspace_files.write(execution.workspace, wanted.path, wanted.content)
+
+
+class ListFiles(Arguments):
+    path: Filled = "."
+
+
+def list_files(execution: Execution, wanted: ListFiles) -> dict[str, Any]:
+    return workspace_files.listed(execution.workspace, wanted.path)
+
+
+class HttpGet(Arguments):
+    url: Filled
+
+
+class RunCommand(Arguments):
+    command: Annotated[tuple[str, ...], Field(min_length=1, description="the program and its arguments; no shell reads them")]
+
+
+def has_workspace(execution: Execution) -> bool:
+    return bool(execution.workspace)
+
+
+OF_THE_LEDGER: Final = (
+    Tool("now", "The current time and weekday.", "builtin", Now, now, idempotent=True),
+    Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, remember),
+    Tool("recall", "Search the notes that were kept, newest first.", "builtin", Recall, recall, idempotent=True),
+)
+CALCULATE: Final = Tool(
+    "calculate",
+    "Arithmetic: + - * / // % **, sqrt, round, abs, min, max, sum, pi, e.",
+    "builtin",
+    Calculate,
+    on_thread=calculate,
+    idempotent=True,
+)
+
+
+def of_the_workspace(name: str, description: str, arguments: type[Arguments], act: Any) -> Tool:
+    tool = Tool(name, description, "builtin", arguments, on_thread=act, idempotent=True)
+    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
+
+
+OF_THE_WORKSPACE: Final = (
+    of_the_workspace("read_file", "Read a text file of the workspace.", ReadFile, read_file),
+    of_the_workspace("write_file", "Write a text file of the workspace, whole; folders are made.", WriteFile, write_file),
+    of_the_workspace("list_files", "The files of the workspace, or below one of its folders.", ListFiles, list_files),
+)
+
+
+def http_get(hosts: tuple[str, ...]) -> Tool:
+    def act(_execution: Execution, wanted: HttpGet) -> dict[str, Any]:
+        return web_fetch.fetch(wanted.url, hosts)
+
+    return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True)
+
+
+def run_command(listed: tuple[str, ...]) -> Tool:
+    def act(execution: Execution, wanted: RunCommand) -> dict[str, Any]:
+        return commands.run(wanted.command, listed, execution.workspace)
+
+    tool = Tool("run_command", f"Run a program in the workspace: {', '.join(listed)}.", "builtin", RunCommand, on_thread=act)
+    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
+
+
+def builtin_tools(world: World) -> tuple[Tool, ...]:
+    reaching = (http_get(world.http_hosts),) if world.http_hosts else ()
+    running = (run_command(world.commands),) if world.commands else ()
+    return (CALCULATE, *OF_THE_LEDGER, *OF_THE_WORKSPACE, *reaching, *running)

@@ -1,0 +1,45 @@
+"""Calls of the tools that reach beyond the ledger, as a runtime makes them."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from working import Agent
+
+from headway.agents.builtin_tools import World, builtin_tools
+from headway.agents.execution import Execution, executing
+from headway.agents.toolbox import Result, Tool, Toolbox
+
+
+class Hands:
+    """An agent's tools of one kind, with the context they are called in."""
+
+    def __init__(self, execution: Execution, tools: Iterable[Tool]) -> None:
+        self.execution = execution
+        self.box = Toolbox(tools)
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Result:
+        async def story() -> Result:
+            with executing(self.execution):
+                return await self.box.call(tool, arguments)
+
+        return asyncio.run(story())
+
+    def __call__(self, tool: str, **arguments: Any) -> Any:
+        """The result of a call that has to succeed."""
+        result = self.call(tool, arguments)
+        assert not result.is_error, result
+        return result.value
+
+    def refused(self, tool: str, **arguments: Any) -> str:
+        """What a call that has to be refused answers."""
+        result = self.call(tool, arguments)
+        assert result.is_error, result
+        return str(result.value["error"])
+
+
+NOTHING_BEYOND = World()
+
+
+def hands(agent: Agent, workspace: object = "", world: World = NOTHING_BEYOND) -> Hands:
+    return Hands(agent.execution._replace(workspace=str(workspace)), builtin_tools(world))

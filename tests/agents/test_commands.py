@@ -1,0 +1,149 @@
+"""Running programs: listed ones, without a shell, without our secrets, and never for long."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from reaching import Hands, hands
+from working import Agent
+
+from headway.agents import commands
+from headway.agents.builtin_tools import World
+from headway.ledger.errors import Invalid
+
+LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def caller(sqlite_agent: Agent, workspace: Path) -> Hands:
+    return hands(sqlite_agent, workspace, World(commands=LISTED))
+
+
+def test_a_program_runs_in_the_workspace_and_its_output_and_exit_code_come_back(caller: Hands, workspace: Path) -> None:
+    assert caller("run_command", command=["pwd"]) == {"exit_code": 0, "output": f"{workspace.resolve()}\n"}
+    assert caller("run_command", command=["sh", "-c", "echo out; echo err >&2; exit 3"]) == {"exit_code": 3, "output": "out\nerr\n"}
+    caller("run_command", command=["sh", "-c", "echo made > file"])
+    assert caller("read_file", path="file") == {"content": "made\n"}
+
+
+def test_no_shell_reads_the_arguments(caller: Hands) -> None:
+    words = ["$HOME", "`id`", "; id", "*", "a b", ""]
+
+    assert caller("run_command", command=["echo", *words])["output"] == " ".join(words) + "\n"
+
+
+@pytest.mark.parametrize("program", ["ls", "/bin/sh", "../bin/sh", "./sh", "sh ", "SH", "", "sh\0", "bin/sh", "-c"])
+def test_a_program_that_is_not_listed_by_its_plain_name_is_not_run(caller: Hands, program: str) -> None:
+    assert "not among the commands" in caller.refused("run_command", command=[program, "-c", "echo hello"])
+
+
+@pytest.mark.parametrize(
+    "command", [[], "sh", ["echo", "a\0b"], ["echo", "x" * 200_001], ["no-such-program"], ["echo", *["x" * 100_000] * 50]]
+)
+def test_what_cannot_be_run_is_refused_in_a_sentence(caller: Hands, command: object) -> None:
+    assert caller.refused("run_command", command=command)
+
+
+def test_a_program_in_the_workspace_never_takes_the_place_of_a_listed_one(
+    caller: Hands, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.mkdir()
+    (workspace / "echo").write_text("#!/bin/sh\necho taken over\n")
+    (workspace / "echo").chmod(0o755)
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("PATH", f".::{os.environ['PATH']}")
+
+    assert caller("run_command", command=["echo", "mine"])["output"] == "mine\n"
+
+
+def test_nothing_of_our_environment_is_seen(caller: Hands, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    seen = caller("run_command", command=["env"])["output"]
+
+    assert "sk-secret" not in seen
+    assert sorted(line.partition("=")[0] for line in seen.splitlines()) == ["HOME", "LANG", "PATH"]
+    assert f"HOME={workspace}\n" in seen
+
+
+def test_a_program_that_asks_for_input_gets_none(caller: Hands) -> None:
+    assert caller("run_command", command=["cat"]) == {"exit_code": 0, "output": ""}
+
+
+def test_a_program_that_a_signal_ended_says_so(caller: Hands) -> None:
+    assert caller("run_command", command=["sh", "-c", "kill -9 $$"])["exit_code"] == -9
+
+
+def test_of_endless_output_the_end_is_kept(caller: Hands) -> None:
+    answer = caller("run_command", command=["sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo done"])
+
+    assert answer["output"].startswith("[The beginning is left out.]\nxxx")
+    assert answer["output"].endswith("xxx\ndone\n")
+    assert len(answer["output"]) < 50_100
+
+
+def test_output_that_is_not_text_is_made_text(caller: Hands) -> None:
+    assert caller("run_command", command=["sh", "-c", r"printf 'a\377\000b'"])["output"] == "a\ufffd\ufffdb"
+
+
+def gone(pid: int) -> bool:
+    """Whether a process is no more, or soon: it is only waiting to be forgotten."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def eventually_gone(pid: int) -> bool:
+    end = time.monotonic() + 5
+    while not gone(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return gone(pid)
+
+
+def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path) -> None:
+    script = "sleep 300 & echo $! > child; echo begun; sleep 300"
+    begun = time.monotonic()
+    with pytest.raises(Invalid, match=r"did not end within 1 s and was stopped\. It said: begun"):
+        commands.run(["sh", "-c", script], ["sh"], str(workspace), limit_s=1)
+
+    assert time.monotonic() - begun < 3
+    assert eventually_gone(int((workspace / "child").read_text()))
+
+
+def test_what_a_program_leaves_running_is_stopped_when_it_ends(caller: Hands, workspace: Path) -> None:
+    begun = time.monotonic()
+    answer = caller("run_command", command=["sh", "-c", "sleep 300 & echo $! > child; echo done"])
+
+    assert answer == {"exit_code": 0, "output": "done\n"}
+    assert time.monotonic() - begun < 3
+    assert eventually_gone(int((workspace / "child").read_text()))
+
+
+def test_a_program_that_ignores_being_asked_is_stopped_all_the_same(workspace: Path) -> None:
+    with pytest.raises(Invalid, match="was stopped"):
+        commands.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
+
+
+def test_what_left_the_group_holds_nobody_up(workspace: Path) -> None:
+    leaving = 'import os, time; os.setsid(); print(os.getpid(), flush=True); open("left", "w"); time.sleep(300)'
+    script = f"{sys.executable} -c '{leaving}' & while [ ! -e left ]; do sleep 0.01; done"
+    begun = time.monotonic()
+    answer = commands.run(["sh", "-c", script], ["sh"], str(workspace))
+    try:
+        assert time.monotonic() - begun < 5
+    finally:
+        psutil.Process(int(answer["output"])).kill()
+
+
+def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
+    caller = hands(sqlite_agent, world=World(commands=LISTED))
+
+    assert caller.refused("run_command", command=["pwd"]) == "No workspace is available here."

@@ -1,0 +1,110 @@
+"""What agents remember, and who is reminded of it."""
+
+import pytest
+from reaching import Hands, hands
+from working import Agent
+
+from headway.actions import memory
+from headway.ledger.errors import NotFound
+from headway.ledger.scope import TENANT_WIDE
+from headway.testing import Desk, FixedClock
+
+
+def texts(caller: Hands, query: str = "", limit: int = 10) -> list[str]:
+    return [entry["text"] for entry in caller("recall", query=query, limit=limit)["entries"]]
+
+
+def test_what_was_remembered_comes_back_newest_first_with_who_and_when(agent: Agent, clock: FixedClock) -> None:
+    caller = hands(agent)
+    caller("remember", text="The door code is 4711.", kind="fact")
+    clock.advance(60)
+    caller("remember", text="Ada likes tea.")
+
+    newest, oldest = caller("recall")["entries"]
+    assert (newest["text"], newest["kind"], newest["agent_id"]) == ("Ada likes tea.", "note", "ada")
+    assert (oldest["text"], oldest["kind"]) == ("The door code is 4711.", "fact")
+    assert newest["created_at"] - oldest["created_at"] == 60
+    assert texts(caller, limit=1) == ["Ada likes tea."]
+
+
+def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
+    caller = hands(agent)
+    for text in ("Größe: 100% of ÄPFEL", "apples_and pears", "apples and pears", r"C:\temp 'quoted'"):
+        caller("remember", text=text)
+
+    assert texts(caller, "PEARS Apples") == ["apples and pears", "apples_and pears"]
+    assert texts(caller, "äpfel GRÖSSE") == ["Größe: 100% of ÄPFEL"]
+    assert texts(caller, "pears oranges") == []
+
+
+@pytest.mark.parametrize(("query", "found"), [("%", ["100%"]), ("_", ["a_b"]), ("\\", ["a\\b"]), ("'", ["it's"]), ("a%b", [])])
+def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, found: list[str]) -> None:
+    caller = hands(agent)
+    for text in ("100%", "a_b", "a\\b", "it's", "axb"):
+        caller("remember", text=text)
+
+    assert texts(caller, query) == found
+
+
+def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agent) -> None:
+    here, elsewhere = hands(agent), hands(agent.another())
+    everywhere = Hands(
+        agent.execution._replace(scope=agent.execution.scope._replace(conversation_id=TENANT_WIDE)), here.box.tools.values()
+    )
+    everywhere("remember", text="wide")
+    here("remember", text="mine")
+    elsewhere("remember", text="theirs")
+
+    assert texts(here) == ["mine", "wide"]
+    assert texts(elsewhere) == ["theirs", "wide"]
+    assert texts(everywhere) == ["wide"]
+
+
+def test_another_tenant_sees_nothing_and_can_forget_nothing(agent: Agent) -> None:
+    stranger = agent.another(Desk(agent.desk.database, "globex"))
+    kept = hands(agent)("remember", text="secret")["remembered"]
+
+    assert texts(hands(stranger)) == []
+    same_conversation = stranger.execution.scope._replace(conversation_id=agent.conversation.id)
+    with pytest.raises(NotFound):
+        agent.desk.database.write(lambda tx: memory.forget(tx, same_conversation, kept["id"]))
+    assert texts(hands(agent)) == ["secret"]
+
+
+def test_what_is_forgotten_is_gone(agent: Agent) -> None:
+    kept = hands(agent)("remember", text="old")["remembered"]
+    agent.desk.database.write(lambda tx: memory.forget(tx, agent.execution.scope, kept["id"]))
+
+    assert texts(hands(agent)) == []
+    with pytest.raises(NotFound):
+        agent.desk.database.write(lambda tx: memory.forget(tx, agent.execution.scope, kept["id"]))
+
+
+def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
+    scope = sqlite_agent.execution.scope
+    sqlite_agent.desk.database.write(lambda tx: [memory.remember(tx, scope, f"n{n}") for n in range(memory.SEARCHED + 1)])
+
+    assert texts(hands(sqlite_agent), "n0") == []
+    assert texts(hands(sqlite_agent), "n1", limit=1) == ["n1999"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"text": " "},
+        {"text": "x" * 10_001},
+        {"text": "a\0b"},
+        {"text": "\ud800"},
+        {"text": "a", "kind": "\n"},
+        {"text": "a", "kind": "x" * 201},
+        {"text": "a", "tenant_id": 1},
+    ],
+)
+def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(agent: Agent, arguments: dict[str, str]) -> None:
+    assert hands(agent).refused("remember", **arguments)
+    assert agent.desk.count("memory_entries") == 0
+
+
+@pytest.mark.parametrize("arguments", [{"query": "a\0b"}, {"query": "x" * 1_001}, {"limit": 0}, {"limit": 51}])
+def test_a_query_that_cannot_be_is_refused(agent: Agent, arguments: dict[str, str]) -> None:
+    assert hands(agent).refused("recall", **arguments)
