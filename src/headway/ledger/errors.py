@@ -8,6 +8,7 @@ HeadwayError
 │   ├── UnknownStatus
 │   ├── BadCursor
 │   ├── BadDocument
+│   ├── BadTool
 │   └── DependencyCycle
 ├── Unauthorized              nobody we know
 ├── Forbidden                 somebody we know, but not like this
@@ -76,6 +77,10 @@ class BadCursor(Invalid):
 
 class BadDocument(Invalid):
     """The document cannot be read."""
+
+
+class BadTool(Invalid):
+    """The function cannot be a tool."""
 
 
 class DependencyCycle(Invalid):

@@ -1,0 +1,380 @@
+"""Tools that users write: what becomes of a function, and what is said of one that cannot be a tool."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+from reaching import Hands
+from working import Agent
+
+from headway.agents.builtin_tools import NAMES
+from headway.agents.execution import Execution
+from headway.agents.own_tools import load, tool, tool_of
+from headway.agents.toolbox import Tool
+from headway.ledger.errors import BadTool, Invalid, SettingsError
+
+
+def made(function: Any) -> Tool:
+    found = tool_of(function)
+    assert found is not None
+    return found
+
+
+def calling(agent: Agent, *functions: Any) -> Hands:
+    return Hands(agent.execution, map(made, functions))
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@tool
+def weather(city: str, days: Annotated[int, Field(description="how many days ahead", ge=1, le=7)] = 1) -> str:
+    """The weather in a city."""
+    return f"{city}: sun for {days}"
+
+
+# What becomes of a function
+
+
+def test_a_function_with_types_and_a_docstring_is_a_tool(sqlite_agent: Agent) -> None:
+    assert made(weather).as_json() == {
+        "name": "weather",
+        "description": "The weather in a city.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string"},
+                "days": {"type": "integer", "description": "how many days ahead", "minimum": 1, "maximum": 7},
+            },
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    }
+    assert made(weather).family == "own"
+    assert calling(sqlite_agent, weather)("weather", city="Rome") == "Rome: sun for 1"
+    assert calling(sqlite_agent, weather)("weather", city="Rome", days="3") == "Rome: sun for 3"
+
+
+def test_it_can_still_be_called_as_a_function() -> None:
+    assert weather("Rome") == "Rome: sun for 1"
+
+
+def test_options_say_what_it_is_called_and_how_it_may_be_used() -> None:
+    @tool(name="send-mail", idempotent=True, timeout_s=5)
+    def send(to: str) -> None:
+        """Send it."""
+
+    assert (made(send).name, made(send).idempotent, made(send).timeout_s) == ("send-mail", True, 5)
+    assert (made(weather).idempotent, made(weather).timeout_s) == (False, 60)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"city": 1}, {"city": "Rome", "days": 8}, {"city": "Rome", "extra": 1}])
+def test_arguments_that_do_not_fit_are_refused_by_their_names(sqlite_agent: Agent, arguments: dict[str, Any]) -> None:
+    said = calling(sqlite_agent, weather).refused("weather", **arguments)
+
+    assert said.startswith("Invalid arguments: ")
+    assert "argument_" not in said
+
+
+def test_an_async_function_is_awaited(sqlite_agent: Agent) -> None:
+    @tool
+    async def wait(seconds: float) -> dict[str, float]:
+        """Wait a little."""
+        await asyncio.sleep(seconds)
+        return {"waited": seconds}
+
+    assert calling(sqlite_agent, wait)("wait", seconds=0) == {"waited": 0}
+
+
+def test_whoever_asks_for_the_execution_gets_it_and_no_model_can_send_it(sqlite_agent: Agent) -> None:
+    @tool
+    def who(execution: Execution, greeting: str = "hello") -> str:
+        """Who calls."""
+        return f"{greeting} {execution.scope.agent_id}"
+
+    caller = calling(sqlite_agent, who)
+    assert list(made(who).as_json()["input_schema"]["properties"]) == ["greeting"]
+    assert caller("who") == "hello ada"
+    assert caller.refused("who", execution={"role": "index"})
+
+
+def test_parameters_may_have_any_name(sqlite_agent: Agent) -> None:
+    @tool
+    def odd(json: str, copy: int, model_config: str, _private: int, schema: str = "s", self: int = 1) -> list[Any]:
+        """Takes odd names."""
+        return [json, copy, model_config, _private, schema, self]
+
+    values = {"json": "j", "copy": 1, "model_config": "m", "_private": 2}
+    assert calling(sqlite_agent, odd)("odd", **values) == ["j", 1, "m", 2, "s", 1]
+
+
+def test_arguments_arrive_as_the_types_they_were_declared_as(sqlite_agent: Agent) -> None:
+    @tool
+    def far(points: list[Point], names: dict[str, int] | None = None) -> int:
+        """How far it is."""
+        return sum(point.x + point.y for point in points) + sum((names or {}).values())
+
+    assert calling(sqlite_agent, far)("far", points=[{"x": 1, "y": 2}, {"x": 3}], names={"a": 4}) == 10
+
+
+def test_defaults_are_not_shared_between_calls(sqlite_agent: Agent) -> None:
+    @tool
+    def gather(word: str, words: list[str] = []) -> list[str]:  # noqa: B006  what users write
+        """Gather words."""
+        words.append(word)
+        return words
+
+    caller = calling(sqlite_agent, gather)
+    assert [caller("gather", word="a"), caller("gather", word="b")] == [["a"], ["b"]]
+
+
+# Results
+
+
+@dataclass
+class Pair:
+    left: int
+    right: Point
+
+
+@pytest.mark.parametrize(
+    ("result", "answer"),
+    [
+        ("text", "text"),
+        (None, None),
+        (1.5, 1.5),
+        ([1, {"a": (2, 3)}], [1, {"a": [2, 3]}]),
+        (Point(x=1), {"x": 1, "y": 0}),
+        (Pair(1, Point(x=2)), {"left": 1, "right": {"x": 2, "y": 0}}),
+        ([Point(x=1)], [{"x": 1, "y": 0}]),
+    ],
+)
+def test_results_become_json(sqlite_agent: Agent, result: Any, answer: Any) -> None:
+    @tool
+    def give() -> Any:
+        """Give it."""
+        return result
+
+    assert calling(sqlite_agent, give)("give") == answer
+
+
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize("result", [object(), float("nan"), [float("inf")], b"\xff", "\ud800", ENDLESS, {"a": lambda: 1}])
+def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent: Agent, result: Any) -> None:
+    @tool
+    def give() -> Any:
+        """Give it."""
+        return result
+
+    assert calling(sqlite_agent, give).refused("give").startswith("give was run, but its result")
+
+
+def test_whatever_a_function_raises_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
+    @tool
+    def fail(kindly: bool) -> None:
+        """Fail."""
+        raise Invalid("Not on Sundays.") if kindly else ZeroDivisionError("oh")
+
+    caller = calling(sqlite_agent, fail)
+    assert caller.refused("fail", kindly=True) == "Not on Sundays."
+    assert caller.refused("fail", kindly=False) == "fail failed with ZeroDivisionError: oh"
+
+
+# What cannot be a tool
+
+
+def no_docstring(city: str) -> str:
+    return city
+
+
+def no_types(city) -> str:  # type: ignore[no-untyped-def]
+    """Has no types."""
+    return str(city)
+
+
+def many(*cities: str) -> None:
+    """Takes many."""
+
+
+def more(**cities: str) -> None:
+    """Takes more."""
+
+
+def by_place(city: str, /) -> None:
+    """Takes it by its place."""
+
+
+def unknown_type(city: "Metropolis") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Takes what does not exist."""
+
+
+def no_json(callback: Callable[[], int]) -> None:
+    """Takes a function."""
+
+
+def some_class(agent: Agent) -> None:
+    """Takes an object."""
+
+
+def described_default(city: str = Field(description="a city")) -> None:
+    """Describes a default."""
+
+
+class Node(BaseModel):
+    children: "list[Node]"
+
+
+def itself(node: Node) -> None:
+    """Takes a tree."""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (no_docstring, "no_docstring needs a docstring"),
+        (no_types, "no_types: the parameter city needs a type"),
+        (many, "many: *cities: str is not possible"),
+        (more, "more: **cities: str is not possible"),
+        (by_place, "by_place: city: str is not possible"),
+        (unknown_type, "unknown_type: its parameters cannot be read: name 'Metropolis' is not defined"),
+        (no_json, "no_json: its parameters cannot be described"),
+        (some_class, "some_class: its parameters cannot be checked"),
+        (described_default, "described_default: describe city as Annotated"),
+        (itself, "itself: its parameters cannot be described"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_said_when_it_is_made_one(function: Callable[..., Any], said: str) -> None:
+    with pytest.raises(BadTool) as refused:
+        tool(function)
+    assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "options", [{"name": "two words"}, {"name": "x" * 65}, {"name": "größe"}, {"timeout_s": 0}, {"timeout_s": float("nan")}]
+)
+def test_names_and_times_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(BadTool):
+        tool(**options)(by_place)
+
+
+# Folders of them
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    return tmp_path / "tools"
+
+
+def written(folder: Path, name: str, source: str) -> None:
+    (folder / name).write_text("from headway.agents.own_tools import tool\n" + dedent(source))
+
+
+def greet(name: str) -> str:
+    return f'@tool\ndef {name}(who: str) -> str:\n    """Greet."""\n    return "{name} " + who\n'
+
+
+def test_all_files_of_a_folder_are_loaded_in_order(sqlite_agent: Agent, folder: Path) -> None:
+    written(folder, "b.py", greet("zulu") + greet("alpha"))
+    written(folder, "a.py", greet("hello"))
+    (folder / "notes.txt").write_text("no code")
+    tools = load(folder, NAMES)
+
+    assert [one.name for one in tools] == ["hello", "zulu", "alpha"]
+    assert Hands(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
+
+
+def test_a_folder_that_is_missing_or_empty_holds_no_tools(folder: Path) -> None:
+    assert load(folder / "missing") == ()
+    assert load(folder) == ()
+
+
+def test_types_of_a_file_are_found_even_where_annotations_are_text(sqlite_agent: Agent, folder: Path) -> None:
+    (folder / "a.py").write_text(
+        dedent('''
+            from __future__ import annotations
+            from dataclasses import dataclass
+            from headway.agents.execution import Execution
+            from headway.agents.own_tools import tool
+
+            @dataclass
+            class Place:
+                city: str
+
+            @tool
+            def where(place: Place, execution: Execution) -> Place:
+                """Where it is."""
+                return place
+        ''')
+    )
+
+    assert Hands(sqlite_agent.execution, load(folder))("where", place={"city": "Rome"}) == {"city": "Rome"}
+
+
+def test_a_file_called_like_a_library_does_not_take_its_place(folder: Path) -> None:
+    library = sys.modules["json"]
+    written(folder, "json.py", greet("hello"))
+
+    assert [one.name for one in load(folder)] == ["hello"]
+    assert sys.modules["json"] is library
+
+
+def test_what_a_file_imports_from_elsewhere_is_not_its_own(folder: Path) -> None:
+    written(folder, "a.py", "from test_own_tools import weather\n" + greet("hello") + "again = hello\n")
+
+    assert [one.name for one in load(folder)] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def (", "SyntaxError"),
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("@tool\ndef f(a: int) -> None: pass", "f needs a docstring"),
+        ("raise ValueError('\\x1b[2J two\\nlines')", "ValueError"),
+        ("raise ValueError('x' * 9999)", "ValueError"),
+    ],
+)
+def test_a_file_that_fails_is_named_with_the_reason_in_one_line(folder: Path, source: str, reason: str) -> None:
+    written(folder, "broken.py", source)
+    before = set(sys.modules)
+    with pytest.raises(SettingsError) as refused:
+        load(folder)
+
+    said = str(refused.value)
+    assert said.startswith(f"{folder / 'broken.py'} cannot be loaded: {reason}")
+    assert said.isprintable()
+    assert len(said) < 800
+    assert set(sys.modules) - before == set()
+
+
+def test_a_file_that_is_not_utf8_is_named(folder: Path) -> None:
+    (folder / "broken.py").write_bytes(b"x = '\xff'")
+    with pytest.raises(SettingsError, match=r"broken\.py cannot be loaded: SyntaxError"):
+        load(folder)
+
+
+def test_names_are_taken_once(folder: Path) -> None:
+    written(folder, "a.py", greet("hello"))
+    written(folder, "b.py", greet("hello"))
+    with pytest.raises(SettingsError, match=r"b\.py: the tool hello is already defined in .*a\.py"):
+        load(folder)
+
+
+def test_a_built_in_tool_is_not_replaced(folder: Path) -> None:
+    written(folder, "a.py", greet("read_file"))
+    with pytest.raises(SettingsError, match=r"a\.py: read_file is the name of a built-in tool"):
+        load(folder, NAMES)
