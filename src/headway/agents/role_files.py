@@ -1,0 +1,81 @@
+"""Roles that users write: a TOML file each, which adds a role or changes one of the built-in ones."""
+
+import tomllib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from headway.agents.roles import BUILT_IN, FAMILIES, SUPERVISOR, Role, Tier, Writs, worker
+from headway.agents.toolbox import Arguments, Filled, complaint
+from headway.ledger import text
+from headway.ledger.errors import Invalid, SettingsError
+
+FILE_LIMIT: Final = 1_000_000  # bytes
+
+
+class RoleFile(Arguments):
+    """What a file may say. What it leaves out stays as it was."""
+
+    name: Filled | None = None
+    description: str | None = None
+    prompt: str | None = None
+    tier: Tier | None = None
+    tools: list[str] | None = None
+    writs: list[Writs] | None = None
+
+
+def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
+    """The roles in the files of a folder, none if there is no such folder. `tools` are the names of all tools there are."""
+    found: dict[str, Role] = {}
+    for path in sorted(Path(folder).glob("*.toml")):
+        try:
+            role = role_of(read(path), path.stem, tools)
+        except Invalid as error:
+            raise SettingsError(f"{path}: {error}") from None
+        if role.name in found:
+            raise SettingsError(f"{path}: another file already describes the role {role.name}.")
+        found[role.name] = role
+    return tuple(found.values())
+
+
+def read(path: Path) -> RoleFile:
+    try:
+        if path.stat().st_size > FILE_LIMIT:
+            raise Invalid(f"The file is larger than {FILE_LIMIT:,} bytes.")
+        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Invalid(f"The file cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise Invalid("The file is not UTF-8 text.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Invalid(f"The file is not valid TOML: {text.one_line(str(error))[:200]}") from None
+    if unknown := sorted(set(document) - set(RoleFile.model_fields)):
+        raise Invalid(f"Unknown key {text.one_line(unknown[0])[:80]!r}. Known: {', '.join(RoleFile.model_fields)}.")
+    try:
+        return RoleFile.model_validate(document)
+    except ValidationError as error:
+        raise Invalid(complaint(error).removeprefix("Invalid arguments: ")) from None
+
+
+def role_of(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
+    name = text.name(file.name or stem, "name")
+    name = "index" if name == SUPERVISOR else name
+    role = next((one for one in BUILT_IN if one.name == name), worker(name, "", ""))
+    if file.tools is not None:
+        role = role._replace(tools=frozenset(known(one, tools) for one in file.tools))
+    if file.writs is not None:
+        role = role._replace(writs=frozenset(file.writs))
+    return role._replace(
+        description=role.description if file.description is None else text.safe(file.description, "description"),
+        prompt=role.prompt if file.prompt is None else text.safe(file.prompt, "prompt"),
+        tier=file.tier or role.tier,
+    )
+
+
+def known(name: str, tools: Collection[str]) -> str:
+    if name not in FAMILIES and name not in tools:
+        allowed = f"the families {', '.join(FAMILIES)}, and the tools {', '.join(sorted(tools))}"
+        raise Invalid(f"tools: there is no {text.one_line(name)[:80]!r}. There are {allowed}.")
+    return name
