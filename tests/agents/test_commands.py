@@ -1,4 +1,4 @@
-"""Running programs: listed ones, without a shell, without our secrets, and never for long."""
+"""Running programs: listed ones, without a shell, with an environment of their own, and never for long."""
 
 import os
 import sys
@@ -64,7 +64,7 @@ def test_a_program_in_the_workspace_never_takes_the_place_of_a_listed_one(
     assert caller("run_command", command=["echo", "mine"])["output"] == "mine\n"
 
 
-def test_nothing_of_our_environment_is_seen(caller: Hands, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_our_environment_is_passed_on(caller: Hands, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     seen = caller("run_command", command=["env"])["output"]
 

@@ -1,4 +1,8 @@
-"""Running programs in a workspace: listed ones only, without a shell, without our secrets, and not for long."""
+"""Running programs in a workspace: listed ones only, without a shell, and not for long.
+
+This is no sandbox. A program runs as our user and can do what that user can: read files outside of the workspace, other
+tenants' included, and on Linux even our environment, under /proc. To list one is to trust it with whatever a model asks.
+"""
 
 import os
 import shutil
@@ -62,7 +66,7 @@ def search_path() -> str:
 
 
 def environment(workspace: str) -> dict[str, str]:
-    """All that a program learns from ours, which holds keys and passwords."""
+    """All that is passed on of ours, which holds keys and passwords that a program would print or send by accident."""
     return {"PATH": search_path(), "HOME": os.path.abspath(workspace), "LANG": "C.UTF-8"}
 
 
