@@ -3,11 +3,13 @@
 import os
 import re
 from collections.abc import Mapping
+from math import nan
 from pathlib import Path
 from typing import NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
+from headway.ledger.run import NANOS, Limits
 
 PREFIX = "HEADWAY_"
 REHEARSAL = "rehearsal"
@@ -17,6 +19,14 @@ class Settings(NamedTuple):
     home: Path
     database_url: str
     model: str
+    model_mid: str
+    model_cheap: str
+    model_timeout_s: float
+    model_retries: int
+    limits: Limits
+    http_allow: tuple[str, ...]  # hosts that http_get may ask; none: there is no such tool
+    commands: tuple[str, ...]  # programs that run_command may run; none: there is no such tool
+    workspace: Path  # each tenant's agents have a folder of their own in it
     host: str
     port: int
 
@@ -30,6 +40,9 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
     stored = dotenv()
+    for variable, value in stored.items():
+        if value is not None and not variable.startswith(PREFIX):
+            os.environ.setdefault(variable, value)  # providers' libraries look for theirs in the environment
 
     def get(name: str, default: str) -> str:
         variable = PREFIX + name.upper()
@@ -37,11 +50,32 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
         return text.safe(value, variable)
 
+    def count(name: str, default: int, least: int = 1) -> int:
+        return int(number(PREFIX + name.upper(), get(name, str(default)), least, 1_000, whole=True))
+
+    def amount(name: str, default: float) -> float:
+        return number(PREFIX + name.upper(), get(name, str(default)), 0, 1_000_000)
+
     home = folder(get("home", ".headway"))
+    model = get("model", REHEARSAL)
+    most = count("max_iterations", Limits().iterations)
     return Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{home / 'headway.db'}"),
-        model=get("model", REHEARSAL),
+        model=model,
+        model_mid=get("model_mid", model),
+        model_cheap=get("model_cheap", model),
+        model_timeout_s=amount("model_timeout_s", 120),
+        model_retries=count("model_retries", 5, least=0),
+        limits=Limits(
+            iterations=most,
+            iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
+            resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
+            budget=int(amount("budget_usd", 5.00) * NANOS),
+        ),
+        http_allow=listed(get("http_allow", "")),
+        commands=listed(get("commands", "")),
+        workspace=folder(get("workspace", str(home / "workspace"))),
         host=get("host", "127.0.0.1"),
         port=port(get("port", "8484")),
     )
@@ -52,6 +86,21 @@ def folder(name: str) -> Path:
         return Path(name).expanduser().absolute()
     except (OSError, RuntimeError) as error:  # the current folder is gone, or ~somebody is nobody
         raise SettingsError(f"HEADWAY_HOME is {name[:200]!r}, which cannot be found: {error}") from None
+
+
+def listed(words: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in words.split(",") if word.strip())
+
+
+def number(variable: str, written: str, least: float, most: float, *, whole: bool = False) -> float:
+    try:
+        value = float(written)
+    except ValueError:
+        value = nan
+    if not least <= value <= most or (whole and not value.is_integer()):
+        kind = "a whole number" if whole else "a number"
+        raise SettingsError(f"{variable} must be {kind} from {least:g} to {most:g}, not {written[:40]!r}.")
+    return value
 
 
 def port(number: str) -> int:

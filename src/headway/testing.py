@@ -1,16 +1,25 @@
 """Doubles and builders that our tests and our users' tests share."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from headway import settings
 from headway.actions import conversations, tenants, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+
+    from headway.assembly import Headway
 
 T = TypeVar("T")
 
@@ -75,3 +84,34 @@ class Desk:
         """How many rows of a table are this tenant's."""
         row = self.database.read(lambda tx: tx.one(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = ?", self.tenant.id))
         return int(row[0]) if row else 0
+
+
+def scripted_model(script: "list[ModelResponse] | Callable[[list[ModelMessage]], ModelResponse]") -> "Model":
+    """A model that says what it is told to: these answers one after the other, or whatever a function makes of the messages."""
+    from headway.agents.local_model import LocalModel  # noqa: PLC0415  the model layer takes a second to load
+
+    replies = iter(script) if isinstance(script, list) else None
+
+    def answer(messages: "list[ModelMessage]", _parameters: "ModelRequestParameters") -> "ModelResponse":
+        if replies is None:
+            assert callable(script)
+            return script(messages)
+        return next(replies)
+
+    return LocalModel("scripted", answer)
+
+
+@asynccontextmanager
+async def temporary_headway(home: Path, model: "Model | None" = None, **options: str) -> "AsyncIterator[Headway]":
+    """A whole Headway that ends with the block. Without a model it rehearses; options are settings by name."""
+    from headway.assembly import Headway  # noqa: PLC0415
+
+    name = "test:scripted" if model else "rehearsal"
+    headway = Headway(settings.load({"home": str(home), "model": name, **options}), {name: model} if model else None)
+    headway.start()
+    headway.start_agents(sweeping=False)
+    try:
+        yield headway
+    finally:
+        await headway.stop_agents()
+        headway.close()

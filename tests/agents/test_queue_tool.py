@@ -1,4 +1,4 @@
-"""manage_todos: the turn's list as a queue with a current item, and the runtime's complete_current."""
+"""manage_todos: the turn's list as a queue with a current item, and the runtime's complete."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from working import PAIR, Agent, at_work
 
 from headway.actions import todos, turn_queue
+from headway.actions.turn_state import queue_state
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.testing import Desk, FixedClock
@@ -24,7 +25,12 @@ def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
 
 def finish_current(agent: Agent, outcome: str | None = None) -> dict[str, Any]:
     scope = Scope(agent.desk.tenant.id, agent.conversation.id, agent.turn_id)
-    return agent.desk.database.write(lambda tx: turn_queue.complete_current(tx, scope, agent.turn_id, outcome)).as_json()
+
+    def work(tx: Transaction) -> dict[str, Any]:
+        current = queue_state(tx, scope.tenant_id, agent.turn_id).current
+        return turn_queue.complete(tx, scope, agent.turn_id, current.id if current else 0, outcome).as_json()
+
+    return agent.desk.database.write(work)
 
 
 def seen(state: dict[str, Any]) -> list[str]:
@@ -269,11 +275,11 @@ def test_several_verbs_in_one_transaction_tell_the_pair_once(agent: Agent) -> No
     manage(agent, add=["look", "build"])
     before = len(agent.desk.events())
     scope = Scope(agent.desk.tenant.id, agent.conversation.id, agent.turn_id)
-    build = agent.row("build")
+    look, build = agent.row("look"), agent.row("build")
 
     def work(tx: Transaction) -> None:
         turn_queue.manage(tx, scope, agent.turn_id, ["check"])
-        turn_queue.complete_current(tx, scope, agent.turn_id)
+        turn_queue.complete(tx, scope, agent.turn_id, look.id)
         todos.end(tx, scope.tenant_id, build.id, "canceled")
 
     agent.desk.database.write(work)

@@ -10,12 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import claims, conversations, idempotency, tenants, todos, views
+from headway.actions import claims, conversations, idempotency, memory, notices, spending, tenants, todos, turns, views
 from headway.ledger.errors import HeadwayError
-from headway.ledger.scope import Selection
+from headway.ledger.run import Effect, Limits, Run
+from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Change, Draft
-from headway.storage import conversation_store, event_store
+from headway.storage import conversation_store, event_store, run_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk
 
@@ -65,16 +67,27 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "views.todos of a turn": lambda desk, ids: desk.read(views.todos, Selection(turn_id=ids.turn)),
     "views.todo_list of a conversation": lambda desk, ids: desk.read(views.todo_list, Selection(ids.conversation), 50),
     "views.todo_list of a turn": lambda desk, ids: desk.read(views.todo_list, Selection(turn_id=ids.turn), 50),
-    "views.turn": lambda desk, ids: desk.read(views.turn, ids.turn),
+    "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.Beginning("meddle")),
+    "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
+    "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
+    "turns.messages": lambda desk, ids: desk.read(turns.messages, ids.conversation, 50),
     "views.ready": lambda desk, ids: desk.read(views.ready, ids.conversation),
 }
-STEPS = {"claims.next_todo", "views.check_selection", "views.shuts_out"}  # of what stands above: nobody else calls them
+STEPS = {
+    "claims.next_todo",
+    "turns.incomplete",
+    "views.check_selection",
+    "views.shuts_out",
+}  # of what stands above: nobody else calls them
 
 
 def furnish(desk: Desk) -> Ids:
     """Give the tenant a row in every table it can have one in."""
     conversation = desk.conversation(key="somebody's")
-    turn = desk.write(conversations.open_turn, conversation.id).id
+    run = desk.write(turns.start, conversation.id, turns.Beginning("look into it"))
+    turn = run.turn_id
+    assert turn is not None
+    desk.database.write(lambda tx: work(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
@@ -83,6 +96,16 @@ def furnish(desk: Desk) -> Ids:
     assert claim is not None
     desk.write(idempotency.once, idempotency.Asked("POST /v1/todos", "a key", "a hash"), lambda _: idempotency.Answer(201, "{}"))
     return Ids(claim.todo.id, conversation.id, turn, token.id, claim.lease.token, conversation.key)
+
+
+def work(tx: Transaction, run: Run) -> None:
+    """What an agent leaves behind."""
+    run_store.append(tx, run.tenant_id, run.id, 0, "{}")
+    run_store.put_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
+    run = spending.reserve(tx, run, 5, 100) or run
+    spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
+    memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
+    notices.notify(tx, run.tenant_id, "note", "look", run.conversation_id, run.turn_id)
 
 
 def tenants_tables(tx: Transaction) -> list[str]:
@@ -146,7 +169,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
             names & {"todo_id", "conversation_id", "turn_id", "token_id", "reference", "selection"}
         )
 
-    found = set().union(*(doors(module) for module in (claims, conversations, tenants, todos, views)))
+    found = set().union(*(doors(module) for module in (claims, conversations, tenants, todos, turns, views)))
     assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 
 

@@ -40,9 +40,9 @@ def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
     """A turn for those who bring their own loop: a plan can be written and drained, no agent runs."""
     get(tx, tenant_id, conversation_id)
-    turn_id = str(uuid4())
-    conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id)
-    return get_turn(tx, tenant_id, turn_id)
+    turn = Turn(str(uuid4()), conversation_id, started_at=tx.now)
+    conversation_store.insert_turn(tx, tenant_id, turn)
+    return turn
 
 
 def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:

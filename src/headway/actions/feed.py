@@ -15,7 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from headway.ledger.errors import StorageError
-from headway.ledger.events import LoggedEvent
+from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage import event_store
 from headway.storage.database import Database
@@ -39,12 +39,15 @@ class Frame(NamedTuple):
 
     seq: int
     conversation_id: int
+    turn_id: str | None
+    kind: str
     data: bytes
 
 
 def encode(event: LoggedEvent) -> Frame:
     """One Server-Sent Event. The data is JSON, which holds no raw line break, so nothing in it can end the frame."""
-    return Frame(event.seq, event.conversation_id, f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n".encode())
+    data = f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n".encode()
+    return Frame(event.seq, event.conversation_id, event.turn_id, event.kind, data)
 
 
 def ping(seq: int) -> bytes:
@@ -73,13 +76,15 @@ class Bell:
 
 
 class Reader:
-    """One open stream: where it is in the log, and the bell that wakes it."""
+    """One open stream: where it is in the log, and the bell that wakes it. One that follows a turn leaves when it ends."""
 
-    __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone")
+    __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "turn_id")
 
     def __init__(self, conversation_id: int | None, after: int) -> None:
         self.conversation_id = conversation_id
+        self.turn_id: str | None = None
         self.after = after
+        self.place: int | None = None  # where in what the channel keeps, once it has caught up with that
         self.due_ping = False
         self.gone = False
         self.bell = Bell()
@@ -88,8 +93,23 @@ class Reader:
         self.gone = True
         self.bell.ring()
 
+    def follow_turn(self, turn_id: str, after: int) -> None:
+        """Hear of that turn alone, from there on."""
+        self.turn_id = turn_id
+        self.after = after
+        self.place = None
+        self.bell.ring()
+
     def wants(self, frame: Frame) -> bool:
+        if self.turn_id is not None:
+            return frame.turn_id == self.turn_id
         return self.conversation_id is None or frame.conversation_id in (self.conversation_id, TENANT_WIDE)
+
+    def take(self, frames: Iterable[Frame]) -> bytes:
+        wanted = [frame for frame in frames if self.wants(frame)]
+        if self.turn_id is not None and any(frame.kind in TURN_ENDS for frame in wanted):
+            self.gone = True
+        return b"".join(frame.data for frame in wanted)
 
 
 class Channel:
@@ -100,6 +120,7 @@ class Channel:
         self.head = head  # everything up to here has been read
         self.floor = head  # everything after here is still kept
         self.frames: deque[Frame] = deque()
+        self.count = 0  # of all frames that ever were
         self.size = 0  # of the frames, in bytes
         self.readers: set[Reader] = set()
         self.dirty = asyncio.Event()
@@ -107,27 +128,43 @@ class Channel:
 
     def take(self, events: Iterable[LoggedEvent]) -> None:
         for event in events:
-            frame = encode(event)
-            self.frames.append(frame)
-            self.size += len(frame.data)
-            self.head = frame.seq
+            self._keep(encode(event))
+            self.head = event.seq
+        for reader in self.readers:
+            reader.bell.ring()
+
+    def whisper(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
+        """Something that only those hear who listen at this moment: it is in no log, has no number, and is never repeated."""
+        frame = Frame(self.head, conversation_id, turn_id, kind, f"event: {kind}\ndata: {data}\n\n".encode())
+        self._keep(frame)
+        for reader in self.readers:
+            if reader.wants(frame):
+                reader.bell.ring()
+
+    def _keep(self, frame: Frame) -> None:
+        self.frames.append(frame)
+        self.count += 1
+        self.size += len(frame.data)
         while len(self.frames) > KEPT or self.size > KEPT_BYTES:
             dropped = self.frames.popleft()
             self.size -= len(dropped.data)
             self.floor = dropped.seq
-        for reader in self.readers:
-            reader.bell.ring()
 
     def news(self, reader: Reader) -> bytes:
         """What this reader has not seen of the kept frames; from now on it has."""
-        frames, after = self.frames, reader.after
-        if after >= self.head:
+        frames, place, after = self.frames, reader.place, reader.after
+        if place is None and after > self.head:  # it knows of more than has been read here
             return b""
-        reader.after = self.head
-        if len(frames) == 1 or frames[-2].seq <= after:  # the usual case: one new event for everybody
-            return frames[-1].data if reader.wants(frames[-1]) else b""
-        start = bisect_right(frames, after, key=lambda frame: frame.seq)
-        return b"".join(frame.data for frame in islice(frames, start, None) if reader.wants(frame))
+        reader.place, reader.after = self.count, self.head
+        if place == self.count:
+            return b""
+        if place == self.count - 1:  # the usual case: one new event for everybody
+            return reader.take((frames[-1],))
+        if place is None:
+            start = bisect_right(frames, after, key=lambda frame: frame.seq)
+        else:
+            start = max(0, place - (self.count - len(frames)))
+        return reader.take(islice(frames, start, None))
 
 
 class Page(NamedTuple):
@@ -223,6 +260,11 @@ class Feed:
             else:
                 await reader.bell.wait()
 
+    def whisper(self, tenant_id: int, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
+        channel = self.channels.get(tenant_id)
+        if channel:
+            channel.whisper(conversation_id, turn_id, kind, data)
+
     def leave(self, channel: Channel, reader: Reader) -> None:
         """Forget the reader; a channel that nobody reads ends."""
         reader.leave()
@@ -239,7 +281,8 @@ class Feed:
         events, is_last = await self.database.read(work)
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
-        return b"".join(encode(event).data for event in events)
+        reader.place = None
+        return reader.take(map(encode, events))
 
     async def _channel(self, tenant_id: int) -> Channel:
         if tenant_id not in self.channels:
@@ -300,5 +343,5 @@ async def steadily(step: Callable[[], Awaitable[None]]) -> None:
 
 
 async def patience(error: StorageError) -> None:
-    log.warning("the live feed waits for the database: %s", error)
+    log.warning("waiting for the database: %s", error)
     await asyncio.sleep(RETRY_S)

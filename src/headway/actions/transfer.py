@@ -12,6 +12,7 @@ from headway.ledger import checklist, graph, text
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope, Selection
+from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Draft, Todo, parse_status
 from headway.storage import conversation_store, todo_pages, todo_store
@@ -156,7 +157,7 @@ def with_turns(tx: Transaction, tenant_id: int, entries: list[Entry]) -> list[En
         if turn_id is None or (turn_id, conversation_id) in turns:
             continue
         known = conversation_store.turn_conversation(tx, tenant_id, turn_id) == conversation_id
-        if known or conversation_store.insert_turn(tx, tenant_id, turn_id, conversation_id):
+        if known or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
             turns[turn_id, conversation_id] = turn_id
         else:
             turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id

@@ -24,11 +24,11 @@ def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete:
     return queue_state(tx, scope.tenant_id, turn_id)
 
 
-def complete_current(tx: Transaction, scope: Scope, turn_id: str, outcome: str | None = None) -> QueueState:
-    """The runtime's verb: the current item is done, the next one is current."""
-    current = queue_state(tx, scope.tenant_id, turn_id).current
-    if current is not None:
-        todos.end(tx, scope.tenant_id, current.id, "completed", outcome)
+def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome: str | None = None) -> QueueState:
+    """The runtime's verb: this item is done, and the next one is current. Somebody may have ended it in the meantime."""
+    item = next((todo for todo in queue_state(tx, scope.tenant_id, turn_id).items if todo.id == todo_id), None)
+    if item is not None and not item.ended:
+        todos.end(tx, scope.tenant_id, todo_id, "completed", outcome)
     announce(tx, scope.tenant_id, turn_id)
     return queue_state(tx, scope.tenant_id, turn_id)
 

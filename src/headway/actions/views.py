@@ -1,13 +1,13 @@
 """Reads: what a surface shows, straight from queries."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headway.actions import conversations
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
-from headway.ledger.todo import OPEN, Status, Todo
+from headway.ledger.todo import Status, Todo
 from headway.storage import conversation_store, todo_pages
 from headway.storage.todo_pages import Page
 from headway.storage.transaction import Transaction
@@ -53,13 +53,6 @@ def ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, l
 
 def conversation_page(tx: Transaction, tenant_id: int, limit: int = 50, before: int = text.MAX_INTEGER) -> list[Conversation]:
     return conversation_store.page(tx, tenant_id, before, check_limit(limit))
-
-
-def turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any]:
-    """A turn, with what its plan still has open."""
-    found = conversations.get_turn(tx, tenant_id, turn_id)
-    open_rows = todo_pages.page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN), PAGE_LIMIT).todos
-    return found.as_json([{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in open_rows])
 
 
 def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> None:

@@ -202,8 +202,9 @@ PLAN_TOOLS = (
         WriteTodos,
         write_todos,
         needs=has_turn,
+        borrowed=True,
     ),
-    Tool("TodoWrite", "The same as write_todos.", "turn_plan", WriteTodos, write_todos, needs=has_turn),
+    Tool("TodoWrite", "The same as write_todos.", "turn_plan", WriteTodos, write_todos, needs=has_turn, borrowed=True),
     Tool(
         "update_plan",
         "Write the turn's whole plan as steps; steps left out are canceled and reported.",
@@ -211,5 +212,6 @@ PLAN_TOOLS = (
         UpdatePlan,
         update_plan,
         needs=has_turn,
+        borrowed=True,
     ),
 )

@@ -10,6 +10,8 @@ Writs = Literal["todos", "agents", "schedules"]
 Tier = Literal["strong", "mid", "cheap"]
 
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
+# What other programs' agents are handed through REST and MCP. The rest works on this machine, for agents that run here.
+HANDS: Final[tuple[Family, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 WRITS: Final[tuple[Writs, ...]] = get_args(Writs)
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 SUPERVISOR: Final = "supervisor"  # another word for the index role

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -51,6 +51,7 @@ class Tool(NamedTuple):
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     needs: Callable[[Execution], bool] = lambda _execution: True
     missing: str = MISSING_CONTEXT
+    borrowed: bool = False  # a shape known from elsewhere: whoever calls it is served, but no model of ours is offered it
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "input_schema": compact(self.arguments.model_json_schema())}
@@ -75,6 +76,9 @@ class Toolbox:
         if name not in self.tools:
             raise NotFound(f"No tool named {name[:80]!r}. There are: {', '.join(self.tools)}.")
         return self.tools[name]
+
+    def only(self, families: Collection[Family]) -> "Toolbox":
+        return Toolbox(tool for tool in self.tools.values() if tool.family in families)
 
     def catalogue(self) -> list[dict[str, Any]]:
         return [tool.as_json() for tool in self.tools.values()]
@@ -110,16 +114,17 @@ def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, 
 
 async def reach_out(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:
     """Run a tool that works outside of the ledger, for no longer than it may take."""
+    deadline = asyncio.timeout(tool.timeout_s)
     try:
         execution, wanted = admitted(tool, arguments, execution)
         with executing(execution):
-            async with asyncio.timeout(tool.timeout_s):
+            async with deadline:
                 return judged(await begun(tool, execution, wanted))
-    except TimeoutError:
-        return late(tool)
     except HeadwayError as error:
         return judged(tool.refuse(str(error)))
     except Exception as error:
+        if deadline.expired():
+            return late(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
         return judged(tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(str(error))[:ERROR_LIMIT]}"))
 

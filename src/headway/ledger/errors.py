@@ -21,7 +21,10 @@ HeadwayError
 │   ├── NameTaken
 │   ├── KeyReused
 │   ├── KeyBusy
-│   └── TurnRowsStay
+│   ├── TurnRowsStay
+│   ├── TurnRunning
+│   └── TurnEnded
+├── Halted                    the kill switch is thrown
 ├── SettingsError             the environment or a flag is wrong
 └── StorageError              the database did not take part
     ├── DatabaseBusy
@@ -133,6 +136,18 @@ class KeyBusy(Conflict):
 
 class TurnRowsStay(Conflict):
     """Rows of a turn's plan are never deleted; cancel it instead."""
+
+
+class TurnRunning(Conflict):
+    """A turn is running in this conversation. Wait for it to end, or cancel it."""
+
+
+class TurnEnded(Conflict):
+    """The turn has already ended."""
+
+
+class Halted(HeadwayError):
+    """Headway is halted: nothing starts until an operator lifts it with `headway unhalt`."""
 
 
 class SettingsError(HeadwayError):

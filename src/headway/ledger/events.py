@@ -1,7 +1,7 @@
 """Facts in the append-only log. Each is written in the transaction of the change it tells."""
 
 import json
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.todo import Todo
 
@@ -21,10 +21,14 @@ class LoggedEvent(NamedTuple):
 
     seq: int
     conversation_id: int
+    turn_id: str | None
     kind: str
     data: str
     at: int
 
+
+# How a turn ends, each exactly one of them.
+TURN_ENDS: Final = frozenset({"turn_finished", "turn_failed", "turn_canceled"})
 
 # Made once: json.dumps would make one for every event.
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)

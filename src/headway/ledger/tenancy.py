@@ -1,8 +1,9 @@
 """Who owns rows and where they belong: tenants, their tokens, conversations and turns."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 LOCAL_TENANT: Final = "local"
+TurnStatus = Literal["running", "finished", "failed", "canceled", "paused"]
 
 
 class Tenant(NamedTuple):
@@ -62,16 +63,13 @@ class Turn(NamedTuple):
 
     id: str
     conversation_id: int
-    request: str
-    mode: str
-    status: str
-    iterations: int
-    limit: int
-    resubmissions: int
-    outcome: str | None
-    started_at: int
-    ended_at: int
+    request: str = ""
+    mode: str = "plan"
+    status: TurnStatus = "running"
+    outcome: str | None = None
+    started_at: int = 0
+    ended_at: int = 0
 
-    def as_json(self, incomplete: list[dict[str, Any]]) -> dict[str, Any]:
-        fields = self._asdict()
-        return fields | {"incomplete": incomplete, "started_at": self.started_at // 1000, "ended_at": self.ended_at // 1000}
+    @property
+    def ended(self) -> bool:
+        return self.ended_at != 0

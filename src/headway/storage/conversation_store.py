@@ -4,8 +4,7 @@ from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.transaction import Transaction
 
 COLUMNS = "id, uuid, key, title, created_at, updated_at"
-TURN_COLUMNS = """id, conversation_id, request, mode, status, iterations, iteration_limit, resubmissions, outcome,
-    started_at, ended_at"""
+TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at"
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
@@ -49,17 +48,37 @@ def uuids(tx: Transaction, tenant_id: int) -> list[str]:
     return [str(row[0]) for row in tx.all("SELECT uuid FROM conversations WHERE tenant_id = ?", tenant_id)]
 
 
-def insert_turn(tx: Transaction, tenant_id: int, turn_id: str, conversation_id: int) -> bool:
+def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
     """Whether the turn was opened; an id that exists anywhere is refused."""
     row = tx.one(
-        """INSERT INTO turns (id, tenant_id, conversation_id, status, started_at) VALUES (?, ?, ?, 'running', ?)
-           ON CONFLICT (id) DO NOTHING RETURNING id""",
-        turn_id,
+        f"""INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO NOTHING RETURNING id""",
         tenant_id,
-        conversation_id,
-        tx.now,
+        *turn,
     )
     return row is not None
+
+
+def save_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
+    tx.run(
+        "UPDATE turns SET status = ?, outcome = ?, ended_at = ? WHERE tenant_id = ? AND id = ?",
+        turn.status,
+        turn.outcome,
+        turn.ended_at,
+        tenant_id,
+        turn.id,
+    )
+
+
+def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> None:
+    """Something was said in it; the title is for a conversation that has none."""
+    tx.run(
+        "UPDATE conversations SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE tenant_id = ? AND id = ?",
+        tx.now,
+        title,
+        tenant_id,
+        conversation_id,
+    )
 
 
 def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:

@@ -4,7 +4,7 @@ from headway.ledger.events import LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.transaction import Transaction
 
-COLUMNS = "seq, conversation_id, kind, data, at"
+COLUMNS = "seq, conversation_id, turn_id, kind, data, at"
 
 
 def after(tx: Transaction, tenant_id: int, seq: int, limit: int) -> list[LoggedEvent]:
@@ -25,6 +25,18 @@ def after_in_conversation(tx: Transaction, tenant_id: int, conversation_id: int,
         )
         rows += [LoggedEvent._make(row) for row in found]
     return sorted(rows)[:limit]
+
+
+def start_of_turn(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int:
+    """The number of the event that told of its start. Looked for from the newest on: most are asked for while they run."""
+    row = tx.one(
+        """SELECT seq FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = 'turn_started'
+           ORDER BY seq DESC LIMIT 1""",
+        tenant_id,
+        conversation_id,
+        turn_id,
+    )
+    return int(row[0]) if row else 0
 
 
 def last_seq(tx: Transaction, tenant_id: int) -> int:

@@ -1,6 +1,11 @@
 -- Agents at work: runs with their transcripts and effects, what they cost, what they remember, and who drives them.
 -- Money is counted in billionths of a dollar.
 
+-- How far a turn got is told by the run that answers it.
+ALTER TABLE turns DROP COLUMN iterations;
+ALTER TABLE turns DROP COLUMN iteration_limit;
+ALTER TABLE turns DROP COLUMN resubmissions;
+
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
     tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
@@ -12,6 +17,9 @@ CREATE TABLE runs (
     depth BIGINT NOT NULL DEFAULT 0,
     status TEXT NOT NULL CHECK (status IN ('queued', 'running', 'waiting', 'completed', 'failed', 'canceled')),
     result TEXT,
+    iterations BIGINT NOT NULL DEFAULT 0,
+    iteration_limit BIGINT NOT NULL,
+    resubmissions BIGINT NOT NULL DEFAULT 0,
     owner TEXT NOT NULL DEFAULT '',
     refusals BIGINT NOT NULL DEFAULT 0,
     plan_mark TEXT NOT NULL DEFAULT '',
@@ -82,8 +90,10 @@ CREATE INDEX model_calls_of_tenant ON model_calls (tenant_id, at);
 CREATE INDEX model_calls_of_run ON model_calls (run_id);
 
 -- A tenant's cost pool, kept so that nothing has to be added up: spent since counted_from, and reserved by calls on their way.
+-- A ceiling of the tenant's own takes the place of the installation's.
 CREATE TABLE pools (
     tenant_id BIGINT PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE,
+    ceiling BIGINT,
     spent BIGINT NOT NULL DEFAULT 0,
     reserved BIGINT NOT NULL DEFAULT 0,
     counted_from BIGINT NOT NULL DEFAULT 0

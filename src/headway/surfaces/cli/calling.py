@@ -10,7 +10,7 @@ import click
 from headway import settings
 from headway.actions import conversations, tenants
 from headway.ledger import text
-from headway.ledger.errors import BadDocument, Conflict, HeadwayError, Invalid, NotFound, SettingsError
+from headway.ledger.errors import BadDocument, Conflict, Halted, HeadwayError, Invalid, NotFound, SettingsError
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
@@ -27,6 +27,7 @@ EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
     (SettingsError, 2),
     (NotFound, 3),
     (Conflict, 4),
+    (Halted, 5),
 )
 
 

@@ -13,33 +13,33 @@ from headway.agents.toolbox import perform
 from headway.ledger import text
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
-from headway.surfaces.http import shapes
+from headway.surfaces.http import agent_shapes
 from headway.surfaces.http.calls import Call, rendered
 from headway.surfaces.http.describing import described
 
 routes = APIRouter(prefix="/v1", tags=["agents' hands"])
 
-TOOL_CALL = TypeAdapter(shapes.ToolCall)
-WRIT_TEXT = TypeAdapter(shapes.WritText)
+TOOL_CALL = TypeAdapter(agent_shapes.ToolCall)
+WRIT_TEXT = TypeAdapter(agent_shapes.WritText)
 
 
-@routes.get("/tools", summary="The tools, with their schemas", **described({200: shapes.ManyTools}))
+@routes.get("/tools", summary="The tools, with their schemas", **described({200: agent_shapes.ManyTools}))
 async def list_tools(request: Request) -> Response:
     call = Call(request)
     await call.read(lambda _tx, _tenant_id: None)
-    return rendered({"tools": call.headway.toolbox.catalogue()})
+    return rendered({"tools": call.headway.hands.catalogue()})
 
 
 @routes.post(
     "/tools/{name}",
     summary="Call a tool",
-    **described({200: shapes.ToolResult}, also=(404,), body=shapes.ToolCall, path={"name": str}, idempotent=True),
+    **described({200: agent_shapes.ToolResult}, also=(404,), body=agent_shapes.ToolCall, path={"name": str}, idempotent=True),
 )
 async def call_tool(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(TOOL_CALL)
     role = await call.known(call.headway.roles.find, wanted.role)
-    tool = await call.known(call.headway.toolbox.find, request.path_params["name"])
+    tool = await call.known(call.headway.hands.find, request.path_params["name"])
 
     def place(tx: Transaction, tenant_id: int) -> Execution:
         scope = Scope(tenant_id, wanted.conversation_id, wanted.turn_id, wanted.agent_id)
@@ -47,14 +47,14 @@ async def call_tool(request: Request) -> Response:
 
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
         with executing(await call.read(place)):  # files are slow: not while others wait for the writer
-            return rendered((await call.headway.toolbox.call(tool.name, wanted.arguments)).as_json())
+            return rendered((await call.headway.hands.call(tool.name, wanted.arguments)).as_json())
     return await call.post(lambda tx, tenant_id: perform(tool, wanted.arguments, place(tx, tenant_id), tx).as_json(), 200)
 
 
 @routes.post(
     "/writs",
     summary="Run the slash commands in a text",
-    **described({200: shapes.WritResult}, also=(404,), body=shapes.WritText, idempotent=True),
+    **described({200: agent_shapes.WritResult}, also=(404,), body=agent_shapes.WritText, idempotent=True),
 )
 async def run_writs(request: Request) -> Response:
     call = Call(request)

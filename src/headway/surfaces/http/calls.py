@@ -14,7 +14,7 @@ from starlette.responses import Response
 from headway.actions import idempotency, tenants
 from headway.actions.idempotency import Answer, Asked
 from headway.assembly import Headway
-from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, Unauthorized
+from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, TurnRunning, Unauthorized
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
@@ -119,11 +119,11 @@ class Call:
 
 
 def answered(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
-    """The answer to keep. A refusal is one, too; a fault of ours is not, and may be tried again."""
+    """The answer to keep. A refusal is one, too; a fault of ours is not, nor what came too early: these may be tried again."""
     try:
         document = tx.attempt(lambda tx: action(tx, tenant_id))
     except HeadwayError as error:
-        if status_of(error) >= 500:
+        if status_of(error) >= 500 or isinstance(error, TurnRunning):
             raise
         problem = problem_of(error)
         return Answer(problem.status, body_of(problem))

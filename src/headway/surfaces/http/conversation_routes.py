@@ -1,6 +1,4 @@
-"""/v1/conversations and /v1/turns"""
-
-from typing import Any
+"""/v1/conversations"""
 
 from fastapi import APIRouter
 from pydantic import TypeAdapter
@@ -9,7 +7,6 @@ from starlette.responses import Response
 
 from headway.actions import conversations, views
 from headway.ledger.text import MAX_INTEGER
-from headway.storage.transaction import Transaction
 from headway.surfaces.http import shapes
 from headway.surfaces.http.calls import Call, rendered
 from headway.surfaces.http.describing import described
@@ -17,7 +14,6 @@ from headway.surfaces.http.describing import described
 routes = APIRouter(prefix="/v1", tags=["conversations"])
 
 CONVERSATION = TypeAdapter(shapes.NewConversation)
-TURN = TypeAdapter(shapes.NewTurn)
 
 
 @routes.post(
@@ -56,26 +52,3 @@ async def get(request: Request) -> Response:
     conversation_id = await call.path_id("conversation_id")
     found = await call.read(lambda tx, tenant_id: conversations.get(tx, tenant_id, conversation_id))
     return rendered({"conversation": found.as_json()})
-
-
-@routes.post(
-    "/turns",
-    summary="Open a turn without running an agent, for those who bring their own loop",
-    **described({201: shapes.OneTurn}, also=(404,), body=shapes.NewTurn, idempotent=True),
-)
-async def open_turn(request: Request) -> Response:
-    call = Call(request)
-    wanted = await call.body(TURN)
-
-    def opened(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        turn = conversations.open_turn(tx, tenant_id, wanted.conversation_id)
-        return {"turn": views.turn(tx, tenant_id, turn.id)}
-
-    return await call.post(opened)
-
-
-@routes.get("/turns/{turn_id}", summary="One turn", **described({200: shapes.OneTurn}, also=(404,), path={"turn_id": str}))
-async def get_turn(request: Request) -> Response:
-    call = Call(request)
-    turn_id = request.path_params["turn_id"]
-    return rendered({"turn": await call.read(lambda tx, tenant_id: views.turn(tx, tenant_id, turn_id))})

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from headway import __version__
-from headway.surfaces.http import shapes
+from headway.surfaces.http import agent_shapes, shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
 
 # What every route can answer with, what one that lets in by token adds, and one that takes a body. A route adds its own.
@@ -99,7 +99,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """FastAPI's document of these routes, with the shapes they refer to and the way in."""
     about = "The work ledger and the engine room of LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
-    models = [one for one in vars(shapes).values() if is_shape(one)]
+    models = [one for module in (shapes, agent_shapes) for one in vars(module).values() if is_shape(one)]
     _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
@@ -109,6 +109,6 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
 
 def is_shape(one: Any) -> bool:
     """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
-    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ == shapes.__name__
+    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in (shapes.__name__, agent_shapes.__name__)
     ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
     return ours and one not in (shapes.Sent, shapes.TodoRow) and not issubclass(one, shapes.Query)

@@ -8,7 +8,6 @@ from pydantic.config import JsonDict
 from headway.actions.claims import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, PLACED_LIMIT
 from headway.actions.views import PAGE_LIMIT
-from headway.agents.roles import BUILT_IN, SUPERVISOR
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, POSITION_LIMIT, UNSET, Change, Draft, parse_status
@@ -26,7 +25,6 @@ ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-w
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
-RoleName = Annotated[str, Field(examples=[SUPERVISOR, *(role.name for role in BUILT_IN)])]
 Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(whole)]
 Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
 LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=False)]
@@ -136,25 +134,6 @@ class Heartbeat(Sent):
 class NewConversation(Sent):
     title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
     key: Name | None = None
-
-
-class NewTurn(Sent):
-    conversation_id: Id
-
-
-class ToolCall(Sent):
-    arguments: dict[str, Any] = {}
-    conversation_id: ListId = 0
-    turn_id: Name | None = None
-    agent_id: Name = DEFAULT_AGENT
-    role: RoleName = SUPERVISOR
-
-
-class WritText(Sent):
-    text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
-    conversation_id: ListId = 0
-    agent_id: Name = DEFAULT_AGENT
-    role: RoleName = SUPERVISOR
 
 
 class Query(BaseModel):
@@ -287,51 +266,6 @@ class OneConversation(BaseModel):
 
 class ManyConversations(BaseModel):
     conversations: list[ConversationShape]
-
-
-class IncompleteItem(BaseModel):
-    id: int
-    title: str
-    status: str
-
-
-class TurnShape(BaseModel):
-    id: str
-    conversation_id: int
-    request: str
-    mode: str
-    status: str
-    iterations: int
-    limit: int
-    resubmissions: int
-    outcome: str | None
-    incomplete: list[IncompleteItem]
-    started_at: int
-    ended_at: int
-
-
-class OneTurn(BaseModel):
-    turn: TurnShape
-
-
-class ToolShape(BaseModel):
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-
-
-class ManyTools(BaseModel):
-    tools: list[ToolShape]
-
-
-class ToolResult(BaseModel):
-    result: Annotated[Any, Field(description="The tool's own result")]
-    is_error: bool
-
-
-class WritResult(BaseModel):
-    output: Annotated[str, Field(description="The framed answers")]
-    visible: Annotated[str, Field(description="The text without the writs")]
 
 
 class Alive(BaseModel):

@@ -19,7 +19,15 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from headway.assembly import Headway
-from headway.surfaces.http import agent_routes, conversation_routes, event_routes, health_routes, session_routes, todo_routes
+from headway.surfaces.http import (
+    agent_routes,
+    conversation_routes,
+    event_routes,
+    health_routes,
+    session_routes,
+    todo_routes,
+    turn_routes,
+)
 from headway.surfaces.http.calls import rendered
 from headway.surfaces.http.describing import document
 from headway.surfaces.http.guard import Buckets, Exchange, Measures, find
@@ -27,7 +35,7 @@ from headway.surfaces.http.session_routes import LoginLink
 from headway.surfaces.mcp.http_door import HttpDoor
 
 COMPRESS_FROM = 1_000
-ROUTES = (todo_routes, conversation_routes, agent_routes, event_routes, health_routes, session_routes)
+ROUTES = (todo_routes, conversation_routes, turn_routes, agent_routes, event_routes, health_routes, session_routes)
 
 
 class PlainRoute(Route):
@@ -72,10 +80,12 @@ class WebApp:
     @asynccontextmanager
     async def lifespan(self, _app: Any) -> AsyncIterator[None]:
         self.headway.start()
+        self.headway.start_agents(sweeping=True)
         doorkeeper = asyncio.create_task(self.mcp.keep())
         yield
         doorkeeper.cancel()
         await asyncio.gather(doorkeeper, return_exceptions=True)
+        await self.headway.stop_agents()
         self.headway.close()
 
     async def show_document(self, _request: Request) -> Response:

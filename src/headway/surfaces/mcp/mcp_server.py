@@ -60,18 +60,18 @@ class McpDesk:
         self.headway = headway
         self.locate = locate
         self.role = headway.roles.find("index")
-        self.tools = [types.Tool.model_validate(renamed(one)) for one in headway.toolbox.catalogue()]
+        self.tools = [types.Tool.model_validate(renamed(one)) for one in headway.hands.catalogue()]
 
     async def list_tools(self, _context: Context, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self.tools)
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = self.headway.toolbox.find(params.name) if params.name in self.headway.toolbox.tools else None
+        tool = self.headway.hands.find(params.name) if params.name in self.headway.hands.tools else None
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.")
         place = await self.place(context, tool)
         with executing(self.headway.execution(place, self.role)):
-            return shown(await self.headway.toolbox.call(tool.name, params.arguments or {}))
+            return shown(await self.headway.hands.call(tool.name, params.arguments or {}))
 
     async def list_resources(self, _context: Context, _params: Any) -> types.ListResourcesResult:
         known = {"open": "What is in progress or pending", "ready": "What could be started now"}

@@ -1,0 +1,38 @@
+"""The kill switch: while it is thrown no model is called, no tool runs and nothing starts. Everything stays resumable."""
+
+from headway.ledger import text
+from headway.ledger.errors import Halted
+from headway.ledger.events import Event, encode
+from headway.storage import halt_store, tenant_store
+from headway.storage.halt_store import Halt
+from headway.storage.transaction import Transaction
+
+
+def halt(tx: Transaction, why: str = "") -> Halt:
+    """Throw the switch; thrown already, it stays as it is."""
+    halt_store.insert(tx, text.safe(why.strip(), "why", text.SUBJECT_LIMIT))
+    found = halt_store.in_force(tx)
+    assert found is not None
+    announce(tx, "halted", found)
+    return found
+
+
+def unhalt(tx: Transaction) -> Halt | None:
+    """What was lifted, if there was something to lift."""
+    found = halt_store.in_force(tx)
+    if found:
+        halt_store.lift(tx)
+        announce(tx, "unhalted", found)
+    return found
+
+
+def check(tx: Transaction) -> None:
+    found = halt_store.in_force(tx)
+    if found:
+        raise Halted(f"{Halted.__doc__}{f' Reason given: {found.why}' if found.why else ''}")
+
+
+def announce(tx: Transaction, kind: str, found: Halt) -> None:
+    """Every tenant's watchers hear of it."""
+    for tenant in tenant_store.every(tx):
+        tx.emit(Event(tenant.id, kind, encode({"why": found.why, "since": found.since // 1000})))

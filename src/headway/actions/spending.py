@@ -1,0 +1,89 @@
+"""The cost pool that all agents of a tenant draw on, per rolling 24 hours: set aside before a call, settled after it."""
+
+from typing import Any
+
+from headway.ledger.events import Event, encode
+from headway.ledger.run import Run, dollars
+from headway.storage import spending_store
+from headway.storage.spending_store import ModelCall, Pool
+from headway.storage.transaction import Transaction
+
+WINDOW_S = 24 * 3600
+RUNS_SHOWN = 100
+
+
+def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
+    """The run with this much set aside for its next call, or nothing if the pool has no room for it.
+    What costs nothing needs no room."""
+    if amount == run.reserved:
+        return run
+    pool = rolled(tx, run.tenant_id, spending_store.pool_locked(tx, run.tenant_id))
+    pool = pool._replace(reserved=pool.reserved - run.reserved)
+    if amount and pool.spent + pool.reserved + amount > limit_of(pool, budget):
+        return None
+    spending_store.save_pool(tx, run.tenant_id, pool._replace(reserved=pool.reserved + amount))
+    return run._replace(reserved=amount)
+
+
+def settle(tx: Transaction, run: Run, call: ModelCall, budget: int) -> Run:
+    """Write down what a call came to, and give back what was set aside for it."""
+    spending_store.insert_call(tx, run.tenant_id, run.id, call)
+    if not call.cost and not run.reserved:
+        return run
+    pool = rolled(tx, run.tenant_id, spending_store.pool_locked(tx, run.tenant_id))
+    pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - run.reserved)
+    spending_store.save_pool(tx, run.tenant_id, pool)
+    spent = {
+        "run_id": run.id,
+        "cost_usd": dollars(call.cost),
+        "spent_usd": dollars(pool.spent),
+        "limit_usd": dollars(limit_of(pool, budget)),
+    }
+    tx.emit(Event(run.tenant_id, "cost_changed", encode(spent), run.conversation_id, run.turn_id))
+    return run._replace(reserved=0, cost=run.cost + call.cost)
+
+
+def release(tx: Transaction, run: Run) -> Run:
+    """Give back what was set aside for a call that will not be made."""
+    return reserve(tx, run, 0, 0) or run
+
+
+def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
+    pool = rolled(tx, tenant_id, spending_store.pool(tx, tenant_id))
+    return pool.spent + pool.reserved < limit_of(pool, budget)
+
+
+def limit_of(pool: Pool, budget: int) -> int:
+    return budget if pool.ceiling is None else pool.ceiling
+
+
+def rolled(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
+    """The pool as of now: calls that left the window are taken off, each once."""
+    start = tx.now - WINDOW_S * 1000
+    if pool.counted_from >= start:
+        return pool
+    gone = spending_store.spent_between(tx, tenant_id, pool.counted_from, start)
+    return pool._replace(spent=pool.spent - gone, counted_from=start)
+
+
+def costs(tx: Transaction, tenant_id: int, budget: int) -> dict[str, Any]:
+    """What was spent, against what may be; by model and by run."""
+    since = tx.now - WINDOW_S * 1000
+    pool = rolled(tx, tenant_id, spending_store.pool(tx, tenant_id))
+    return {
+        "spent_usd": dollars(pool.spent),
+        "limit_usd": dollars(limit_of(pool, budget)),
+        "window_s": WINDOW_S,
+        "by_model": [spent_json("model", one) for one in spending_store.by_model(tx, tenant_id, since)],
+        "by_run": [spent_json("run_id", one) for one in spending_store.by_run(tx, tenant_id, since, RUNS_SHOWN)],
+    }
+
+
+def spent_json(name: str, spent: spending_store.Spent) -> dict[str, Any]:
+    return {
+        name: spent.name,
+        "calls": spent.calls,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "cost_usd": dollars(spent.cost),
+    }

@@ -1,0 +1,180 @@
+"""A turn that an agent answers: how it begins, what is said in it, and the one way it ends."""
+
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from headway.actions import conversations, halts, spending
+from headway.ledger import text
+from headway.ledger.errors import Invalid, TurnEnded, TurnRunning
+from headway.ledger.events import Event, encode
+from headway.ledger.run import Limits, Message, Mode, Run, RunStatus, TurnOutcome
+from headway.ledger.scope import Selection
+from headway.ledger.tenancy import Turn, TurnStatus
+from headway.ledger.todo import OPEN
+from headway.storage import conversation_store, message_store, run_store, todo_pages
+from headway.storage.transaction import Transaction
+
+TITLE_LENGTH = 80
+INCOMPLETE_SHOWN = 500
+
+
+class Beginning(NamedTuple):
+    """What a turn begins with."""
+
+    content: str
+    mode: Mode = "plan"
+    role: str = "index"
+    limit: int = Limits().iterations
+    owner: str = ""  # the process that will drive it
+
+
+def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginning) -> Run:
+    """Write down the message and the run that is to answer it. A conversation has one running turn at a time."""
+    halts.check(tx)
+    conversations.get(tx, tenant_id, conversation_id)
+    if not text.safe(wanted.content, "content").strip():
+        raise Invalid("content must not be blank: say what you want.")
+    turn = Turn(str(uuid4()), conversation_id, wanted.content, wanted.mode, started_at=tx.now)
+    conversation_store.insert_turn(tx, tenant_id, turn)
+    run = Run(
+        id=str(uuid4()),
+        tenant_id=tenant_id,
+        conversation_id=conversation_id,
+        turn_id=turn.id,
+        parent_run_id=None,
+        role=wanted.role,
+        task=wanted.content,
+        depth=0,
+        status="running",
+        result=None,
+        iterations=0,
+        limit=wanted.limit,
+        resubmissions=0,
+        owner=wanted.owner,
+        refusals=0,
+        plan_mark="",
+        reserved=0,
+        cost=0,
+        created_at=tx.now,
+        updated_at=tx.now,
+        ended_at=0,
+    )
+    if not run_store.insert(tx, run):
+        raise TurnRunning
+    conversation_store.touch(tx, tenant_id, conversation_id, text.one_line(wanted.content.strip())[:TITLE_LENGTH])
+    tell(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": wanted.mode})
+    say(tx, run, "user", wanted.content)
+    return run
+
+
+def say(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
+    """Something for people to read; silence is not written down."""
+    if run.turn_id is None or not content.strip():
+        return None
+    message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id, role, content)
+    tell(tx, run, "message", message.as_json())
+    return message
+
+
+def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
+    """An event of the run's turn."""
+    tx.emit(Event(run.tenant_id, kind, encode({"turn_id": run.turn_id, **data}), run.conversation_id, run.turn_id))
+
+
+def incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
+    """What the turn's plan still has open."""
+    rows = todo_pages.page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN), INCOMPLETE_SHOWN).todos
+    return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in rows]
+
+
+# How a turn ends
+
+
+def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
+    assert run.turn_id is not None
+    say(tx, run, "assistant", answer)
+    left = incomplete(tx, run.tenant_id, run.turn_id)
+    run = end(tx, run, "completed", "finished", outcome, answer)
+    tell(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
+    return run
+
+
+def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
+    run = end(tx, run, "failed", "failed", None, message)
+    tell(tx, run, "turn_failed", {"error": message, "code": code})
+    return run
+
+
+def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> None:
+    """Whoever drives it stops at its next step; what was done stays done, what was planned stays open."""
+    run = run_store.of_turn(tx, tenant_id, text.safe(turn_id, "turn_id"))
+    run = run and run_store.get_locked(tx, tenant_id, run.id)
+    turn = conversations.lock_turn(tx, tenant_id, turn_id)
+    if turn.ended:
+        raise TurnEnded(f"Turn {turn_id} has already ended: {turn.status}.")
+    if run:
+        end(tx, run, "canceled", "canceled", None, None)
+    else:
+        conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))
+    tx.emit(Event(tenant_id, "turn_canceled", encode({"turn_id": turn_id}), turn.conversation_id, turn_id))
+
+
+def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
+    run = spending.release(tx, run)
+    run = run._replace(status=status, result=result, owner="", updated_at=tx.now, ended_at=tx.now)
+    run_store.save(tx, run)
+    save_turn(tx, run, turn_status, outcome, ended_at=tx.now)
+    return run
+
+
+# Waiting for money
+
+
+def pause(tx: Transaction, run: Run, reason: str) -> Run:
+    run = run._replace(status="waiting", updated_at=tx.now)
+    run_store.save(tx, run)
+    save_turn(tx, run, "paused")
+    tell(tx, run, "turn_paused", {"reason": reason})
+    return run
+
+
+def resume(tx: Transaction, run: Run) -> Run:
+    run = run._replace(status="running", updated_at=tx.now)
+    save_turn(tx, run, "running")
+    tell(tx, run, "turn_resumed", {})
+    return run
+
+
+def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None = None, ended_at: int = 0) -> None:
+    if run.turn_id is not None and run.parent_run_id is None:
+        turn = conversations.get_turn(tx, run.tenant_id, run.turn_id)
+        conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=status, outcome=outcome, ended_at=ended_at))
+
+
+# Reading
+
+
+def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
+    """A turn, with how far it got and what its plan still has open. One that somebody else's loop works on has no run."""
+    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    run = run_store.of_turn(tx, tenant_id, turn.id)
+    return {
+        "id": turn.id,
+        "conversation_id": turn.conversation_id,
+        "request": turn.request,
+        "mode": turn.mode,
+        "status": turn.status,
+        "iterations": run.iterations if run else 0,
+        "limit": run.limit if run else limits.iterations,
+        "resubmissions": run.resubmissions if run else 0,
+        "outcome": turn.outcome,
+        "incomplete": incomplete(tx, tenant_id, turn.id),
+        "started_at": turn.started_at // 1000,
+        "ended_at": turn.ended_at // 1000,
+    }
+
+
+def messages(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int = text.MAX_INTEGER) -> list[Message]:
+    """What a person reads, oldest first: the last ones before that id."""
+    conversations.get(tx, tenant_id, conversation_id)
+    return message_store.page(tx, tenant_id, conversation_id, limit, before)

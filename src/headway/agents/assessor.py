@@ -1,0 +1,64 @@
+"""Questions to the cheap tier: does this answer do what the item asked for, and what did this cut-off text say?"""
+
+import json
+import re
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
+from pydantic_ai.messages import InstructionPart
+from pydantic_ai.models import ModelRequestParameters
+
+from headway.agents import prompts
+from headway.agents.models import ModelFailed, Models, Reply
+from headway.agents.needs import Assess, Summarise, Summary, Verdict
+from headway.agents.transcript import user
+
+OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
+CUT_OFF_SHOWN: Final = 40_000
+TAIL: Final = 2_000
+NONSENSE: Final = "the answer could not be assessed"
+
+
+class Judgement(BaseModel):
+    """What an assessor has to say, and nothing that merely looks like it: "ok": "true" is not a yes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    ok: StrictBool
+    reason: str = ""
+
+
+async def assess(models: Models, need: Assess) -> Verdict:
+    """An assessor that fails or talks nonsense never counts as a yes."""
+    question = prompts.assessment(need.item.subject, need.item.completion_criteria, need.answer)
+    try:
+        reply = await ask(models, prompts.ASSESSOR, question)
+    except ModelFailed:
+        return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor failed).", call=None)
+    judgement = parse(reply.response.text or "")
+    if judgement is None:
+        return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor's own answer made no sense).", call=reply.call)
+    return Verdict(need.item, judgement.ok, judgement.reason or "it does not do what the item asks.", reply.call)
+
+
+def parse(text: str) -> Judgement | None:
+    found = OBJECT.search(text)
+    try:
+        return Judgement.model_validate(json.loads(found[0])) if found else None
+    except (ValueError, RecursionError, ValidationError):
+        return None
+
+
+async def summarise(models: Models, need: Summarise) -> Summary:
+    """A summary that cannot be had is no reason to lose the turn: the end of the text has to do."""
+    try:
+        reply = await ask(models, prompts.SUMMARISER, need.text[-CUT_OFF_SHOWN:])
+    except ModelFailed:
+        return Summary(f"… {need.text[-TAIL:]}", None)
+    return Summary(reply.response.text or f"… {need.text[-TAIL:]}", reply.call)
+
+
+async def ask(models: Models, instructions: str, question: str) -> Reply:
+    return await models.ask(
+        "cheap", [user(question)], ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
+    )

@@ -1,0 +1,106 @@
+"""Tool calls of a run: started before, with their result after, never blindly repeated."""
+
+import json
+from typing import Any, Final
+
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+
+from headway.agents.needs import CallTool, Done
+from headway.agents.step import Step
+from headway.agents.toolbox import Result, admitted, judged, perform
+from headway.agents.transcript import storable
+from headway.ledger.errors import HeadwayError
+from headway.ledger.run import Effect, EffectState
+from headway.storage import run_store
+
+RESULT_LIMIT: Final = 50_000  # characters of a tool's result that a model gets to see
+INTERRUPTED: Final = (
+    "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
+    "It may have had its effect. Look before you call it again."
+)
+
+
+def call_tools(step: Step, n: int, response: ModelResponse) -> CallTool | None:
+    """Those without a recorded result, one after the other; then all results go back together."""
+    begun = run_store.effects(step.tx, step.run.tenant_id, step.run.id, n)
+    ended: list[Effect] = []
+    for place, call in enumerate(response.tool_calls):
+        found = resume(step, begun[place]) if place in begun else begin(step, n, place, call)
+        if isinstance(found, CallTool):
+            return found
+        ended.append(found)
+    parts = [ToolReturnPart(effect.tool, effect.result, effect.call_id) for effect in ended]
+    step.append(ModelRequest([*parts, *step.obey(response.text or "")]))
+    return None
+
+
+def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTool:
+    """A tool of the ledger is done here: what it did and what it answered are stored together. Others are only started."""
+    arguments = parsed_arguments(call)
+    execution = step.job.execution
+    tool = step.job.means.toolbox.tools.get(call.tool_name)
+    effect = Effect(n, place, call.tool_call_id, call.tool_name, storable(json.dumps(arguments)), "started")
+    step.tell("tool_call", {**named(step, effect), "arguments": arguments})
+    if tool is None:
+        return record(step, effect, judged({"error": no_such_tool(step, call.tool_name)}))
+    if not isinstance(arguments, dict):
+        return record(step, effect, judged(tool.refuse("Invalid arguments: they must be one JSON object.")))
+    if tool.in_transaction is not None:
+        return record(step, effect, perform(tool, arguments, execution, step.tx))
+    try:
+        admitted(tool, arguments, execution)
+    except HeadwayError as error:
+        return record(step, effect, judged(tool.refuse(str(error))))
+    run_store.put_effect(step.tx, step.run.tenant_id, step.run.id, effect)
+    return CallTool(effect, tool, arguments)
+
+
+def resume(step: Step, effect: Effect) -> Effect | CallTool:
+    """One that was started and has no result: nobody is left who could tell how it ended. Only what is harmless is repeated."""
+    if effect.state != "started":
+        return effect
+    tool = step.job.means.toolbox.tools.get(effect.tool)
+    if tool is not None and tool.idempotent:
+        return CallTool(effect, tool, json.loads(effect.arguments))
+    return record(step, effect, Result({"error": INTERRUPTED}, is_error=True, uncertain=True))
+
+
+def take_result(step: Step, done: Done) -> None:
+    known = run_store.effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
+    if known.state == "started":  # else it is stored already, by a commit whose answer got lost
+        record(step, done.effect, done.result)
+
+
+def record(step: Step, effect: Effect, result: Result) -> Effect:
+    shown = shortened(result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False))
+    state: EffectState = "unknown" if result.uncertain else "failed" if result.is_error else "succeeded"
+    ended = effect._replace(state=state, result=storable(shown))
+    run_store.put_effect(step.tx, step.run.tenant_id, step.run.id, ended)
+    value = ended.result if isinstance(result.value, str) or len(shown) > RESULT_LIMIT else result.value
+    step.tell("tool_result", {**named(step, effect), "result": value, "is_error": result.is_error, "state": state})
+    return ended
+
+
+def named(step: Step, effect: Effect) -> dict[str, Any]:
+    return {"run_id": step.run.id, "call_id": effect.call_id, "tool": effect.tool}
+
+
+def no_such_tool(step: Step, name: str) -> str:
+    known = ", ".join(tool.name for tool in step.job.parameters.function_tools)
+    return f"There is no tool named {name[:80]!r}. There are: {known}."
+
+
+def parsed_arguments(call: ToolCallPart) -> Any:
+    """What the model sent, or its raw text where that is not JSON."""
+    if not isinstance(call.args, str):
+        return call.args or {}
+    try:
+        return json.loads(call.args) if call.args.strip() else {}
+    except (ValueError, RecursionError):
+        return call.args
+
+
+def shortened(text: str) -> str:
+    if len(text) <= RESULT_LIMIT:
+        return text
+    return f"{text[:RESULT_LIMIT]}\n… ({len(text) - RESULT_LIMIT:,} more characters)"

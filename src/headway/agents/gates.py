@@ -1,0 +1,72 @@
+"""The gates a plain answer goes through: writs, the drain gate, and in queue mode the assessor's verdict."""
+
+from hashlib import blake2b
+
+from pydantic_ai.messages import ModelRequest
+
+from headway.actions import turn_queue
+from headway.actions.turn_state import queue_state
+from headway.agents import prompts
+from headway.agents.needs import Assess, Stop, Verdict
+from headway.agents.step import Step, still_open
+from headway.agents.transcript import spoken, user
+from headway.ledger.text import TEXT_LIMIT
+from headway.ledger.todo import Todo
+from headway.ledger.writ_parser import parse
+
+
+def hear(step: Step, text: str) -> Assess | Stop | None:
+    if told := step.obey(text):  # an answer with writs in it never ends a turn: first the agent hears what came of them
+        step.say(text)
+        step.append(ModelRequest(told))
+        return None
+    if not text.strip():
+        return refuse(step, prompts.NUDGE, text, prompts.STAGNATION)
+    if step.job.mode == "queue":
+        current = queue_state(step.tx, step.run.tenant_id, step.turn_id).current
+        if current:
+            return Assess(current, text)
+    plan = step.plan()
+    if left := still_open(plan):
+        return refuse(step, prompts.refusal(left), text, prompts.STAGNATION)
+    return step.finish("drained" if plan else "answered", text)
+
+
+def refuse(step: Step, message: str, answer: str, why: str) -> Stop | None:
+    """Send an answer back. Some times in a row with no change to the list, and the turn ends rather than turning in circles."""
+    plan = step.plan()
+    mark = fingerprint(plan)
+    refusals = step.run.refusals + 1 if step.run.plan_mark == mark else 1
+    step.run = step.run._replace(refusals=refusals, plan_mark=mark)
+    step.tell("refused", {"remaining": len(still_open(plan))})
+    if refusals >= step.limits.refusals:
+        return step.give_up(why, "incomplete", answer)
+    step.append(user(message))
+    return None
+
+
+def fingerprint(plan: list[Todo]) -> str:
+    """Changes when anything about the list does."""
+    return blake2b(repr([(todo.id, todo.status, todo.subject) for todo in plan]).encode(), digest_size=12).hexdigest()
+
+
+def follow(step: Step, verdict: Verdict) -> None:
+    """A turn in queue mode goes on with the next item once the current one is done."""
+    answer = parse(spoken(step.entries[-1].message)).visible
+    if not verdict.ok:
+        refuse(step, prompts.not_good_enough(verdict.item.subject, verdict.reason), answer, prompts.NOT_ACCEPTED)
+        return
+    state = turn_queue.complete(step.tx, step.job.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+    if state.current is None:
+        step.finish("drained", answer)
+        return
+    step.say(answer)
+    cap = step.limits.resubmissions
+    if step.run.resubmissions >= cap:
+        why = prompts.out_of_resubmissions(cap)
+        step.tell("todos_limit", {"max": cap, "remaining": state.remaining, "message": why})
+        step.give_up(why, "limit")
+        return
+    step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
+    step.tell("todos_resubmitting", {"next": state.item(state.current), "state": state.as_json()})
+    step.append(user(prompts.NEXT + state.current.subject))

@@ -1,0 +1,222 @@
+"""The loop of a run: look at the last message of its transcript, do the one next thing.
+
+Each step is one transaction. It writes down what came from outside, does all that needs nothing from outside, and ends where
+the world is needed again: a model's answer, a tool's result. Nothing lives only in memory: kill the process between any two
+statements, drive the same run again, and it goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+from pydantic_ai.messages import ModelRequest, ModelResponse
+
+from headway.actions import halts
+from headway.agents import assessor, effects, gates, prompts, transcript
+from headway.agents.job import Job, Means, take_up
+from headway.agents.models import ModelFailed
+from headway.agents.needs import AskModel, Assess, CallTool, Done, Failure, Need, News, Said, Stop, Summarise, Summary, Verdict
+from headway.agents.step import Step, still_open
+from headway.agents.toolbox import reach_out
+from headway.agents.transcript import Entry, spoken, user, window
+from headway.ledger.errors import Halted, HeadwayError, SettingsError, StorageError
+from headway.ledger.run import Run
+from headway.ledger.writ_parser import WritParser
+from headway.storage import halt_store, run_store
+from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.loop")
+
+T = TypeVar("T")
+STORAGE_PATIENCE_S = 1.0
+
+
+class Interrupted(HeadwayError):
+    """The run ended or was taken over."""
+
+
+async def drive(means: Means, run: Run) -> Stop:
+    """Go on with a run until it ends, or has to stop here."""
+    job = await patiently(lambda: means.database.read(partial(take_up, means=means, run=run)))
+    entries = await patiently(partial(journal, job))
+    news: News = None
+    while True:
+        need, entries = await step(job, entries, news)
+        if isinstance(need, Stop):
+            return need
+        try:
+            news = await fetch(job, entries, need)
+        except (Interrupted, Halted) as reason:
+            return Stop(str(reason))
+
+
+async def step(job: Job, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
+    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal."""
+    while True:
+        try:
+            return await job.means.database.write(partial(take, job=job, entries=entries, news=news))
+        except StorageError as error:
+            log.warning("run %s waits for the database: %s", job.run.id, error)
+            await asyncio.sleep(STORAGE_PATIENCE_S)
+        stored = await patiently(partial(journal, job))
+        if len(stored) > len(entries):
+            entries, news = stored, None
+
+
+def take(tx: Transaction, job: Job, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
+    """The step itself: what it needs to go on, and the transcript as it left it."""
+    run = run_store.get_locked(tx, job.run.tenant_id, job.run.id)
+    if run is None or run.ended:
+        return Stop("ended"), entries
+    if run.owner != job.means.owner:
+        return Stop("taken over"), entries
+    step = Step(tx, job, run, entries)
+    if not entries:
+        step.append(user(run.task))
+    write_down(step, news)
+    need: Need | None = None
+    while need is None:
+        need = next_thing(step)
+    if not step.afford(need):
+        need = Stop("paused")
+    if not step.run.ended:
+        run_store.save(tx, step.run._replace(updated_at=tx.now))
+    return need, step.entries
+
+
+def write_down(step: Step, news: News) -> None:
+    match news:
+        case Said(response, call):
+            step.charge(call)
+            step.run = step.run._replace(iterations=step.run.iterations + 1)
+            step.append(response)
+            if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):
+                step.say(response.text or "")
+        case Done():
+            effects.take_result(step, news)
+        case Summary(text, call):
+            step.charge(call)
+            step.say(spoken(step.entries[-1].message))  # what people have read of it stays with them
+            step.withdraw_last()
+            step.append(user(prompts.CUT_OFF + text))
+        case Verdict():
+            step.charge(news.call)
+            gates.follow(step, news)
+        case Failure(message, code):
+            step.fail(message, code)
+
+
+def next_thing(step: Step) -> Need | None:
+    """Derived from the last message. Done here if it can be, and then there is another next thing."""
+    if step.run.ended:
+        return Stop("ended")
+    if halt_store.in_force(step.tx):
+        return Stop("halted")
+    entry = step.entries[-1]
+    match entry.message:
+        case ModelRequest():
+            return before_asking(step)
+        case ModelResponse(finish_reason="content_filter"):
+            return step.end_filtered()
+        case ModelResponse(finish_reason="error"):
+            return step.fail("The model ended its answer with an error.", "model_error")
+        case ModelResponse(finish_reason="length") as response:
+            return Summarise(cut_off(response))
+        case ModelResponse(tool_calls=[_, *_]) as response:
+            return effects.call_tools(step, entry.n, response)
+        case ModelResponse() as response:
+            return gates.hear(step, response.text or "")
+
+
+def before_asking(step: Step) -> AskModel | Stop:
+    plan = step.plan()
+    left = still_open(plan)
+    limit = step.limits.extended(step.run.limit, step.run.iterations, has_open=bool(left))
+    if step.run.iterations >= limit:
+        return step.give_up(prompts.out_of_steps(step.run.iterations), "incomplete" if left else "limit")
+    step.run = step.run._replace(limit=limit)
+    return AskModel(prompts.context(step.run.task, plan, step.job.mode) if plan else None)
+
+
+def cut_off(response: ModelResponse) -> str:
+    calls = [f"[cut-off call of {call.tool_name}: {call.args_as_json_str()}]" for call in response.tool_calls]
+    return "\n".join([response.text or "", *calls])
+
+
+async def fetch(job: Job, entries: list[Entry], need: Need) -> News:
+    """What the next step needs, from outside."""
+    match need:
+        case AskModel(context):
+            return await ask(job, entries, context)
+        case CallTool(effect, tool, arguments):
+            return Done(effect, await reach_out(tool, arguments, job.execution))
+        case Summarise():
+            return await assessor.summarise(job.means.models, need)
+        case Assess():
+            return await assessor.assess(job.means.models, need)
+    return None
+
+
+async def ask(job: Job, entries: list[Entry], context: str | None) -> Said | Failure:
+    messages = window(job.before, entries) + ([user(context)] if context else [])
+    voice = Voice(job)
+
+    async def still_wanted() -> None:
+        await patiently(lambda: job.means.database.read(partial(check, job=job)))
+
+    try:
+        reply = await job.means.models.ask(job.role.tier, messages, job.parameters, voice, still_wanted)
+    except (ModelFailed, SettingsError) as error:
+        return Failure(str(error), error.code)
+    voice.ended()
+    return Said(reply.response, reply.call)
+
+
+def check(tx: Transaction, job: Job) -> None:
+    """Between two attempts at a call: much may have happened since the first."""
+    halts.check(tx)
+    run = run_store.get(tx, job.run.tenant_id, job.run.id)
+    if run is None or run.ended or run.owner != job.means.owner:
+        raise Interrupted
+
+
+async def journal(job: Job) -> list[Entry]:
+    return await job.means.database.read(lambda tx: transcript.load(tx, job.run.tenant_id, job.run.id))
+
+
+async def patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """A database that is away for a while ends no run."""
+    while True:
+        try:
+            return await read()
+        except StorageError as error:
+            log.warning("a run waits for the database: %s", error)
+            await asyncio.sleep(STORAGE_PATIENCE_S)
+
+
+class Voice:
+    """Passes on what a model says while it says it, without the writs."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.parser = WritParser()
+        self.spoke = False
+
+    def heard(self, text: str) -> None:
+        self.tell(self.parser.feed(text).visible)
+
+    def ended(self) -> None:
+        self.tell(self.parser.finish().visible)
+
+    def restarted(self) -> None:
+        self.parser = WritParser()
+        if self.spoke:
+            self.spoke = False
+            self.job.means.stream(self.job.run, {"text": "", "restart": True})
+
+    def tell(self, text: str) -> None:
+        if text:
+            self.spoke = True
+            self.job.means.stream(self.job.run, {"text": text})

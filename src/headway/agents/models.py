@@ -1,0 +1,190 @@
+"""Calling models: three tiers by name, answers as they stream, failures sorted into those that pass and those that stay."""
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelUnavailableError,
+    UserError,
+)
+from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.settings import ModelSettings
+
+from headway.agents.prices import Prices
+from headway.agents.rehearsal import REHEARSAL, rehearsal_model
+from headway.agents.roles import Tier
+from headway.agents.transcript import cleaned
+from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.text import one_line
+from headway.storage.spending_store import ModelCall
+
+PASSING: Final = (
+    ModelRateLimitError,
+    ModelUnavailableError,
+    ModelServerError,
+    ModelConnectionError,
+    ModelRequestTimeout,
+    TimeoutError,
+)
+PASSING_STATUSES: Final = (408, 409, 425, 429)
+FIRST_DELAY_S: Final = 1.0
+LONGEST_DELAY_S: Final = 60.0
+JITTER: Final = 0.25
+MESSAGE_LIMIT: Final = 500
+# Whatever could be a key: providers like to quote the one they refused.
+SECRET_LIKE: Final = re.compile(r"[A-Za-z0-9_\-+/=.*]{20,}")
+
+
+class ModelFailed(HeadwayError):
+    """The model could not be called."""
+
+
+class Listener(Protocol):
+    """Hears a model's text as it comes. What it heard before a restart was withdrawn."""
+
+    def heard(self, text: str) -> None: ...
+
+    def restarted(self) -> None: ...
+
+
+class Reply(NamedTuple):
+    response: ModelResponse
+    call: ModelCall
+
+
+class Patience(NamedTuple):
+    timeout_s: float = 120.0  # without a sign of life
+    retries: int = 5
+    first_delay_s: float = FIRST_DELAY_S
+
+
+class Models:
+    """The models of an installation, by tier. They are made when they are first asked."""
+
+    def __init__(
+        self,
+        names: Mapping[Tier, str],
+        patience: Patience | None = None,
+        prices: Prices | None = None,
+        known: Mapping[str, Model] | None = None,
+    ) -> None:
+        self.names = names
+        self.patience = patience or Patience()
+        self.prices = prices or Prices()
+        self.made: dict[str, Model] = dict(known or {})
+
+    def find(self, tier: Tier) -> Model:
+        name = self.names[tier]
+        if name not in self.made:
+            self.made[name] = make(name)
+        return self.made[name]
+
+    def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
+        """What a call will cost at most, roughly; the length of what is sent is only asked for when it matters."""
+        name = self.names[tier]
+        return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters())
+
+    async def ask(
+        self,
+        tier: Tier,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        listener: Listener | None = None,
+        still_wanted: Callable[[], Awaitable[None]] | None = None,
+    ) -> Reply:
+        """One answer. What passes is tried again, later each time; what stays is a ModelFailed that says what to do."""
+        model = self.find(tier)
+        for attempt in range(self.patience.retries + 1):
+            try:
+                response = cleaned(await self.stream(model, messages, parameters, listener))
+                return Reply(response, self.bill(tier, response))
+            except (AgentRunError, TimeoutError, OSError) as error:
+                if attempt == self.patience.retries or not passes(error):
+                    raise ModelFailed(explained(self.names[tier], error)) from error
+                delay = self.delay(attempt, error)
+            if listener:
+                listener.restarted()
+            await asyncio.sleep(delay)
+            if still_wanted:
+                await still_wanted()
+        raise AssertionError("the last attempt returns or raises")
+
+    async def stream(
+        self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: Listener | None
+    ) -> ModelResponse:
+        loop = asyncio.get_running_loop()
+        async with (
+            asyncio.timeout(self.patience.timeout_s) as deadline,
+            model_request_stream(model, messages, model_settings=self.settings, model_request_parameters=parameters) as stream,
+        ):
+            async for event in stream:
+                deadline.reschedule(loop.time() + self.patience.timeout_s)
+                if listener and (text := text_of(event)):
+                    listener.heard(text)
+        return stream.get()
+
+    @cached_property
+    def settings(self) -> ModelSettings:
+        # Retrying is our business: the providers' libraries would do it unseen, and again.
+        return ModelSettings(timeout=self.patience.timeout_s, max_retries=0)
+
+    def bill(self, tier: Tier, response: ModelResponse) -> ModelCall:
+        name, usage = self.names[tier], response.usage
+        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
+
+    def delay(self, attempt: int, error: Exception) -> float:
+        """How long to wait: as long as the provider asked for, or twice as long each time."""
+        if isinstance(error, ModelAPIError) and error.retry_after is not None:
+            return min(max(error.retry_after, 0.0), 5 * LONGEST_DELAY_S)
+        own: float = min(self.patience.first_delay_s * 2**attempt, LONGEST_DELAY_S)
+        return own * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  no secret depends on it
+
+
+def make(name: str) -> Model:
+    if name == REHEARSAL:
+        return rehearsal_model()
+    try:
+        return infer_model(name)
+    except (UserError, ValueError) as error:
+        raise SettingsError(f"The model {name[:120]!r} cannot be used: {one_line(str(error))[:MESSAGE_LIMIT]}") from None
+    except ImportError:
+        provider = name.partition(":")[0]
+        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install 'headway[{provider}]'.") from None
+
+
+def text_of(event: object) -> str:
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text
+    return ""
+
+
+def passes(error: Exception) -> bool:
+    """Whether it may well work in a while."""
+    if isinstance(error, ModelQuotaExceededError):
+        return False
+    if isinstance(error, PASSING) or (isinstance(error, OSError) and not isinstance(error, AgentRunError)):
+        return True
+    return isinstance(error, ModelHTTPError) and (error.status_code in PASSING_STATUSES or error.status_code >= 500)
+
+
+def explained(name: str, error: Exception) -> str:
+    """What went wrong, for people; without anything that could be a key."""
+    said = SECRET_LIKE.sub("…", one_line(str(error)))[:MESSAGE_LIMIT]
+    status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    kind = "did not answer in time" if isinstance(error, TimeoutError) else f"failed{status}: {said or type(error).__name__}"
+    return f"The model {name} {kind}."

@@ -1,0 +1,68 @@
+"""What a step of a run needs from outside before the next one can be taken, and what comes back."""
+
+from typing import Any, NamedTuple
+
+from pydantic_ai.messages import ModelResponse
+
+from headway.agents.toolbox import Result, Tool
+from headway.ledger.run import Effect
+from headway.ledger.todo import Todo
+from headway.storage.spending_store import ModelCall
+
+
+class AskModel(NamedTuple):
+    context: str | None  # the list as it is now; nothing while there is none
+
+
+class CallTool(NamedTuple):
+    effect: Effect
+    tool: Tool
+    arguments: dict[str, Any]
+
+
+class Summarise(NamedTuple):
+    text: str
+
+
+class Assess(NamedTuple):
+    item: Todo
+    answer: str
+
+
+class Stop(NamedTuple):
+    """Nothing: the run has ended, or may not go on here."""
+
+    why: str
+
+
+Need = AskModel | CallTool | Summarise | Assess | Stop
+
+
+class Said(NamedTuple):
+    response: ModelResponse
+    call: ModelCall
+
+
+class Done(NamedTuple):
+    effect: Effect
+    result: Result
+
+
+class Summary(NamedTuple):
+    text: str
+    call: ModelCall | None
+
+
+class Verdict(NamedTuple):
+    item: Todo
+    ok: bool
+    reason: str
+    call: ModelCall | None
+
+
+class Failure(NamedTuple):
+    message: str
+    code: str
+
+
+News = Said | Done | Summary | Verdict | Failure | None

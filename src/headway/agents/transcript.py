@@ -1,0 +1,104 @@
+"""The journaled messages of a run, as the model layer knows them, and the part of them that is sent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, cast
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from headway.ledger.run import Message
+from headway.storage import message_store, run_store
+from headway.storage.transaction import Transaction
+
+WINDOW: Final = 10  # messages that go to the model, the turn's request among them
+
+
+class Entry(NamedTuple):
+    n: int
+    message: ModelMessage
+    sent: bool = True
+
+
+def load(tx: Transaction, tenant_id: int, run_id: str) -> list[Entry]:
+    return [Entry(n, decode(message), sent) for n, message, sent in run_store.messages(tx, tenant_id, run_id)]
+
+
+def history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> list[ModelMessage]:
+    """What was said in the conversation before this turn. Its tool calls are over, and nobody pays for them again."""
+    first = message_store.first_of_turn(tx, tenant_id, conversation_id, turn_id)
+    said = message_store.page(tx, tenant_id, conversation_id, WINDOW, first) if first is not None else []
+    return [as_sent(message) for message in said]
+
+
+def as_sent(message: Message) -> ModelMessage:
+    return user(message.content) if message.role == "user" else ModelResponse([TextPart(message.content)])
+
+
+def user(text: str) -> ModelRequest:
+    return ModelRequest([UserPromptPart(text)])
+
+
+def spoken(message: ModelMessage) -> str:
+    """What a model said, in words."""
+    return message.text or "" if isinstance(message, ModelResponse) else ""
+
+
+def encode(message: ModelMessage) -> str:
+    return ModelMessagesTypeAdapter.dump_json([message]).decode()
+
+
+def decode(stored: str) -> ModelMessage:
+    return ModelMessagesTypeAdapter.validate_json(stored)[0]
+
+
+def window(before: Sequence[ModelMessage], transcript: Sequence[Entry]) -> list[ModelMessage]:
+    """The newest messages, at most ten. The turn's request is always one of them, and no tool result is without its call."""
+    messages = [*before, *(entry.message for entry in transcript if entry.sent)]
+    request = messages[len(before)]
+    recent = messages[-WINDOW:]
+    if len(messages) - len(before) > WINDOW:  # the request has been left behind
+        recent = recent[1:]
+        return [request, *after(recent, is_tool_result)]
+    return after(recent, lambda message: isinstance(message, ModelResponse))  # some providers want a user to speak first
+
+
+def after(messages: list[ModelMessage], unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
+    """The messages without the unwanted ones in front."""
+    start = next((place for place, message in enumerate(messages) if not unwanted(message)), len(messages))
+    return messages[start:]
+
+
+def is_tool_result(message: ModelMessage) -> bool:
+    return any(isinstance(part, ToolReturnPart) for part in message.parts)
+
+
+def cleaned(response: ModelResponse) -> ModelResponse:
+    """The response with nothing in it that cannot be stored: models send lone surrogates and NUL characters, too."""
+    return replace(response, parts=[clean_part(part) for part in response.parts])
+
+
+def clean_part(part: ModelResponsePart) -> ModelResponsePart:
+    if isinstance(part, TextPart | ThinkingPart):
+        return replace(part, content=storable(part.content))
+    if isinstance(part, ToolCallPart):
+        call = cast("ToolCallPart[Any]", part)
+        arguments = storable(call.args) if isinstance(call.args, str) else call.args
+        return replace(call, tool_name=storable(call.tool_name), tool_call_id=storable(call.tool_call_id), args=arguments)
+    return part
+
+
+def storable(text: str) -> str:
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

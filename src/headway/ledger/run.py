@@ -1,0 +1,81 @@
+"""One agent at work, and what it says. A run's next step is always derived from its transcript."""
+
+from typing import Any, Final, Literal, NamedTuple
+
+RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
+TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
+EffectState = Literal["started", "succeeded", "failed", "unknown"]
+Mode = Literal["plan", "queue"]
+
+NANOS: Final = 1_000_000_000  # money is counted in billionths of a dollar
+
+
+def dollars(nanos: int) -> float:
+    return nanos / NANOS
+
+
+class Run(NamedTuple):
+    id: str
+    tenant_id: int
+    conversation_id: int
+    turn_id: str | None
+    parent_run_id: str | None
+    role: str
+    task: str
+    depth: int
+    status: RunStatus
+    result: str | None
+    iterations: int  # model calls so far,
+    limit: int  # and at most
+    resubmissions: int
+    owner: str  # the process that drives it
+    refusals: int  # answers refused in a row, with the list as plan_mark tells
+    plan_mark: str
+    reserved: int
+    cost: int
+    created_at: int
+    updated_at: int
+    ended_at: int
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_at != 0
+
+
+class Effect(NamedTuple):
+    """One tool call with its recorded state."""
+
+    n: int  # the message it was asked for in,
+    place: int  # and where in it
+    call_id: str
+    tool: str
+    arguments: str
+    state: EffectState
+    result: str = ""
+
+
+class Message(NamedTuple):
+    """What a person reads of a conversation."""
+
+    id: int
+    turn_id: str
+    role: Literal["user", "assistant"]
+    content: str
+    created_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {"created_at": self.created_at // 1000}
+
+
+class Limits(NamedTuple):
+    """How far a turn may go."""
+
+    iterations: int = 10
+    iterations_with_plan: int = 50
+    resubmissions: int = 5
+    refusals: int = 3  # in a row with no change to the list: a stagnation
+    budget: int = 5 * NANOS  # of a tenant, per rolling 24 hours
+
+    def extended(self, limit: int, used: int, *, has_open: bool) -> int:
+        """A turn that has open todos may take ten more steps from wherever it is, up to a cap."""
+        return max(limit, min(self.iterations_with_plan, used + self.iterations)) if has_open else limit

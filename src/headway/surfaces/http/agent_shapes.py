@@ -1,0 +1,112 @@
+"""The shapes of turns, messages and tools."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from headway.agents.roles import BUILT_IN, SUPERVISOR
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.todo import DEFAULT_AGENT
+from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Query, Sent, Text
+
+RoleName = Annotated[str, Field(examples=[SUPERVISOR, *(role.name for role in BUILT_IN)])]
+LONGEST_WAIT_S = 300
+
+
+class NewMessage(Sent):
+    content: Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+    mode: Annotated[Literal["plan", "queue"], Field(description="queue: item by item, each answer judged by an assessor")] = "plan"
+
+
+class NewTurn(Sent):
+    conversation_id: Id
+
+
+class ToolCall(Sent):
+    arguments: dict[str, Any] = {}
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    role: RoleName = SUPERVISOR
+
+
+class WritText(Sent):
+    text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
+    conversation_id: ListId = 0
+    agent_id: Name = DEFAULT_AGENT
+    role: RoleName = SUPERVISOR
+
+
+class MessagesQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only messages older than this one")] = None
+
+
+class WaitQuery(Query):
+    wait: Annotated[
+        float | None,
+        Field(ge=0, le=LONGEST_WAIT_S, allow_inf_nan=False, description="Seconds to wait for a running turn to end first"),
+    ] = None
+
+
+# Answers
+
+
+class MessageShape(BaseModel):
+    id: int
+    turn_id: str
+    role: Literal["user", "assistant"]
+    content: str
+    created_at: int
+
+
+class ManyMessages(BaseModel):
+    messages: list[MessageShape]
+
+
+class TurnAccepted(BaseModel):
+    turn_id: str
+
+
+class IncompleteItem(BaseModel):
+    id: int
+    title: str
+    status: str
+
+
+class TurnShape(BaseModel):
+    id: str
+    conversation_id: int
+    request: str
+    mode: str
+    status: str
+    iterations: int
+    limit: int
+    resubmissions: int
+    outcome: str | None
+    incomplete: list[IncompleteItem]
+    started_at: int
+    ended_at: int
+
+
+class OneTurn(BaseModel):
+    turn: TurnShape
+
+
+class ToolShape(BaseModel):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ManyTools(BaseModel):
+    tools: list[ToolShape]
+
+
+class ToolResult(BaseModel):
+    result: Annotated[Any, Field(description="The tool's own result")]
+    is_error: bool
+
+
+class WritResult(BaseModel):
+    output: Annotated[str, Field(description="The framed answers")]
+    visible: Annotated[str, Field(description="The text without the writs")]

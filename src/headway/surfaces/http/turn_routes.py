@@ -1,0 +1,153 @@
+"""Turns: what is said in a conversation, and what agents make of it."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import conversations, turns
+from headway.ledger.errors import TurnRunning
+from headway.ledger.run import Run
+from headway.ledger.text import MAX_INTEGER
+from headway.storage import event_store
+from headway.storage.transaction import Transaction
+from headway.surfaces.http import agent_shapes
+from headway.surfaces.http.calls import Call, rendered
+from headway.surfaces.http.describing import described
+from headway.surfaces.http.event_routes import STREAM, EventStream
+
+routes = APIRouter(prefix="/v1", tags=["turns"])
+
+MESSAGE = TypeAdapter(agent_shapes.NewMessage)
+TURN = TypeAdapter(agent_shapes.NewTurn)
+EVENT_STREAM = "text/event-stream"
+LOOK_AGAIN_S = 0.1  # whether the running turn has ended
+REST_S = 30  # for everything but the waiting
+
+
+@routes.get(
+    "/conversations/{conversation_id}/messages",
+    summary="What was said, oldest first",
+    **described({200: agent_shapes.ManyMessages}, also=(404,), query=agent_shapes.MessagesQuery, path={"conversation_id": int}),
+)
+async def list_messages(request: Request) -> Response:
+    call = Call(request)
+    conversation_id = await call.path_id("conversation_id")
+    query = await call.query(agent_shapes.MessagesQuery)
+    before = query.before or MAX_INTEGER
+    found = await call.read(lambda tx, tenant_id: turns.messages(tx, tenant_id, conversation_id, query.limit, before))
+    return rendered({"messages": [message.as_json() for message in found]})
+
+
+SAYING: dict[str, Any] = described(
+    {202: agent_shapes.TurnAccepted},
+    also=(404,),
+    body=agent_shapes.NewMessage,
+    query=agent_shapes.WaitQuery,
+    path={"conversation_id": int},
+    idempotent=True,
+)
+SAYING["responses"] |= STREAM
+
+
+@routes.post("/conversations/{conversation_id}/messages", summary="Say something, and have an agent answer it", **SAYING)
+async def say(request: Request) -> Response:
+    """The turn's own stream for those who accept one; the turn's id for everybody else. Who hangs up does not stop it."""
+    call = Call(request)
+    conversation_id = await call.path_id("conversation_id")
+    query = await call.query(agent_shapes.WaitQuery)
+    wanted = await call.body(MESSAGE)
+    begun: list[Run] = []
+
+    def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, wanted.content, wanted.mode)]
+        return {"turn_id": begun[0].turn_id}
+
+    if EVENT_STREAM not in request.headers.get("accept", ""):
+        answer = await once_free(call, begin, query.wait or 0)
+        drive(call, begun)
+        return answer
+    tenant_id = await call.read(lambda _tx, tenant_id: tenant_id)
+    channel, reader = await call.headway.feed.open(tenant_id, conversation_id, None)  # before it begins: to miss nothing
+    try:
+        answer = await once_free(call, begin, query.wait or 0)
+    except BaseException:
+        call.headway.feed.leave(channel, reader)
+        raise
+    drive(call, begun)
+    if answer.status_code != 202:
+        call.headway.feed.leave(channel, reader)
+        return answer
+    turn_id = str(json.loads(bytes(answer.body))["turn_id"])
+    start = await call.read(lambda tx, tenant_id: event_store.start_of_turn(tx, tenant_id, conversation_id, turn_id))
+    reader.follow_turn(turn_id, start - 1)
+    call.request.scope["headway.deadline"].reschedule(None)  # a stream may last
+    return EventStream(call.headway.feed, channel, reader, call)
+
+
+async def once_free(call: Call, begin: Any, wait_s: float) -> Response:
+    """Begin a turn; while another one runs, wait for as long as the caller is willing to."""
+    await call.headway.agents_ready()
+    until = time.monotonic() + wait_s
+    call.request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + wait_s + REST_S)
+    while True:
+        try:
+            return await call.post(begin, 202)
+        except TurnRunning:
+            if time.monotonic() >= until:
+                raise
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def drive(call: Call, begun: list[Run]) -> None:
+    """An answer that was given before has begun nothing now."""
+    for run in begun:
+        call.headway.runner.take(run)
+
+
+@routes.post(
+    "/turns/{turn_id}/cancel",
+    summary="Stop a running turn",
+    **described({200: agent_shapes.OneTurn}, also=(404, 409), path={"turn_id": str}, idempotent=True),
+)
+async def cancel(request: Request) -> Response:
+    call = Call(request)
+    turn_id = request.path_params["turn_id"]
+
+    def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        turns.cancel(tx, tenant_id, turn_id)
+        return {"turn": turns.show(tx, tenant_id, turn_id, call.headway.settings.limits)}
+
+    answer = await call.post(stop, 200)
+    call.headway.interrupt(turn_id)
+    return answer
+
+
+@routes.post(
+    "/turns",
+    summary="Open a turn without running an agent, for those who bring their own loop",
+    **described({201: agent_shapes.OneTurn}, also=(404,), body=agent_shapes.NewTurn, idempotent=True),
+)
+async def open_turn(request: Request) -> Response:
+    call = Call(request)
+    wanted = await call.body(TURN)
+
+    def opened(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        turn = conversations.open_turn(tx, tenant_id, wanted.conversation_id)
+        return {"turn": turns.show(tx, tenant_id, turn.id, call.headway.settings.limits)}
+
+    return await call.post(opened)
+
+
+@routes.get("/turns/{turn_id}", summary="One turn", **described({200: agent_shapes.OneTurn}, also=(404,), path={"turn_id": str}))
+async def get_turn(request: Request) -> Response:
+    call = Call(request)
+    turn_id = request.path_params["turn_id"]
+    return rendered(
+        {"turn": await call.read(lambda tx, tenant_id: turns.show(tx, tenant_id, turn_id, call.headway.settings.limits))}
+    )
