@@ -163,7 +163,7 @@ def test_a_request_of_three_steps_is_planned_drained_and_answered(stage: Stage, 
         ("list the files", "completed", "1 file: notes.txt"),
     ]
     assert (tmp_path / "workspace" / "notes.txt").read_text() == "84"
-    assert said.startswith("All 3 steps are done:\n1. Calculate 12*7: 12*7 = 84\n2. ")
+    assert said.startswith("I went through 3 steps:\n1. Calculate 12*7: 12*7 = 84\n2. ")
     assert "is not an LLM" in said
     assert "HEADWAY_MODEL" in said
 
@@ -207,7 +207,7 @@ def test_a_step_that_fails_is_cancelled_with_the_reason(stage: Stage) -> None:
         ("canceled", "Not done: Division by zero."),
         ("completed", "2+2 = 4"),
     ]
-    assert "1 of 4 steps are done" in said
+    assert "I went through 4 steps, and cancelled 3:" in said
 
 
 def test_a_step_whose_tool_is_not_offered_is_cancelled(sqlite_agent: Agent, tmp_path: Path) -> None:

@@ -367,8 +367,8 @@ def ended(scene: Scene, step: str, key: str) -> Outcome | Wanted:
 
 def report(ends: list[tuple[str, Outcome]]) -> str:
     """Each step with what came of it. Whatever others wrote stays within a line, where it cannot pass for a writ or a frame."""
-    done = sum(end.ok for _, end in ends)
-    head = f"All {done} steps are done:" if done == len(ends) else f"{done} of {len(ends)} steps are done:"
+    cancelled = sum(not end.ok for _, end in ends)
+    head = f"I went through {len(ends)} step{'s' * (len(ends) != 1)}{f', and cancelled {cancelled}' if cancelled else ''}:"
     lines = [
         f"{place}. {inline(name)}{'' if end.ok else ' (cancelled)'}{f': {inline(end.text)}' if end.text else ''}"
         for place, (name, end) in enumerate(ends, 1)
