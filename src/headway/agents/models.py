@@ -47,6 +47,7 @@ JITTER: Final = 0.25
 MESSAGE_LIMIT: Final = 500
 # Whatever could be a key: providers like to quote the one they refused.
 SECRET_LIKE: Final = re.compile(r"[A-Za-z0-9_\-+/=.*]{20,}")
+WANTED_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 
 
 class ModelFailed(HeadwayError):
@@ -155,15 +156,28 @@ class Models:
 
 
 def make(name: str) -> Model:
+    """The model of that name. Its key and address come from its provider's own variables."""
     if name == REHEARSAL:
         return rehearsal_model()
+    provider = name.partition(":")[0]
     try:
         return infer_model(name)
     except (UserError, ValueError) as error:
-        raise SettingsError(f"The model {name[:120]!r} cannot be used: {one_line(str(error))[:MESSAGE_LIMIT]}") from None
+        missing = WANTED_VARIABLE.search(str(error))
+        if missing and provider == "ollama":
+            return local_ollama(name)
+        reason = f"set {missing[1]}" if missing else one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
+        raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
     except ImportError:
-        provider = name.partition(":")[0]
         raise SettingsError(f"The model {name[:120]!r} needs a library: pip install 'headway[{provider}]'.") from None
+
+
+def local_ollama(name: str) -> Model:
+    """Where Ollama listens unless told otherwise."""
+    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415  for its users alone
+    from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415
+
+    return OllamaModel(name.partition(":")[2], provider=OllamaProvider(base_url="http://localhost:11434/v1"))
 
 
 def text_of(event: object) -> str:

@@ -76,11 +76,20 @@ class Runner:
                 task.cancel()
 
     async def _sweep(self) -> None:
-        for run in await self.means.database.read(self._left_behind):
-            if run.id not in self.tasks and await self.means.database.write(partial(take_over, run=run, owner=self.means.owner)):
-                log.info("run %s is taken up", run.id)
-                self.take(run._replace(owner=self.means.owner))
+        for run in await self.take_up():
+            self.take(run)
         await asyncio.sleep(SWEEP_S)
+
+    async def take_up(self, conversation: tuple[int, int] | None = None) -> list[Run]:
+        """Become the owner of what was left behind: everything, or a tenant's conversation. It is yet to be driven."""
+        taken = []
+        for run in await self.means.database.read(self._left_behind):
+            if run.id in self.tasks or conversation not in (None, (run.tenant_id, run.conversation_id)):
+                continue
+            if await self.means.database.write(partial(take_over, run=run, owner=self.means.owner)):
+                log.info("run %s is taken up", run.id)
+                taken.append(run._replace(owner=self.means.owner))
+        return taken
 
     def _left_behind(self, tx: Transaction) -> list[Run]:
         if halt_store.in_force(tx):

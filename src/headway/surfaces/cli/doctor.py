@@ -21,9 +21,9 @@ class Finding(NamedTuple):
 @click.command(cls=Command)
 @pass_call
 def doctor(call: Call) -> None:
-    """Check the database and the model; say what to fix."""
+    """Check the database and the models; say what to fix."""
     settings = call.settings()
-    findings = [Finding("home", str(settings.home)), database_finding(settings), model_finding(settings)]
+    findings = [Finding("home", str(settings.home)), database_finding(settings), *model_findings(settings)]
     healthy = all(one.ok for one in findings)
     document = {"ok": healthy, "checks": [one._asdict() for one in findings]}
     call.answer(document, lambda: click.echo("\n".join(line(one) for one in findings)))
@@ -44,8 +44,21 @@ def database_finding(settings: Settings) -> Finding:
     return Finding("database", f"{shown(settings.database_url)} ({detail})")
 
 
-def model_finding(settings: Settings) -> Finding:
-    if settings.model == REHEARSAL:
+def model_findings(settings: Settings) -> list[Finding]:
+    """One for each model that is used. Whether it can be made is tried; nobody is called, for calls cost money."""
+    tiers = {"model": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap}
+    chosen = {name: [tier for tier in tiers if tiers[tier] == name] for name in dict.fromkeys(tiers.values())}
+    return [model_finding(name, tiers[0]) for name, tiers in chosen.items()]
+
+
+def model_finding(name: str, tier: str) -> Finding:
+    if name == REHEARSAL:
         detail = "rehearsal: the built-in stand-in that follows rules. It is not an LLM; set HEADWAY_MODEL to use one."
-        return Finding("model", detail)
-    return Finding("model", settings.model)
+        return Finding(tier, detail)
+    from headway.agents.models import make  # noqa: PLC0415  takes a second to load
+
+    try:
+        make(name)
+    except HeadwayError as error:
+        return Finding(tier, str(error), ok=False)
+    return Finding(tier, name)

@@ -1,0 +1,175 @@
+"""`headway chat`: one turn, or one after the other, with the todo list in sight."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from headway.actions import conversations, halts, turns
+from headway.agents.needs import Stop
+from headway.assembly import Headway
+from headway.ledger.errors import HeadwayError, Invalid, TurnEnded
+from headway.ledger.run import Mode, Run
+from headway.ledger.scope import Scope
+from headway.settings import REHEARSAL, Settings
+from headway.storage import conversation_store
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input
+from headway.surfaces.cli.turn_view import TurnView, turn_view
+
+ENDS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
+
+
+@click.command(cls=Command)
+@click.argument("message", required=False)
+@click.option("--queue", is_flag=True, help="Work item by item, each answer judged by an assessor.")
+@click.option("-c", "--continue", "going_on", is_flag=True, help="Go on with the newest conversation.")
+@pass_call
+def chat(call: Call, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
+    """Have an agent answer MESSAGE, or talk to it turn by turn. Ctrl-C stops a turn, Ctrl-D ends the talk.
+
+    Without MESSAGE and without a terminal, the message is read from standard input."""
+    at_terminal = message is None and sys.stdin is not None and sys.stdin.isatty()
+    if message is None and not at_terminal:
+        message = standard_input()
+    if message is None and call.as_json:
+        raise click.UsageError("--json needs a MESSAGE, or one on standard input")
+    settings = call.settings()
+    with call.desk() as desk:
+        scope = desk.scope._replace(conversation_id=conversation_of(desk, going_on=going_on))
+    talk = Talk(settings, scope, "queue" if queue else "plan", call, once=message is not None)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(talk.begin())
+            if message is not None:
+                runner.run(talk.turn(message))
+            else:
+                prompt(lambda words: runner.run(talk.turn(words)), settings)
+        finally:
+            runner.run(talk.end())
+    if talk.failed:
+        raise click.exceptions.Exit(1)
+
+
+def conversation_of(desk: CliDesk, *, going_on: bool) -> int:
+    desk.database.read(halts.check)
+    if desk.scope.conversation_id:
+        return desk.scope.conversation_id
+    newest = desk.read(conversation_store.page, sys.maxsize, 1) if going_on else []
+    return newest[0].id if newest else desk.write(conversations.add).id
+
+
+def prompt(answer: Callable[[str], None], settings: Settings) -> None:
+    model = f"{REHEARSAL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL else settings.model
+    click.echo(f"Talking to {model}. Ctrl-D ends the talk.", err=True)
+    while True:
+        try:
+            words = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
+        except click.Abort:  # Ctrl-D or Ctrl-C
+            click.echo(err=True)
+            return
+        try:
+            answer(words)
+        except HeadwayError as error:  # the talk goes on: the next message may do
+            click.echo(f"headway: {error}", err=True)
+
+
+class Talk:
+    """A conversation held from this process: its turns are driven here."""
+
+    def __init__(self, settings: Settings, scope: Scope, mode: Mode, call: Call, *, once: bool) -> None:
+        self.settings = settings
+        self.scope = scope
+        self.mode = mode
+        self.call = call
+        self.headway: Headway | None = None
+        self.once = once
+        self.failed = False
+
+    async def begin(self) -> None:
+        self.headway = Headway(self.settings)
+        self.headway.start()
+        self.headway.start_agents(sweeping=False)
+
+    async def end(self) -> None:
+        if self.headway:
+            await self.headway.stop_agents()
+            self.headway.close()
+
+    async def turn(self, words: str) -> None:
+        """One turn, shown as it happens."""
+        headway = self.opened
+        with turn_view(quiet=self.call.as_json) as view:
+            await headway.agents_ready()
+            for run in await self.interrupted():
+                view.note("Finishing the turn that was interrupted.")
+                await self.follow(run, view)
+            run = await headway.database.write(self.beginning(words))
+            await self.follow(run, view)
+        document = await headway.database.read(lambda tx: self.document(tx, run.turn_id or ""))
+        self.failed = document["turn"]["status"] != "finished"
+        self.call.answer(document, lambda: view.farewell(self.scope.conversation_id) if self.once else None)
+
+    async def interrupted(self) -> list[Run]:
+        """A turn of this conversation that a process which is no more has left behind."""
+        return await self.opened.runner.take_up((self.scope.tenant_id, self.scope.conversation_id))
+
+    def beginning(self, words: str) -> Callable[[Transaction], Run]:
+        if not words.strip():
+            raise Invalid("Say something: the message is empty.")
+        return lambda tx: self.opened.begin_turn(tx, self.scope.tenant_id, self.scope.conversation_id, words.strip(), self.mode)
+
+    async def follow(self, run: Run, view: TurnView) -> None:
+        """Show what happens until the turn has ended, or cannot go on here."""
+        headway = self.opened
+        channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
+        reader.follow_turn(run.turn_id or "", reader.after)
+        task = headway.runner.take(run)
+        task.add_done_callback(lambda done: reader.leave() if stopped_short(done) else None)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(run)))
+        try:
+            async for kind, data in events(headway.feed.follow(channel, reader)):
+                view.show(kind, data)
+                if kind in ENDS:
+                    break
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            headway.feed.leave(channel, reader)
+
+    async def cancel(self, run: Run) -> None:
+        with suppress(TurnEnded):
+            await self.opened.database.write(lambda tx: turns.cancel(tx, self.scope.tenant_id, run.turn_id or ""))
+        self.opened.interrupt(run.turn_id or "")
+
+    def document(self, tx: Transaction, turn_id: str) -> dict[str, Any]:
+        said = turns.messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
+        return {
+            "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
+            "messages": [message.as_json() for message in said if message.turn_id == turn_id],
+        }
+
+    @property
+    def opened(self) -> Headway:
+        assert self.headway is not None
+        return self.headway
+
+
+def stopped_short(task: "asyncio.Task[Stop]") -> bool:
+    """Whether no event will tell of the turn's end: it was halted, taken over, or broke."""
+    return not task.cancelled() and (task.exception() is not None or task.result().why not in ("ended", "paused"))
+
+
+async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """(kind, data) of the frames in a stream."""
+
+    async for chunk in chunks:
+        for frame in chunk.decode().split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in frame.split("\n") if ": " in line)
+            if "event" in fields:
+                yield fields["event"], json.loads(fields["data"])

@@ -1,0 +1,28 @@
+"""`headway halt` and `headway unhalt`: the kill switch of the whole installation."""
+
+import click
+
+from headway.actions import halts
+from headway.ledger.text import one_line
+from headway.surfaces.cli.calling import Call, Command, pass_call
+
+
+@click.command(cls=Command)
+@click.option("--why", default="", metavar="TEXT", help="For whoever wonders why nothing moves.")
+@pass_call
+def halt(call: Call, why: str) -> None:
+    """Stop all agents: no model is called, no tool runs, nothing starts until `headway unhalt`."""
+    with call.database() as database:
+        found = database.write(lambda tx: halts.halt(tx, why))
+    reason = f": {one_line(found.why)}" if found.why else ""
+    call.answer({"halt": found.as_json()}, lambda: click.echo(f"Halted{reason}. `headway unhalt` lets everything go on."))
+
+
+@click.command(cls=Command)
+@pass_call
+def unhalt(call: Call) -> None:
+    """Let everything go on where it stopped."""
+    with call.database() as database:
+        lifted = database.write(halts.unhalt)
+    words = "Everything goes on." if lifted else "Nothing was halted."
+    call.answer({"halt": {"halted": False, "why": "", "since": 0}}, lambda: click.echo(words))

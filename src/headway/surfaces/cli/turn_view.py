@@ -1,0 +1,184 @@
+"""How a turn looks in a terminal while it runs: what the agent says, the tools it calls, and the todo list below."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from headway.ledger.text import lines, one_line
+from headway.surfaces.cli.drawing import console, on_a_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+SHOWN_ITEMS = 8
+SHOWN_ARGUMENTS = 60
+SEEN_IN_THE_LIST = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
+MARKS = {"done": "✔", "current": "▶", "pending": "○"}
+STYLES = {"done": "dim", "current": "bold cyan", "pending": ""}
+
+
+class TurnView(Protocol):
+    def show(self, kind: str, data: dict[str, Any]) -> None: ...
+
+    def note(self, words: str) -> None: ...
+
+    def farewell(self, conversation_id: int) -> None: ...
+
+
+@contextmanager
+def turn_view(*, quiet: bool) -> Iterator[TurnView]:
+    """The view that fits where the output goes. A script gets the answers and nothing else."""
+    if quiet or not on_a_terminal():
+        yield PlainView(quiet=quiet)
+        return
+    with LiveView() as view:
+        yield view
+
+
+class PlainView:
+    """For pipes: what the agent said, as text."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def show(self, kind: str, data: dict[str, Any]) -> None:
+        if kind in ("turn_failed", "turn_paused"):
+            self.note(data.get("error") or data.get("reason") or kind)
+        elif kind == "message" and data["role"] == "assistant" and not self.quiet:
+            click.echo("\n".join(lines(data["content"])))
+
+    def note(self, words: str) -> None:
+        click.echo(f"headway: {one_line(words)}", err=True)
+
+    def farewell(self, conversation_id: int) -> None:
+        """A pipe needs none."""
+
+
+class LiveView:
+    """For people: finished things scroll up, what is going on stays at the bottom."""
+
+    def __init__(self) -> None:
+        self.console = console()
+        self.live: Live | None = None
+        self.saying = ""
+        self.items: list[dict[str, Any]] = []
+
+    def __enter__(self) -> "LiveView":
+        from rich.live import Live  # noqa: PLC0415  pipes never need it
+
+        self.live = Live(console=self.console, transient=True, refresh_per_second=12)
+        self.live.start()
+        self.refresh()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            self.live.stop()
+
+    def show(self, kind: str, data: dict[str, Any]) -> None:
+        shown = getattr(self, f"on_{kind}", None)
+        if shown:
+            shown(data)
+            self.refresh()
+
+    def on_text_delta(self, data: dict[str, Any]) -> None:
+        self.saying = "" if data.get("restart") else self.saying + data["text"]
+
+    def on_refused(self, data: dict[str, Any]) -> None:
+        self.saying = ""
+        self.note(f"not done yet: {data['remaining']} open")
+
+    def on_message(self, data: dict[str, Any]) -> None:
+        self.saying = ""
+        if data["role"] == "assistant":
+            self.print(self.markdown(data["content"]))
+
+    def on_tool_call(self, data: dict[str, Any]) -> None:
+        if data["tool"] not in SEEN_IN_THE_LIST:
+            self.note(f"{data['tool']} {summary(data['arguments'])}")
+
+    def on_tool_result(self, data: dict[str, Any]) -> None:
+        if data["is_error"]:
+            self.note(f"{data['tool']} failed: {summary(data['result'])}", "red")
+
+    def on_todos_updated(self, data: dict[str, Any]) -> None:
+        self.items = data["items"]
+
+    def on_todos_resubmitting(self, data: dict[str, Any]) -> None:
+        self.note(f"Continuing: {data['next']['description']}", "cyan")
+
+    def on_todos_limit(self, data: dict[str, Any]) -> None:
+        self.note(data["message"], "yellow")
+
+    def on_turn_failed(self, data: dict[str, Any]) -> None:
+        self.note(data["error"], "red")
+
+    def on_turn_paused(self, data: dict[str, Any]) -> None:
+        self.note(data["reason"], "yellow")
+
+    def on_turn_canceled(self, _data: dict[str, Any]) -> None:
+        self.note("Stopped.", "yellow")
+
+    def on_turn_finished(self, data: dict[str, Any]) -> None:
+        if data["incomplete"]:
+            self.note(f"{len(data['incomplete'])} left open", "yellow")
+
+    def note(self, words: str, style: str = "dim") -> None:
+        from rich.text import Text  # noqa: PLC0415
+
+        self.print(Text(f"· {one_line(words)}", style))
+
+    def farewell(self, conversation_id: int) -> None:
+        self.note(f"conversation {conversation_id}: go on with `headway chat --conversation {conversation_id}`")
+
+    def print(self, shown: "RenderableType") -> None:
+        self.refresh()  # what is printed takes the place of what was shown below
+        self.console.print(shown)
+
+    def markdown(self, words: str) -> "RenderableType":
+        from rich.markdown import Markdown  # noqa: PLC0415
+
+        return Markdown("\n".join(lines(words)), hyperlinks=False)
+
+    def refresh(self) -> None:
+        if self.live:
+            from rich.console import Group  # noqa: PLC0415
+
+            self.live.update(Group(*self.parts()))
+
+    def parts(self) -> "list[RenderableType]":
+        from rich.panel import Panel  # noqa: PLC0415
+        from rich.spinner import Spinner  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        shown: list[RenderableType] = [self.markdown(self.saying) if self.saying else Spinner("dots", Text("thinking", "dim"))]
+        if self.items:
+            left = sum(item["status"] != "done" for item in self.items)
+            title = f"{len(self.items) - left} of {len(self.items)} done"
+            shown.append(Panel(self.todo_lines(), title=title, title_align="left", border_style="dim"))
+        return shown
+
+    def todo_lines(self) -> "RenderableType":
+        """As many as fit, around the current one."""
+        from rich.text import Text  # noqa: PLC0415
+
+        current = next((n for n, item in enumerate(self.items) if item["status"] == "current"), len(self.items))
+        first = max(0, min(current - 2, len(self.items) - SHOWN_ITEMS))
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for item in self.items[first : first + SHOWN_ITEMS]:
+            text.append(f"{MARKS[item['status']]} {one_line(item['description'])}\n", STYLES[item["status"]])
+        if more := len(self.items) - SHOWN_ITEMS:
+            text.append(f"+{more} more\n" if more > 0 else "", "dim")
+        text.rstrip()
+        return text
+
+
+def summary(value: Any) -> str:
+    """Arguments or a result in half a line."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}={one}" for name, one in value.items())
+    words = one_line(str(value))
+    return words if len(words) <= SHOWN_ARGUMENTS else f"{words[: SHOWN_ARGUMENTS - 1]}…"
