@@ -86,6 +86,7 @@ class Headway:
         if self.warming:
             await self.agents_ready()
             await self.runner.stop()
+            await self.means.models.close()
 
     @cached_property
     def runner(self) -> "Runner":

@@ -94,6 +94,12 @@ class Models:
             self.made[name] = make(name)
         return self.made[name]
 
+    async def close(self) -> None:
+        """Hang up: providers' libraries keep their connections open."""
+        for model in self.made.values():
+            async with model:  # it is the leaving that closes them
+                pass
+
     def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
         """What a call will cost at most, roughly; the length of what is sent is only asked for when it matters."""
         name = self.names[tier]
