@@ -9,9 +9,10 @@ from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 
 from headway.agents import prompts
-from headway.agents.models import ModelFailed, Models, Reply
+from headway.agents.models import ModelFailed, Models, Reply, StillWanted
 from headway.agents.needs import Assess, Summarise, Summary, Verdict
 from headway.agents.transcript import user
+from headway.ledger.errors import SettingsError
 
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 CUT_OFF_SHOWN: Final = 40_000
@@ -28,12 +29,12 @@ class Judgement(BaseModel):
     reason: str = ""
 
 
-async def assess(models: Models, need: Assess) -> Verdict:
+async def assess(models: Models, need: Assess, still_wanted: StillWanted) -> Verdict:
     """An assessor that fails or talks nonsense never counts as a yes."""
     question = prompts.assessment(need.item.subject, need.item.completion_criteria, need.answer)
     try:
-        reply = await ask(models, prompts.ASSESSOR, question)
-    except ModelFailed:
+        reply = await ask(models, prompts.ASSESSOR, question, still_wanted)
+    except (ModelFailed, SettingsError):
         return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor failed).", call=None)
     judgement = parse(reply.response.text or "")
     if judgement is None:
@@ -49,16 +50,15 @@ def parse(text: str) -> Judgement | None:
         return None
 
 
-async def summarise(models: Models, need: Summarise) -> Summary:
+async def summarise(models: Models, need: Summarise, still_wanted: StillWanted) -> Summary:
     """A summary that cannot be had is no reason to lose the turn: the end of the text has to do."""
     try:
-        reply = await ask(models, prompts.SUMMARISER, need.text[-CUT_OFF_SHOWN:])
-    except ModelFailed:
+        reply = await ask(models, prompts.SUMMARISER, need.text[-CUT_OFF_SHOWN:], still_wanted)
+    except (ModelFailed, SettingsError):
         return Summary(f"… {need.text[-TAIL:]}", None)
     return Summary(reply.response.text or f"… {need.text[-TAIL:]}", reply.call)
 
 
-async def ask(models: Models, instructions: str, question: str) -> Reply:
-    return await models.ask(
-        "cheap", [user(question)], ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
-    )
+async def ask(models: Models, instructions: str, question: str, still_wanted: StillWanted) -> Reply:
+    parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
+    return await models.ask("cheap", [user(question)], parameters, still_wanted=still_wanted)

@@ -76,7 +76,7 @@ def take(tx: Transaction, job: Job, entries: list[Entry], news: News) -> tuple[N
     if not entries:
         step.append(user(run.task))
     write_down(step, news)
-    need: Need | None = None
+    need: Need | None = Stop("halted") if halt_store.in_force(tx) else None
     while need is None:
         need = next_thing(step)
     if not step.afford(need):
@@ -112,8 +112,6 @@ def next_thing(step: Step) -> Need | None:
     """Derived from the last message. Done here if it can be, and then there is another next thing."""
     if step.run.ended:
         return Stop("ended")
-    if halt_store.in_force(step.tx):
-        return Stop("halted")
     entry = step.entries[-1]
     match entry.message:
         case ModelRequest():
@@ -125,7 +123,7 @@ def next_thing(step: Step) -> Need | None:
         case ModelResponse(finish_reason="length") as response:
             return Summarise(cut_off(response))
         case ModelResponse(tool_calls=[_, *_]) as response:
-            return effects.call_tools(step, entry.n, response)
+            return effects.call_tools(step, entry, response)
         case ModelResponse() as response:
             return gates.hear(step, response.text or "")
 
@@ -153,29 +151,29 @@ async def fetch(job: Job, entries: list[Entry], need: Need) -> News:
         case CallTool(effect, tool, arguments):
             return Done(effect, await reach_out(tool, arguments, job.execution))
         case Summarise():
-            return await assessor.summarise(job.means.models, need)
+            return await assessor.summarise(job.means.models, need, partial(still_wanted, job))
         case Assess():
-            return await assessor.assess(job.means.models, need)
+            return await assessor.assess(job.means.models, need, partial(still_wanted, job))
     return None
 
 
 async def ask(job: Job, entries: list[Entry], context: str | None) -> Said | Failure:
     messages = window(job.before, entries) + ([user(context)] if context else [])
     voice = Voice(job)
-
-    async def still_wanted() -> None:
-        await patiently(lambda: job.means.database.read(partial(check, job=job)))
-
     try:
-        reply = await job.means.models.ask(job.role.tier, messages, job.parameters, voice, still_wanted)
+        reply = await job.means.models.ask(job.role.tier, messages, job.parameters, voice, partial(still_wanted, job))
     except (ModelFailed, SettingsError) as error:
         return Failure(str(error), error.code)
     voice.ended()
     return Said(reply.response, reply.call)
 
 
-def check(tx: Transaction, job: Job) -> None:
+async def still_wanted(job: Job) -> None:
     """Between two attempts at a call: much may have happened since the first."""
+    await patiently(lambda: job.means.database.read(partial(check, job=job)))
+
+
+def check(tx: Transaction, job: Job) -> None:
     halts.check(tx)
     run = run_store.get(tx, job.run.tenant_id, job.run.id)
     if run is None or run.ended or run.owner != job.means.owner:

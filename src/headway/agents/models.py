@@ -62,6 +62,9 @@ class Listener(Protocol):
     def restarted(self) -> None: ...
 
 
+StillWanted = Callable[[], Awaitable[None]]  # raises, between two attempts, where the answer is not wanted any more
+
+
 class Reply(NamedTuple):
     response: ModelResponse
     call: ModelCall
@@ -111,7 +114,7 @@ class Models:
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         listener: Listener | None = None,
-        still_wanted: Callable[[], Awaitable[None]] | None = None,
+        still_wanted: StillWanted | None = None,
     ) -> Reply:
         """One answer. What passes is tried again, later each time; what stays is a ModelFailed that says what to do."""
         model = self.find(tier)
