@@ -1,0 +1,126 @@
+"""The drain gate: an answer does not end a turn whose list has open items."""
+
+from pathlib import Path
+
+from model_server import Reply, Request, calls, text
+from turning import complete_next, in_order, planned, talking
+
+from headway.actions import todos
+from headway.ledger.todo import Change
+
+NOW = calls(("now", {}))
+
+
+def test_an_answer_while_items_are_open_is_refused_and_never_shown(database_url: str, tmp_path: Path) -> None:
+    script = in_order(planned("Bake", "Frost"), text("All done!"), complete_next, complete_next, text("Really done."))
+    with talking(database_url, tmp_path, script) as talk:
+        turn = talk.say()
+        assert (turn["status"], turn["outcome"]) == ("finished", "drained")
+        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 2}]
+        assert talk.answers() == ["Really done."]
+        assert "All done!" not in [data.get("content") for data in talk.told("message")]
+        kinds = [kind for kind, _ in talk.events("refused", "todo_changed", "message", "turn_finished")]
+        assert kinds.index("refused") < len(kinds) - 2
+        assert kinds[-2:] == ["message", "turn_finished"]
+
+
+def test_the_model_is_told_which_items_remain(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(planned("Bake", "Frost"), complete_next, text("Done!"), complete_next, text("Done."))
+    with talking(sqlite_url, tmp_path, script) as talk:
+        talk.say()
+        _, frost = talk.plan()
+        refused, answer = talk.server.requests[3].messages[-2], talk.server.requests[3].messages[-3]
+        assert (answer["role"], answer["content"]) == ("assistant", "Done!")
+        assert refused["role"] == "user"
+        assert f"- Frost (id {frost.uuid})" in refused["content"]
+        assert "Bake" not in refused["content"]
+        assert "1 item is" in refused["content"]
+
+
+def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url: str, tmp_path: Path) -> None:
+    script = in_order(planned("Bake", "Frost"), complete_next, text("One."), text("Two."), text("Three."))
+    with talking(database_url, tmp_path, script) as talk:
+        turn = talk.say()
+        assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "incomplete", 5)
+        assert [data["remaining"] for data in talk.told("refused")] == [1, 1, 1]
+        (answer,) = talk.answers()
+        assert answer.startswith("Three.\n\nI stopped because")
+        assert answer.endswith("Incomplete:\n- Frost")
+        assert [todo.status for todo in talk.plan()] == ["completed", "pending"]
+        assert [left["title"] for left in talk.told("turn_finished")[0]["incomplete"]] == ["Frost"]
+
+
+def test_a_change_to_the_list_starts_the_count_anew(sqlite_url: str, tmp_path: Path) -> None:
+    idle = [text("Done."), text("Done!")]
+    script = in_order(planned("Bake", "Frost"), *idle, complete_next, *idle, complete_next, text("Done indeed."))
+    with talking(sqlite_url, tmp_path, script) as talk:
+        assert talk.say()["outcome"] == "drained"
+        assert len(talk.told("refused")) == 4
+        assert talk.answers() == ["Done indeed."]
+
+
+def test_a_change_that_a_person_makes_counts_as_well(sqlite_url: str, tmp_path: Path) -> None:
+    def rename(_: Request) -> Reply:
+        (bake,) = talk.plan()
+        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, bake.id, Change(subject="Bake bread")))
+        return text("Done!")
+
+    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), text("1"), text("2"), rename, text("4"), text("5"))) as talk:
+        turn = talk.say()
+        assert turn["outcome"] == "incomplete"
+        assert len(talk.told("refused")) == 5
+
+
+def test_items_a_person_ended_do_not_hold_up_the_answer(sqlite_url: str, tmp_path: Path) -> None:
+    def drop(_: Request) -> Reply:
+        (bake,) = talk.plan()
+        talk.database.write(lambda tx: todos.end(tx, talk.tenant_id, bake.id, "canceled"))
+        return text("Never mind, then.")
+
+    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), drop)) as talk:
+        assert talk.say()["outcome"] == "drained"
+        assert talk.told("refused") == []
+
+
+def test_an_item_may_be_cancelled_with_its_reason(sqlite_url: str, tmp_path: Path) -> None:
+    def cancel(request: Request) -> Reply:
+        (bake,) = talk.plan()
+        return calls(("complete_todo", {"todoId": bake.uuid, "outcome": "no flour", "status": "cancelled"}))
+
+    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), cancel, text("There was no flour."))) as talk:
+        assert talk.say()["outcome"] == "drained"
+        assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("canceled", "no flour")]
+
+
+def test_an_empty_answer_is_sent_back(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(text(""), text("  \n"), text("Here I am."))) as talk:
+        turn = talk.say()
+        assert (turn["outcome"], turn["iterations"]) == ("answered", 3)
+        assert talk.answers() == ["Here I am."]
+        assert "empty" in talk.server.requests[1].last
+
+
+def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        turn = talk.say()
+        assert (turn["outcome"], turn["iterations"]) == ("incomplete", 3)
+        assert "I stopped" in talk.answers()[-1]
+
+
+def test_what_a_model_says_beside_its_calls_is_shown(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Let me look."), text("It is late."))) as talk:
+        talk.say()
+        assert talk.answers() == ["Let me look.", "It is late."]
+
+
+def test_watchers_hear_of_a_list_in_order(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), complete_next, text("Done."))) as talk:
+        turn = talk.say()
+        assert [kind for kind, _ in talk.events() if kind not in ("todo_changed", "cost_changed")] == [
+            "turn_started",
+            "message",
+            *["tool_call", "tool_result", "todos_updated", "todos_current"] * 2,
+            "message",
+            "turn_finished",
+        ]
+        assert all(data.get("turn_id", turn["id"]) == turn["id"] for _, data in talk.events())

@@ -1,0 +1,345 @@
+"""A whole Headway that answers in one conversation, with a model that says what it is told, and ways to see what came of it.
+
+    with talking(url, tmp_path, in_order(calls(("now", {})), text("It is late."))) as talk:
+        turn = talk.say("What time is it?")
+
+Whatever a test looks at: every turn that ended told so exactly once, and no request broke the rules of the model's API.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import Model
+
+from headway import settings
+from headway.actions import conversations, halts, tenants, turns
+from headway.agents import transcript
+from headway.agents.needs import Stop
+from headway.assembly import Headway
+from headway.ledger.events import TURN_ENDS
+from headway.ledger.run import Message, Mode, Run
+from headway.ledger.todo import Todo
+from headway.storage import message_store, run_store, spending_store, todo_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.spending_store import ModelCall, Pool
+
+T = TypeVar("T")
+
+CHEAP = "cheap-1"
+STRONG = f"openai-chat:{MODEL}"
+SCRIPTED = "test:scripted"
+PATIENCE_S = 20
+PLAN_ID = re.compile(r"\(id ([0-9a-f-]{36})\)")
+
+
+class EffectRow(NamedTuple):
+    n: int
+    place: int
+    call_id: str
+    tool: str
+    arguments: str
+    state: str
+    result: str
+
+
+class Watched(Headway):
+    """Keeps what a live watcher hears."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.whispers: list[dict[str, Any]] = []
+
+    def _whisper(self, run: Run, data: dict[str, Any]) -> None:
+        self.whispers.append(data)
+        super()._whisper(run, data)
+
+
+class Talk:
+    """One conversation of one tenant, and the process that answers in it."""
+
+    def __init__(self, headway: Watched, database: DirectDatabase, server: ModelServer, loop: asyncio.Runner) -> None:
+        self.headway = headway
+        self.database = database
+        self.server = server
+        self.loop = loop
+        self.tenant_id = database.write(lambda tx: tenants.add(tx, "acme")).id
+        self.conversation_id = database.write(lambda tx: conversations.add(tx, self.tenant_id)).id
+        self.run: Run | None = None
+
+    # Talking
+
+    def wait(self, story: Coroutine[Any, Any, T]) -> T:
+        """Let things happen until the story is over."""
+        return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
+
+    def say(self, content: str = "Do it.", mode: Mode = "plan") -> dict[str, Any]:
+        """Say something and wait until the turn has ended, or stopped here; the turn as it then is."""
+
+        async def story() -> None:
+            await self.ended(await self.begin(content, mode))
+
+        self.wait(story())
+        return self.turn()
+
+    async def begin(self, content: str = "Do it.", mode: Mode = "plan") -> "asyncio.Task[Stop]":
+        headway, tenant_id, conversation_id = self.headway, self.tenant_id, self.conversation_id
+        self.run = await headway.database.write(lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode))
+        return headway.runner.take(self.run)
+
+    async def ended(self, task: "asyncio.Task[Stop]") -> None:
+        await asyncio.wait([task])
+
+    async def asked(self, number: int) -> None:
+        """Until the model was asked so often."""
+        await asyncio.to_thread(self.server.wait_for_requests, number)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    def halt(self) -> None:
+        self.database.write(lambda tx: halts.halt(tx, "a test"))
+
+    def unhalt(self) -> None:
+        self.database.write(halts.unhalt)
+
+    # Looking
+
+    def turn(self) -> dict[str, Any]:
+        assert self.run is not None
+        turn_id = self.run.turn_id or ""
+        return self.database.read(lambda tx: turns.show(tx, self.tenant_id, turn_id, self.headway.settings.limits))
+
+    def run_row(self) -> Run:
+        assert self.run is not None
+        run_id = self.run.id
+        found = self.database.read(lambda tx: run_store.get(tx, self.tenant_id, run_id))
+        assert found is not None
+        return found
+
+    def events(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+        """(kind, data) of the log, in order; of these kinds, if any are named."""
+        sql = "SELECT kind, data FROM events WHERE tenant_id = ? ORDER BY seq"
+        rows = self.database.read(lambda tx: tx.all(sql, self.tenant_id))
+        return [(kind, strict(data)) for kind, data in rows if not kinds or kind in kinds]
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        """The data of the events of one kind."""
+        return [data for _, data in self.events(kind)]
+
+    def messages(self) -> list[Message]:
+        return self.database.read(lambda tx: message_store.page(tx, self.tenant_id, self.conversation_id, 500, 2**62))
+
+    def answers(self) -> list[str]:
+        return [message.content for message in self.messages() if message.role == "assistant"]
+
+    def plan(self) -> list[Todo]:
+        assert self.run is not None
+        turn_id = self.run.turn_id or ""
+        return self.database.read(lambda tx: todo_store.of_turn(tx, self.tenant_id, turn_id))
+
+    def sent(self) -> list[ModelMessage]:
+        """What is still sent of the journal."""
+        return [entry.message for entry in self.entries() if entry.sent]
+
+    def entries(self) -> list[transcript.Entry]:
+        assert self.run is not None
+        run_id = self.run.id
+        return self.database.read(lambda tx: transcript.load(tx, self.tenant_id, run_id))
+
+    def effects(self) -> list[EffectRow]:
+        sql = """SELECT n, place, call_id, tool, arguments, state, result FROM effects WHERE tenant_id = ?
+                 ORDER BY run_id, n, place"""
+        return [EffectRow._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
+
+    def model_calls(self) -> list[ModelCall]:
+        sql = "SELECT tier, model, input_tokens, output_tokens, cost FROM model_calls WHERE tenant_id = ? ORDER BY id"
+        return [ModelCall._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
+
+    def notices(self) -> list[tuple[str, str]]:
+        sql = "SELECT kind, text FROM notices WHERE tenant_id = ? ORDER BY id"
+        return [(kind, text) for kind, text in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
+
+    def pool(self) -> Pool:
+        return self.database.read(lambda tx: spending_store.pool(tx, self.tenant_id))
+
+    def set_pool(self, **fields: int) -> None:
+        def change(tx: Any) -> None:
+            pool = spending_store.pool_locked(tx, self.tenant_id)
+            spending_store.save_pool(tx, self.tenant_id, pool._replace(**fields))
+
+        self.database.write(change)
+
+    def heard(self) -> str:
+        """What a watcher has on the screen in the end: what a restart withdrew is gone."""
+        shown = ""
+        for whisper in self.headway.whispers:
+            shown = "" if whisper.get("restart") else shown + whisper["text"]
+        return shown
+
+    @property
+    def asked_so_far(self) -> list[Request]:
+        return self.server.requests
+
+    # The end of a process
+
+    def crash(self, task: "asyncio.Task[Stop]") -> Coroutine[Any, Any, None]:
+        """The process that drives the turn is no more, and nobody has heard of it for a while."""
+
+        async def story() -> None:
+            task.cancel()
+            await asyncio.wait([task])
+            self.forget_leases()
+
+        return story()
+
+    def forget_leases(self) -> None:
+        self.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
+
+    def revive(self, *, sweeping: bool = True) -> None:
+        """Another process on the same database takes the place of the one that answered so far."""
+        self.headway = another(self.headway)
+        self.wait(started(self.headway, sweeping=sweeping))
+
+    def goes_on(self) -> dict[str, Any]:
+        """Crashed before: a second process finds the turn and sees it through."""
+        self.revive()
+        self.wait(self.until(lambda: bool(self.turn()["ended_at"])))
+        return self.turn()
+
+
+def strict(data: str) -> dict[str, Any]:
+    """What browsers take for JSON, and no more."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    document: dict[str, Any] = json.loads(data, parse_constant=refuse)
+    return document
+
+
+def check(talk: Talk) -> None:
+    """What holds for every turn."""
+    ends = [data["turn_id"] for kind, data in talk.events() if kind in TURN_ENDS]
+    rows = talk.database.read(lambda tx: tx.all("SELECT id, ended_at FROM turns WHERE tenant_id = ?", talk.tenant_id))
+    assert sorted(ends) == sorted(turn_id for turn_id, ended_at in rows if ended_at), "one ending for every turn that ended"
+    reserved = talk.database.read(
+        lambda tx: tx.one("SELECT COALESCE(SUM(reserved), 0) FROM runs WHERE tenant_id = ? AND ended_at = 0", talk.tenant_id)
+    )
+    assert reserved is not None
+    assert talk.pool().reserved == reserved[0], "nothing is set aside for a run that has ended"
+    unfinished = [effect for effect in talk.effects() if effect.state == "started"]
+    assert not (unfinished and all(ended_at for _, ended_at in rows) and not talk.told("turn_canceled")), unfinished
+
+
+def another(headway: Watched) -> Watched:
+    found = Watched(headway.settings, headway.known_models)
+    models = found.means.models
+    models.patience = headway.means.models.patience
+    return found
+
+
+async def started(headway: Headway, *, sweeping: bool) -> None:
+    headway.start()
+    headway.start_agents(sweeping=sweeping)
+    await headway.agents_ready()
+    LIVING.append(headway)
+
+
+async def stopped(headway: Headway) -> None:
+    await headway.stop_agents()
+    headway.close()
+
+
+LIVING: list[Headway] = []
+
+
+@contextmanager
+def talking(
+    url: str, home: Path, model: Script | Reply | Model, *, sweeping: bool = False, breaches: bool = False, **options: str
+) -> Iterator[Talk]:
+    """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
+    scripted = isinstance(model, Model)
+    name = SCRIPTED if scripted else STRONG
+    wanted = {"home": str(home), "database_url": url, "model": name, **options}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ModelServer(Reply() if isinstance(model, Model) else model) as server,
+        DirectDatabase(url) as database,
+        asyncio.Runner() as loop,
+    ):
+        for variable, value in environment(server).items():
+            patch.setenv(variable, value)
+        headway = Watched(settings.load(wanted), {name: model} if scripted else None)
+        headway.means.models.patience = headway.means.models.patience._replace(first_delay_s=0.001)
+        talk = Talk(headway, database, server, loop)
+        try:
+            loop.run(started(headway, sweeping=sweeping))
+            yield talk
+        finally:
+            server.release()
+            while LIVING:
+                loop.run(stopped(LIVING.pop()))
+        check(talk)
+        if not breaches:
+            assert server.violations == []
+
+
+# What a model says
+
+
+def in_order(*replies: Reply | Script) -> Script:
+    """The first reply to the first request, the second to the second, and so on."""
+    asked = count()
+
+    def script(request: Request) -> Reply:
+        reply = replies[next(asked)]
+        return reply if isinstance(reply, Reply) else reply(request)
+
+    return script
+
+
+def tiers(strong: Script | Reply, cheap: Script | Reply) -> Script:
+    """One script for each of two tiers; `model_cheap=CHEAP_TIER` has to be among the options."""
+
+    def script(request: Request) -> Reply:
+        found = cheap if request.model == CHEAP else strong
+        return found if isinstance(found, Reply) else found(request)
+
+    return script
+
+
+CHEAP_TIER = f"openai-chat:{CHEAP}"
+
+
+def planned(*titles: str) -> Reply:
+    return calls(("create_todo", {"items": [{"title": title} for title in titles]}))
+
+
+def queued(*descriptions: str) -> Reply:
+    return calls(("manage_todos", {"add": list(descriptions)}))
+
+
+def open_ids(request: Request) -> list[str]:
+    """The ids of the plan's open items, as the context message shows them."""
+    return PLAN_ID.findall(request.last)
+
+
+def complete_next(request: Request) -> Reply:
+    return calls(("complete_todo", {"todoId": open_ids(request)[0], "outcome": "done"}))
+
+
+def context_of(request: Request) -> str:
+    """The context message, which has to be the last one and the only one."""
+    shown = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
+    assert shown == [request.last]
+    return request.last
