@@ -221,8 +221,8 @@ class Feed:
             task.cancel()
 
     def committed(self, tenants: frozenset[int]) -> None:
-        """Called on whatever thread learnt of a commit."""
-        if self.loop is not None and not self.closed and not self.loop.is_closed():
+        """Called on whatever thread learnt of a commit. Waking the loop has its price: only for those who listen."""
+        if self.loop is not None and not self.closed and not self.loop.is_closed() and not tenants.isdisjoint(self.channels):
             self.loop.call_soon_threadsafe(self._ring, tenants)
 
     @property

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 from headway.agents.needs import CallTool, Done
 from headway.agents.step import Step
 from headway.agents.toolbox import Result, admitted, judged, perform
-from headway.agents.transcript import storable
+from headway.agents.transcript import Entry, storable
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Effect, EffectState
 from headway.storage import run_store
@@ -20,12 +20,13 @@ INTERRUPTED: Final = (
 )
 
 
-def call_tools(step: Step, n: int, response: ModelResponse) -> CallTool | None:
+def call_tools(step: Step, entry: Entry, response: ModelResponse) -> CallTool | None:
     """Those without a recorded result, one after the other; then all results go back together."""
-    begun = run_store.effects(step.tx, step.run.tenant_id, step.run.id, n)
+    known = entry.n < step.first_new  # what was just said has begun nothing yet
+    begun = run_store.effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
     ended: list[Effect] = []
     for place, call in enumerate(response.tool_calls):
-        found = resume(step, begun[place]) if place in begun else begin(step, n, place, call)
+        found = resume(step, begun[place]) if place in begun else begin(step, entry.n, place, call)
         if isinstance(found, CallTool):
             return found
         ended.append(found)

@@ -26,6 +26,7 @@ class Step:
         self.run = run
         self.turn_id = run.turn_id or ""
         self.entries = list(entries)
+        self.first_new = len(entries)
         self.limits = job.means.limits
 
     def append(self, message: ModelMessage) -> None:

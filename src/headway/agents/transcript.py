@@ -55,7 +55,7 @@ def spoken(message: ModelMessage) -> str:
 
 
 def encode(message: ModelMessage) -> str:
-    return ModelMessagesTypeAdapter.dump_json([message]).decode()
+    return ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
 
 
 def decode(stored: str) -> ModelMessage:

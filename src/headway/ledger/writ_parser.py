@@ -161,6 +161,8 @@ def could_be_writ(line: str) -> bool:
 
 def parse(text: str) -> Parsed:
     """A whole text at once."""
+    if "/" not in text:
+        return Parsed(text, [])
     parser = WritParser()
     first, last = parser.feed(text), parser.finish()
     return Parsed(first.visible + last.visible, first.writs + last.writs)
