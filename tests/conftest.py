@@ -58,6 +58,13 @@ def kept_postgres_url(postgres_server: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def chat_postgres_url(postgres_server: str) -> Iterator[str]:
+    """Another one: servers on one database drive each other's turns."""
+    with new_database(postgres_server) as url:
+        yield url
+
+
 @pytest.fixture
 def postgres_url(swept_postgres_url: str) -> Iterator[str]:
     """An up-to-date database without rows."""

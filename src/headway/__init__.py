@@ -1,3 +1,20 @@
 """Headway: the work ledger and the engine room of LLM agents."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headway.agents.own_tools import tool
+    from headway.assembly import Headway
+
 __version__ = "0.1.0"
+__all__ = ["Headway", "__version__", "tool"]
+
+# Loaded when somebody asks for them: `import headway`, and with it every command, stays quick.
+HOMES = {"Headway": "headway.assembly", "tool": "headway.agents.own_tools"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module 'headway' has no attribute {name!r}")
+    return getattr(import_module(HOMES[name]), name)

@@ -23,8 +23,6 @@ from headway.storage.direct import is_sqlite
 from headway.storage.transaction import Transaction
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
     from headway.agents.job import Means
     from headway.agents.runner import Runner
 
@@ -34,7 +32,7 @@ HOUSEKEEPING_S = 3600
 class Headway:
     """A long-lived Headway: the database with its threads, the live feed, and the agents at work. Started on an event loop."""
 
-    def __init__(self, settings: Settings, models: "Mapping[str, Model] | None" = None) -> None:
+    def __init__(self, settings: Settings, models: Mapping[str, Any] | None = None) -> None:
         self.settings = settings
         self.known_models = models or {}  # by name; those of the settings that are not among them are made
         announced = not is_sqlite(settings.database_url)

@@ -14,7 +14,7 @@ from headway.storage import event_store
 
 
 class Told(NamedTuple):
-    id: int
+    id: int  # 0 for what is in no log
     event: str
     data: Any
 
@@ -51,15 +51,16 @@ def frames(chunks: Iterator[bytes]) -> Iterator[Told]:
         *whole, rest = (rest + chunk).split(b"\n\n")
         for frame in whole:
             fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
-            assert list(fields) == ["id", "event", "data"], frame
-            yield Told(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+            logged = ["id"] if fields.get("event") != "text_delta" else []
+            assert list(fields) == [*logged, "event", "data"], frame
+            yield Told(int(fields.get("id", 0)), fields["event"], json.loads(fields["data"]))
     assert rest == b"", rest
 
 
 @contextmanager
-def listening(client: httpx.Client, path: str = "/v1/events", **options: Any) -> Iterator[Stream]:
+def listening(client: httpx.Client, path: str = "/v1/events", method: str = "GET", **options: Any) -> Iterator[Stream]:
     """Connect, and have heard the first thing that is told."""
-    with client.stream("GET", path, **options) as answer:
+    with client.stream(method, path, **options) as answer:
         assert answer.status_code == 200, answer.read()
         stream = Stream(answer)  # kept here: a stream that nobody holds would be closed
         yield stream

@@ -40,8 +40,9 @@ def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTo
     arguments = parsed_arguments(call)
     execution = step.job.execution
     tool = step.job.means.toolbox.tools.get(call.tool_name)
-    effect = Effect(n, place, call.tool_call_id, call.tool_name, storable(json.dumps(arguments)), "started")
-    step.tell("tool_call", {**named(step, effect), "arguments": arguments})
+    written = storable(json.dumps(arguments, ensure_ascii=False))
+    effect = Effect(n, place, call.tool_call_id, call.tool_name, written, "started")
+    step.tell("tool_call", {**named(step, effect), "arguments": json.loads(written)})
     if tool is None:
         return record(step, effect, judged({"error": no_such_tool(step, call.tool_name)}))
     if not isinstance(arguments, dict):
@@ -73,11 +74,12 @@ def take_result(step: Step, done: Done) -> None:
 
 
 def record(step: Step, effect: Effect, result: Result) -> Effect:
-    shown = shortened(result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False))
+    written = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    shown = storable(shortened(written))
     state: EffectState = "unknown" if result.uncertain else "failed" if result.is_error else "succeeded"
-    ended = effect._replace(state=state, result=storable(shown))
+    ended = effect._replace(state=state, result=shown)
     run_store.put_effect(step.tx, step.run.tenant_id, step.run.id, ended)
-    value = ended.result if isinstance(result.value, str) or len(shown) > RESULT_LIMIT else result.value
+    value = result.value if shown == written else shown
     step.tell("tool_result", {**named(step, effect), "result": value, "is_error": result.is_error, "state": state})
     return ended
 
@@ -96,9 +98,14 @@ def parsed_arguments(call: ToolCallPart) -> Any:
     if not isinstance(call.args, str):
         return call.args or {}
     try:
-        return json.loads(call.args) if call.args.strip() else {}
+        return json.loads(call.args, parse_constant=refuse_constant) if call.args.strip() else {}
     except (ValueError, RecursionError):
         return call.args
+
+
+def refuse_constant(constant: str) -> None:
+    """Python reads NaN and infinity, and would write them for readers that do not."""
+    raise ValueError(constant)
 
 
 def shortened(text: str) -> str:

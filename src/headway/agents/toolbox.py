@@ -122,7 +122,7 @@ async def reach_out(tool: Tool, arguments: dict[str, Any], execution: Execution 
                 return judged(await begun(tool, execution, wanted))
     except HeadwayError as error:
         return judged(tool.refuse(str(error)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if deadline.expired():
             return late(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
@@ -156,14 +156,21 @@ async def on_own_thread(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             outcome = (future.set_result, work())
-        except Exception as error:  # noqa: BLE001  it belongs to the caller
-            outcome = (future.set_exception, error)
+        except BaseException as error:  # noqa: BLE001  it belongs to the caller, who would wait for ever
+            outcome = (future.set_exception, carried(error))
         with suppress(RuntimeError):  # the loop has closed
             loop.call_soon_threadsafe(answer, *outcome)
 
     context = copy_context()
     threading.Thread(target=context.run, args=(run,), name="headway-tool", daemon=True).start()
     return await future
+
+
+def carried(error: BaseException) -> Exception:
+    """The error as a future carries it: it refuses StopIteration, and what ends a thread must not end the process."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__} {error}")
 
 
 def admitted(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> tuple[Execution, Arguments]:

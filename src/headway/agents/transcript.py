@@ -1,8 +1,11 @@
 """The journaled messages of a run, as the model layer knows them, and the part of them that is sent."""
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
+from uuid import uuid4
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -22,6 +25,8 @@ from headway.storage import message_store, run_store
 from headway.storage.transaction import Transaction
 
 WINDOW: Final = 10  # messages that go to the model, the turn's request among them
+NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+NAME_LIMIT: Final = 64
 
 
 class Entry(NamedTuple):
@@ -84,18 +89,27 @@ def is_tool_result(message: ModelMessage) -> bool:
 
 
 def cleaned(response: ModelResponse) -> ModelResponse:
-    """The response with nothing in it that cannot be stored: models send lone surrogates and NUL characters, too."""
-    return replace(response, parts=[clean_part(part) for part in response.parts])
+    """The response with nothing in it that cannot be stored, or that providers do not take back: models send lone
+    surrogates and NUL characters, too, names that no tool can have, and calls with no id or with another's."""
+    taken: set[str] = set()
+    return replace(response, parts=[clean_part(part, taken) for part in response.parts])
 
 
-def clean_part(part: ModelResponsePart) -> ModelResponsePart:
+def clean_part(part: ModelResponsePart, taken: set[str]) -> ModelResponsePart:
     if isinstance(part, TextPart | ThinkingPart):
         return replace(part, content=storable(part.content))
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)
-        arguments = storable(call.args) if isinstance(call.args, str) else call.args
-        return replace(call, tool_name=storable(call.tool_name), tool_call_id=storable(call.tool_call_id), args=arguments)
+        name = NOT_IN_NAMES.sub("_", call.tool_name)[:NAME_LIMIT] or "_"
+        arguments = storable(call.args) if isinstance(call.args, str) else json.dumps(call.args or {})
+        return replace(call, tool_name=name, tool_call_id=own_id(storable(call.tool_call_id), taken), args=arguments)
     return part
+
+
+def own_id(wanted: str, taken: set[str]) -> str:
+    call_id = wanted if wanted and wanted not in taken else f"call_{uuid4().hex}"
+    taken.add(call_id)
+    return call_id
 
 
 def storable(text: str) -> str:
