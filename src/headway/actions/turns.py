@@ -81,6 +81,11 @@ def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
     tx.emit(Event(run.tenant_id, kind, encode({"turn_id": run.turn_id, **data}), run.conversation_id, run.turn_id))
 
 
+def tell_last(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
+    """The turn's last event: it comes after what this transaction has yet to tell of the turn's list."""
+    tx.before_commit(("turn end", run.id), lambda tx: tell(tx, run, kind, data))
+
+
 def incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
     """What the turn's plan still has open."""
     rows = todo_pages.page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN), INCOMPLETE_SHOWN).todos
@@ -95,13 +100,13 @@ def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     say(tx, run, "assistant", answer)
     left = incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
-    tell(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
+    tell_last(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
     return run
 
 
 def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
     run = end(tx, run, "failed", "failed", None, message)
-    tell(tx, run, "turn_failed", {"error": message, "code": code})
+    tell_last(tx, run, "turn_failed", {"error": message, "code": code})
     return run
 
 
