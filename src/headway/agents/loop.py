@@ -20,7 +20,7 @@ from headway.agents.models import ModelFailed
 from headway.agents.needs import AskModel, Assess, CallTool, Done, Failure, Need, News, Said, Stop, Summarise, Summary, Verdict
 from headway.agents.step import Step, still_open
 from headway.agents.toolbox import reach_out
-from headway.agents.transcript import Entry, spoken, user, window
+from headway.agents.transcript import Entry, spoken, storable, user, window
 from headway.ledger.errors import Halted, HeadwayError, SettingsError, StorageError
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
@@ -203,7 +203,7 @@ class Voice:
         self.spoke = False
 
     def heard(self, text: str) -> None:
-        self.tell(self.parser.feed(text).visible)
+        self.tell(self.parser.feed(storable(text)).visible)
 
     def ended(self) -> None:
         self.tell(self.parser.finish().visible)
