@@ -9,6 +9,7 @@ from headway.actions.feed import steadily
 from headway.agents.job import Means
 from headway.agents.loop import drive
 from headway.agents.needs import Stop
+from headway.ledger.errors import StorageError
 from headway.ledger.run import Run
 from headway.storage import halt_store, run_store
 from headway.storage.transaction import Transaction
@@ -50,7 +51,10 @@ class Runner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.means.database.write(partial(run_store.hand_back, owner=self.means.owner))
+        try:
+            await self.means.database.write(partial(run_store.hand_back, owner=self.means.owner))
+        except StorageError as error:
+            log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
 
     async def _drive(self, run: Run) -> Stop:
         try:
