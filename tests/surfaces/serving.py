@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,9 +129,11 @@ class Service:
 
 
 @contextmanager
-def serving(database_url: str, folder: Path, flags: Sequence[str] = ()) -> Iterator[Service]:
+def serving(
+    database_url: str, folder: Path, flags: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[Service]:
     """Run `headway serve` until the block ends. A failure that it had to log fails the test."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | dict(environment or {})
     command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0", "--database-url", database_url, *flags]
     log = folder / f"log {uuid4().hex}"
     with (

@@ -136,6 +136,7 @@ class Ids:
             ("POST", "/v1/todos/claim"): [{"agent_id": "ada", "conversation_id": self.conversation}],
             ("POST", "/v1/todos/{todo_id}/heartbeat"): [{"lease_token": "guessed"}],
             ("POST", "/v1/turns"): [{"conversation_id": self.conversation}],
+            ("POST", "/v1/conversations/{conversation_id}/messages"): [{"content": "hello"}],
             ("POST", "/v1/conversations"): [{"key": "free"}],
             ("POST", "/v1/tools/{name}"): [
                 {"arguments": {"id": self.todo, "status": "completed"}},

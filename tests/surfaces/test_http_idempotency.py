@@ -34,6 +34,7 @@ def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_r
 
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     conversation = client.conversation()
+    turn = client.turn(conversation)
     todo = client.add()
     lease = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]
     bodies: dict[str, Any] = {
@@ -42,12 +43,15 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/todos/{todo_id}/heartbeat": {"lease_token": lease, "lease_s": 3600},
         "/v1/conversations": {"title": "once"},
         "/v1/turns": {"conversation_id": conversation},
+        "/v1/turns/{turn_id}/cancel": None,
+        "/v1/conversations/{conversation_id}/messages": {"content": "hello"},
         "/v1/tools/{name}": {"arguments": {"subject": "once"}},
         "/v1/writs": {"text": "/todo add once"},
     }
     for operation in operations(client):
         if operation.method == "POST":
-            path = operation.path.replace("{name}", "todo_add").replace("{todo_id}", str(todo["id"]))
+            names = {"name": "todo_add", "todo_id": todo["id"], "turn_id": turn, "conversation_id": conversation}
+            path = operation.path.format_map(names)
             headers = key()
             first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))
             assert first.is_success, (path, first.text)

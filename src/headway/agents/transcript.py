@@ -113,6 +113,7 @@ def own_id(wanted: str, taken: set[str]) -> str:
 
 
 def storable(text: str) -> str:
+    """The text with a mark where something cannot be stored. Halves of a character that came apart are put together."""
     if text.isascii() and "\0" not in text:
         return text
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from headway.actions import conversations, halts, turns
-from headway.agents.needs import Stop
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, Invalid, TurnEnded
 from headway.ledger.run import Mode, Run
@@ -160,7 +159,7 @@ class Talk:
         return self.headway
 
 
-def stopped_short(task: "asyncio.Task[Stop]") -> bool:
+def stopped_short(task: "asyncio.Task[Any]") -> bool:
     """Whether no event will tell of the turn's end: it was halted, taken over, or broke."""
     return not task.cancelled() and (task.exception() is not None or task.result().why not in ("ended", "paused"))
 

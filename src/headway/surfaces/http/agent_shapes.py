@@ -4,17 +4,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headway.agents.roles import BUILT_IN, SUPERVISOR
+from headway.agents.roles import SUPERVISOR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Query, Sent, Text
 
-RoleName = Annotated[str, Field(examples=[SUPERVISOR, *(role.name for role in BUILT_IN)])]
 LONGEST_WAIT_S = 300
 
 
 class NewMessage(Sent):
-    content: Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Plan a small party."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
     mode: Annotated[Literal["plan", "queue"], Field(description="queue: item by item, each answer judged by an assessor")] = "plan"
 
 
@@ -27,14 +34,14 @@ class ToolCall(Sent):
     conversation_id: ListId = 0
     turn_id: Name | None = None
     agent_id: Name = DEFAULT_AGENT
-    role: RoleName = SUPERVISOR
+    role: str = SUPERVISOR  # the document says which there are
 
 
 class WritText(Sent):
     text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
     conversation_id: ListId = 0
     agent_id: Name = DEFAULT_AGENT
-    role: RoleName = SUPERVISOR
+    role: str = SUPERVISOR  # the document says which there are
 
 
 class MessagesQuery(PageQuery):

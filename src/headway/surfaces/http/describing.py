@@ -1,6 +1,6 @@
 """The OpenAPI document: what FastAPI cannot see of handlers that take the plain request, said beside each route."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi.openapi.utils import get_openapi
@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from headway import __version__
+from headway.agents.roles import SUPERVISOR
 from headway.surfaces.http import agent_shapes, shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
 
@@ -95,14 +96,16 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
 
 
-def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """FastAPI's document of these routes, with the shapes they refer to and the way in."""
+def document(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
+    """FastAPI's document of these routes, with the shapes they refer to, the roles of this installation, and the way in."""
     about = "The work ledger and the engine room of LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
     models = [one for module in (shapes, agent_shapes) for one in vars(module).values() if is_shape(one)]
     _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
+    for shape in (agent_shapes.ToolCall, agent_shapes.WritText):
+        components["schemas"][shape.__name__]["properties"]["role"]["enum"] = [SUPERVISOR, *roles]
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
     return document
 

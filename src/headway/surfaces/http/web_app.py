@@ -66,7 +66,7 @@ class WebApp:
         # Without redirects for a slash too many: they would send callers to whatever host they named.
         self.router = Router(self.routes, redirect_slashes=False, lifespan=self.lifespan)
         self.compressing = GZipMiddleware(self.router, COMPRESS_FROM, compresslevel=5)
-        self.openapi = cache(lambda: document(self.described))
+        self.openapi = cache(lambda: document(self.described, headway.roles.by_name))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
