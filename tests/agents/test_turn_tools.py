@@ -1,0 +1,291 @@
+"""Tool calls of a turn: whatever a model sends, it gets an answer it can act on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from model_server import Call, Reply, call, calls, text
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from turning import Talk, in_order, planned, talking
+
+from headway.agents import transcript
+from headway.testing import scripted_model
+
+DONE = text("Done.")
+
+OWN = '''
+import threading
+from headway.agents.own_tools import tool
+
+NEVER = threading.Event()
+
+@tool(timeout_s=0.05)
+def stuck() -> str:
+    """Never ends."""
+    NEVER.wait(5)
+
+@tool(timeout_s=0.05, idempotent=True)
+def stuck_reader() -> str:
+    """Never ends, and changes nothing."""
+    NEVER.wait(5)
+
+@tool
+def broken(why: str) -> str:
+    """Breaks."""
+    raise RuntimeError(f"broken: {why}\\n\\x00\\ud800")
+
+@tool
+def large(characters: int) -> str:
+    """Says a lot."""
+    return "x" * characters
+
+@tool
+def many(entries: int) -> list[int]:
+    """Many numbers."""
+    return list(range(entries))
+
+@tool
+def silent() -> None:
+    """Says nothing."""
+
+@tool
+def leave() -> None:
+    """Tries to take the whole process with it."""
+    raise SystemExit(3)
+
+@tool
+async def leave_later() -> None:
+    """Tries the same."""
+    raise SystemExit(3)
+
+@tool
+def exhausted() -> int:
+    """Asks for more than there is."""
+    return next(iter([]))
+
+@tool
+async def awaited(word: str) -> str:
+    """Says it again."""
+    return word
+'''
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "own.py").write_text(OWN)
+    return tmp_path
+
+
+def results(talk: Talk) -> list[str]:
+    """What the model was told of its calls, in order."""
+    return [result.content for result in talk.server.requests[-1].tool_results]
+
+
+def one_call(url: str, home: Path, made: Call) -> tuple[str, str]:
+    """(state, result) of one tool call, in a turn that goes on and answers all the same."""
+    with talking(url, home, in_order(calls(made), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        (effect,) = talk.effects()
+        (result,) = results(talk)
+        assert effect.result == result
+        (told,) = talk.told("tool_result")
+        assert (told["call_id"], told["tool"], told["is_error"]) == (effect.call_id, effect.tool, effect.state != "succeeded")
+        assert len(talk.told("tool_call")) == 1
+        return effect.state, result
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"text": ', "remember this", '["text"]', "null", "3", '"{}"', '{"text": NaN}', '{"text": "a"}}', "[" * 3000]
+)
+def test_arguments_that_are_no_json_object_are_an_error_result(sqlite_url: str, home: Path, raw: str) -> None:
+    state, result = one_call(sqlite_url, home, call("remember", raw_arguments=raw))
+    assert state == "failed"
+    assert "Invalid arguments" in json.loads(result)["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({}, "text"),
+        ({"text": ["a"]}, "text"),
+        ({"text": "a", "colour": "red"}, "colour"),
+        ({"text": "  "}, "text"),
+        ({"text": "a", "kind": 10**30}, "kind"),
+        ({"text": "a\0b"}, "NUL"),
+        ({"text": "a\ud800b"}, "text"),
+        ({"te\ud800xt": "a"}, "arguments"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(sqlite_url: str, home: Path, arguments: dict[str, object], named: str) -> None:
+    state, result = one_call(sqlite_url, home, call("remember", arguments))
+    assert state == "failed"
+    assert named in json.loads(result)["error"]
+
+
+@pytest.mark.parametrize("raw", ["", "  ", "{}"])
+def test_no_arguments_are_an_empty_object(sqlite_url: str, home: Path, raw: str) -> None:
+    assert one_call(sqlite_url, home, call("now", raw_arguments=raw))[0] == "succeeded"
+
+
+def test_deeply_nested_arguments_harm_nobody(sqlite_url: str, home: Path) -> None:
+    """Just below and above what Python's own reader of JSON puts up with."""
+    made = [calls(call("remember", raw_arguments='{"text":' + "[" * n + "]" * n + "}")) for n in range(900, 1000, 9)]
+    with talking(sqlite_url, home, in_order(*made, DONE), max_iterations="20") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert {effect.state for effect in talk.effects()} == {"failed"}
+
+
+def test_an_unknown_tool_is_told_the_known_ones(sqlite_url: str, home: Path) -> None:
+    state, result = one_call(sqlite_url, home, call("bake_cake", {"kind": "lemon"}))
+    assert state == "failed"
+    said = json.loads(result)["error"]
+    assert "'bake_cake'" in said
+    assert "create_todo" in said
+    assert "awaited" in said
+    assert "manage_todos" not in said  # which belongs to the other mode
+
+
+@pytest.mark.parametrize("name", ["functions.now", "now()", "remember it all", "x" * 100, "näh"])
+def test_a_name_that_no_provider_takes_back_does_not_fail_the_turn(sqlite_url: str, home: Path, name: str) -> None:
+    with talking(sqlite_url, home, in_order(calls(call(name, {})), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert "There is no tool named" in results(talk)[0]
+
+
+def test_a_role_without_the_grant_is_refused(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "index.toml").write_text('tools = ["now"]\n')
+    with talking(sqlite_url, tmp_path, in_order(calls(("remember", {"text": "x"}), ("write_file", {"path": "a", "content": ""})), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert [effect.state for effect in talk.effects()] == ["failed", "failed"]
+        assert all("not granted" in result for result in results(talk))
+        assert talk.server.requests[0].tools == ["now"]
+        assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []
+
+
+def test_several_calls_are_made_in_order_and_answered_together(database_url: str, home: Path) -> None:
+    made = calls(
+        ("write_file", {"path": "a.txt", "content": "one"}),
+        ("read_file", {"path": "a.txt"}),
+        ("bake_cake", {}),
+        ("remember", {"text": "two"}),
+        ("recall", {}),
+        ("awaited", {"word": "three"}),
+    )
+    with talking(database_url, home, in_order(made, DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert [effect.place for effect in talk.effects()] == [0, 1, 2, 3, 4, 5]
+        assert [effect.state for effect in talk.effects()] == ["succeeded"] * 2 + ["failed"] + ["succeeded"] * 3
+        found = results(talk)
+        assert "one" in found[1]
+        assert "two" in found[4]
+        assert found[5] == "three"
+        assert [kind for kind, _ in talk.events("tool_call", "tool_result")] == ["tool_call", "tool_result"] * 6
+        assert len(talk.server.requests) == 2
+
+
+@pytest.mark.parametrize("ids", [("same", "same", "same"), ("", "", ""), ("a", "", "a"), ("a\0", "a\ud800", "b")])
+def test_ids_that_are_missing_or_not_unique_do_no_harm(sqlite_url: str, home: Path, ids: tuple[str, ...]) -> None:
+    made = calls(*(call("awaited", {"word": f"word {n}"}, id=one) for n, one in enumerate(ids)))
+    with talking(sqlite_url, home, in_order(made, calls(call("awaited", {"word": "again"}, id="same")), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert results(talk) == ["word 0", "word 1", "word 2", "again"]
+        assert [effect.state for effect in talk.effects()] == ["succeeded"] * 4
+        called, answered = talk.told("tool_call"), talk.told("tool_result")
+        assert [one["call_id"] for one in called] == [one["call_id"] for one in answered]
+        assert len({one["call_id"] for one in called[:3]}) == 3
+
+
+def test_missing_ids_from_a_model_of_another_provider_do_no_harm(sqlite_url: str, home: Path) -> None:
+    said = [
+        ModelResponse([ToolCallPart("now", {}, ""), ToolCallPart("now", "{}", "")], finish_reason="tool_call"),
+        ModelResponse([TextPart("Late.")], finish_reason="stop"),
+    ]
+    with talking(sqlite_url, home, scripted_model(said)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len({one["call_id"] for one in talk.told("tool_call")}) == 2
+
+
+def test_an_exception_is_a_result(sqlite_url: str, home: Path) -> None:
+    state, result = one_call(sqlite_url, home, call("broken", {"why": "no flour"}))
+    assert state == "failed"
+    assert "broken failed with RuntimeError: broken: no flour" in json.loads(result)["error"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "error"), [("leave", "SystemExit"), ("leave_later", "SystemExit"), ("exhausted", "StopIteration")]
+)
+def test_an_exception_that_means_something_to_the_runtime_is_a_result_as_well(
+    sqlite_url: str, home: Path, tool: str, error: str
+) -> None:
+    state, result = one_call(sqlite_url, home, call(tool))
+    assert state == "failed"
+    assert error in result
+
+
+def test_a_tool_that_takes_too_long_may_have_had_its_effect(database_url: str, home: Path) -> None:
+    state, result = one_call(database_url, home, call("stuck"))
+    assert state == "unknown"
+    assert "did not end within 0.05 s" in result
+    assert "look before you do it again" in result
+
+
+def test_a_slow_tool_that_may_be_repeated_has_only_failed(sqlite_url: str, home: Path) -> None:
+    state, result = one_call(sqlite_url, home, call("stuck_reader"))
+    assert state == "failed"
+    assert "did not end within 0.05 s" in result
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("large", {"characters": 200_000}), ("many", {"entries": 50_000})])
+def test_a_huge_result_is_shortened(sqlite_url: str, home: Path, tool: str, arguments: dict[str, int]) -> None:
+    state, result = one_call(sqlite_url, home, call(tool, arguments))
+    assert state == "succeeded"
+    assert 50_000 < len(result) < 50_100
+    assert result.endswith("more characters)")
+
+
+def test_a_tool_that_says_nothing_has_succeeded(sqlite_url: str, home: Path) -> None:
+    assert one_call(sqlite_url, home, call("silent")) == ("succeeded", "null")
+
+
+def test_text_that_cannot_be_stored_is_mended_also_for_those_who_watch(database_url: str, home: Path) -> None:
+    said = in_order(
+        calls(call("awaited", raw_arguments='{"word": "x\0\ud800"}'), text="a\0b\ud800c \ud83d\ude00"),
+        calls(call("awaited", raw_arguments=r'{"word": "y\u0000\ud800"}', id="b\0\ud800")),
+        calls(call("no\0\ud800pe", raw_arguments=r'{"\ud800": "\ud800"}')),
+        text("\0\ud800"),
+    )
+    with talking(database_url, home, said) as talk:
+        talk.wait(talk.headway.feed.open(talk.tenant_id, talk.conversation_id, None))
+        assert talk.say()["status"] == "finished"
+        assert talk.answers() == ["a\ufffdb\ufffdc \N{GRINNING FACE}", "\ufffd\ufffd"]
+        assert [effect.state for effect in talk.effects()] == ["succeeded", "failed", "failed"]
+        assert talk.told("tool_call")[1]["arguments"] == {"word": "y\0\ufffd"}
+
+
+def test_arguments_that_come_as_an_object_are_mended_too() -> None:
+    given = ModelResponse([ToolCallPart("now", {"zone": "a\0\ud800"}, "a")])
+    (made,) = transcript.cleaned(given).tool_calls
+    assert made.args == r'{"zone": "a\u0000\ud800"}'
+
+
+def test_what_a_ledger_tool_did_and_answered_is_stored_together(database_url: str, tmp_path: Path) -> None:
+    """The call, the rows, the result and the events of one commit have one moment."""
+    with talking(database_url, tmp_path, in_order(planned("Bake"), text("1"), text("2"), text("3"))) as talk:
+        talk.say()
+        (effect,) = talk.database.read(lambda tx: tx.all("SELECT started_at, ended_at, state FROM effects"))
+        (todo,) = talk.plan()
+        asked, answered = talk.database.read(lambda tx: tx.all("SELECT at FROM transcript WHERE n IN (1, 2) ORDER BY n"))
+        moments = talk.database.read(lambda tx: tx.all("SELECT at FROM events WHERE kind IN ('tool_call', 'tool_result')"))
+        assert effect == (todo.created_at, todo.created_at, "succeeded")
+        assert {asked, answered, *moments} == {(todo.created_at,)}
+
+
+def test_a_refused_ledger_tool_changes_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    made = calls(("create_todo", {"items": [{"title": "Bake"}, {"title": "Frost", "order": 0}]}), ("now", {}))
+    with talking(sqlite_url, tmp_path, in_order(made, DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.plan() == []
+        assert [effect.state for effect in talk.effects()] == ["failed", "succeeded"]
+        assert talk.told("todo_changed") == []
