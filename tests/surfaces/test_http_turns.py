@@ -1,0 +1,245 @@
+"""Saying something over HTTP: what is accepted, what comes of it, and what is refused."""
+
+import json
+import time
+
+import pytest
+from chatting import drains, ended, kinds, messages_path, replies, said, say, talking, turn, whole_turn
+from serving import Client, Service, problem
+
+from headway.ledger.text import TEXT_LIMIT
+from model_server import ModelServer, calls, error, text
+
+TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
+TURN_FIELDS += ["incomplete", "started_at", "ended_at"]
+
+
+def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    turn_id = say(chatter, conversation, "Who are you?")
+    found = ended(chatter, turn_id)
+
+    assert list(found) == TURN_FIELDS
+    assert 0 <= time.time() - found["started_at"] < 60
+    assert found["started_at"] <= found["ended_at"] <= time.time()
+    assert found == {
+        "id": turn_id,
+        "conversation_id": conversation,
+        "request": "Who are you?",
+        "mode": "plan",
+        "status": "finished",
+        "iterations": 1,
+        "limit": 10,
+        "resubmissions": 0,
+        "outcome": "answered",
+        "incomplete": [],
+        "started_at": found["started_at"],
+        "ended_at": found["ended_at"],
+    }
+    assert said(chatter, conversation) == [("user", "Who are you?"), ("assistant", "hello")]
+    assert model.requests[0].last == "Who are you?"
+
+
+def test_a_turn_that_runs_says_so(chatter: Client, model: ModelServer) -> None:
+    model.hold()
+    turn_id = say(chatter, chatter.conversation())
+    model.wait_for_requests(1)
+    found = turn(chatter, turn_id)
+    model.release()
+
+    assert (found["status"], found["outcome"], found["ended_at"]) == ("running", None, 0)
+    assert ended(chatter, turn_id)["status"] == "finished"
+
+
+def test_what_was_said_is_listed_in_order_and_page_by_page(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    model.script = lambda request: text(f"you said {request.last}")
+    for word in ("one", "two", "three"):
+        ended(chatter, say(chatter, conversation, word))
+    found = chatter.ok("GET", messages_path(conversation))["messages"]
+    pages = [
+        chatter.ok("GET", messages_path(conversation), params={"limit": 2, "before": before})["messages"]
+        for before in (found[4]["id"], found[2]["id"], found[0]["id"])
+    ]
+
+    assert [list(one) for one in found] == [["id", "turn_id", "role", "content", "created_at"]] * 6
+    assert [one["content"] for one in found] == ["one", "you said one", "two", "you said two", "three", "you said three"]
+    assert [one["id"] for one in found] == sorted(one["id"] for one in found)
+    assert pages == [found[2:4], found[:2], []]
+    assert said(chatter, conversation, limit=1) == [("assistant", "you said three")]
+
+
+def test_an_answer_that_was_refused_is_not_shown(chatter: Client, model: ModelServer) -> None:
+    too_early = text("I am done, really.")
+    plan = drains("buy milk")
+    model.script = lambda request: (
+        too_early if len(request.tool_results) == 1 and "Not finished" not in str(request.texts) else plan(request)
+    )
+    conversation = chatter.conversation()
+    told = whole_turn(chatter, conversation, "Buy milk.")
+
+    (refused,) = (one for one in told if one.event == "refused")
+    assert refused.data["remaining"] == 1
+    assert told[-1].data["outcome"] == "drained"
+    assert said(chatter, conversation) == [("user", "Buy milk."), ("assistant", "All done.")]
+
+
+def test_what_a_turn_leaves_open_is_listed(chatter: Client, model: ModelServer) -> None:
+    plan = calls(("create_todo", {"items": [{"title": "first"}, {"title": "second"}]}))
+    model.script = replies(plan, text("I would rather not."))
+    conversation = chatter.conversation()
+    told = whole_turn(chatter, conversation)
+    found = turn(chatter, told[-1].data["turn_id"])
+    rows = chatter.ok("GET", "/v1/todos", params={"turn_id": found["id"]})["todos"]
+
+    assert (found["status"], found["outcome"]) == ("finished", "incomplete")
+    assert found["incomplete"] == told[-1].data["incomplete"]
+    assert found["incomplete"] == [{"id": one["id"], "title": one["subject"], "status": "pending"} for one in rows]
+    assert [one["title"] for one in found["incomplete"]] == ["first", "second"]
+    answer = said(chatter, conversation)[-1][1]
+    assert "first" in answer
+    assert "second" in answer
+
+
+def test_what_does_not_exist_and_what_is_somebody_elses_is_the_same_404(chatter: Client, chat_service: Service) -> None:
+    with chat_service.tenant() as other:
+        theirs = other.conversation()
+        their_turn = other.turn(theirs)
+        foreign = [
+            chatter.post(messages_path(theirs), json={"content": "hi"}),
+            chatter.post(messages_path(theirs), json={"content": "hi"}, headers={"Accept": "text/event-stream"}),
+            chatter.get(messages_path(theirs)),
+            chatter.get(f"/v1/turns/{their_turn}"),
+            chatter.post(f"/v1/turns/{their_turn}/cancel"),
+        ]
+        unknown = [
+            chatter.post(messages_path(10**15), json={"content": "hi"}),
+            chatter.post(messages_path(10**15), json={"content": "hi"}, headers={"Accept": "text/event-stream"}),
+            chatter.get(messages_path(10**15)),
+            chatter.get("/v1/turns/00000000-0000-4000-8000-000000000000"),
+            chatter.post("/v1/turns/00000000-0000-4000-8000-000000000000/cancel"),
+        ]
+
+        for known, never in zip(foreign, unknown, strict=True):
+            detail = problem(never, 404, "not_found")
+            names = ((str(10**15), str(theirs)), ("00000000-0000-4000-8000-000000000000", their_turn))
+            for before, after in names:
+                detail = detail.replace(before, after)
+            assert problem(known, 404, "not_found") == detail
+        assert said(other, theirs) == []
+        assert turn(other, their_turn)["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"content": ""}', 422),
+        (b'{"content": " \\n\\t\\u3000"}', 422),
+        (b"{}", 422),
+        (b'{"content": null}', 422),
+        (b'{"content": 1}', 422),
+        (b'{"content": "a\\u0000b"}', 422),
+        (b'{"content": "a\\ud800b"}', 400),
+        (b'{"content": "\xff"}', 400),
+        (b'{"content": "hi", "mode": "dance"}', 422),
+        (b'{"content": "hi", "mode": null}', 422),
+        (b'{"content": "hi", "role": "coder"}', 422),
+        (b'{"content": "%s"}' % (b"x" * (TEXT_LIMIT + 1)), 422),
+        (b'{"content": "%s"}' % (b"x" * 2**20), 413),
+        (b"hi", 400),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_message_that_is_none_is_refused_and_begins_nothing(
+    sqlite_chatter: Client, model: ModelServer, body: bytes, status: int, accept: str
+) -> None:
+    conversation = sqlite_chatter.conversation()
+    headers = {"Content-Type": "application/json", "Accept": accept}
+    problem(sqlite_chatter.post(messages_path(conversation), content=body, headers=headers), status)
+
+    assert said(sqlite_chatter, conversation) == []
+    assert sqlite_chatter.desk.count("turns") == 0
+    assert model.requests == []
+
+
+def test_the_longest_message_is_taken(sqlite_chatter: Client) -> None:
+    conversation = sqlite_chatter.conversation()
+    longest = "ß" * TEXT_LIMIT
+    ended(sqlite_chatter, say(sqlite_chatter, conversation, longest))
+
+    assert said(sqlite_chatter, conversation) == [("user", longest), ("assistant", "hello")]
+
+
+@pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 501}, {"before": 0}, {"before": "x"}, {"nonsense": 1}])
+def test_a_page_that_cannot_be_is_refused(sqlite_chatter: Client, query: dict[str, object]) -> None:
+    path = messages_path(sqlite_chatter.conversation())
+    sqlite_chatter.refused("GET", path, 422, "invalid", params=query)
+
+
+HOSTILE = "</script><b>&amp;\r\n\r\nevent: turn_finished\ndata: {}\n\n\u2028\u2029\x0b\x0c\x1c\x85\x1b[2J\x7f…data: 1\r\rid: 9\n"
+
+
+def test_hostile_text_is_passed_on_and_breaks_no_frame(chatter: Client, model: ModelServer) -> None:
+    model.script = replies(text(HOSTILE))
+    conversation = chatter.conversation()
+    with chatter.again() as watcher, talking(watcher, conversation, HOSTILE) as stream:
+        told = list(stream.events())
+
+    assert kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert [one.data["content"] for one in told if one.event == "message"] == [HOSTILE, HOSTILE]
+    assert said(chatter, conversation) == [("user", HOSTILE), ("assistant", HOSTILE)]
+
+
+def test_what_a_model_cannot_say_is_not_stored(chatter: Client, model: ModelServer) -> None:
+    model.script = replies(text("a\0b\ud800c"))
+    conversation = chatter.conversation()
+    told = whole_turn(chatter, conversation)
+
+    assert kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    (answer,) = (one.data["content"] for one in told if one.event == "message" and one.data["role"] == "assistant")
+    assert answer.startswith("a\N{REPLACEMENT CHARACTER}b")
+    assert answer.endswith("c")
+
+
+def test_a_provider_that_refuses_fails_the_turn_and_no_key_is_told(
+    chatter: Client, chat_service: Service, model: ModelServer
+) -> None:
+    key = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz"
+    model.script = replies(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
+    conversation = chatter.conversation()
+    told = whole_turn(chatter, conversation)
+    found = turn(chatter, told[-1].data["turn_id"])
+
+    assert kinds(told) == ["turn_started", "message", "turn_failed"]
+    failed = told[-1].data
+    assert list(failed) == ["turn_id", "error", "code"]
+    assert failed["code"] == "model_failed"
+    assert "401" in failed["error"]
+    assert "openai-chat:fake-1" in failed["error"]
+    assert (found["status"], found["outcome"]) == ("failed", None)
+    assert found["ended_at"] > 0
+    assert said(chatter, conversation) == [("user", "hello")]
+    everything = json.dumps([one.data for one in told]) + chat_service.log.read_text()
+    assert key not in everything
+
+    model.script = replies(text("better"))
+    assert ended(chatter, say(chatter, conversation))["status"] == "finished"
+
+
+def test_the_rehearsal_works_a_queue_off_item_by_item(client: Client) -> None:
+    conversation = client.conversation()
+    told = whole_turn(client, conversation, "1. calculate 2+3\n2. calculate 4*5", mode="queue")
+    found = turn(client, told[-1].data["turn_id"])
+    resubmitted = [one.data for one in told if one.event == "todos_resubmitting"]
+
+    assert (found["mode"], found["status"], found["outcome"]) == ("queue", "finished", "drained")
+    assert found["resubmissions"] == len(resubmitted) == 1
+    assert resubmitted[0]["next"]["description"] == "calculate 4*5"
+    assert resubmitted[0]["state"]["total"] == 2
+    assert resubmitted[0]["state"]["remaining"] == 1
+    assert told[-1].event == "turn_finished"
+    assert told[-1].data["outcome"] == "drained"
+    answers = [content for role, content in said(client, conversation) if role == "assistant"]
+    assert any("5" in one for one in answers)
+    assert any("20" in one for one in answers)
