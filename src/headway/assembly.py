@@ -55,7 +55,7 @@ class Headway:
 
     def execution(self, place: Place, role: Role) -> Execution:
         """What a tool that is called from this place may know."""
-        workspace = str(self.settings.workspace / str(place.scope.tenant_id))
+        workspace = self.settings.workspace_of(place.scope.tenant_id)
         return Execution(self.database, self.settings.task_folder, place.scope, role, place.conversation_uuid, workspace)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Headway:
         """Have a message answered, and see how the turn ended."""
         await self.agents_ready()
         run = await self.database.write(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        await self.runner.take(run)
+        await asyncio.wait([self.runner.take(run)])  # one that is canceled ends as well
         return await self.database.read(lambda tx: turns.show(tx, tenant_id, run.turn_id or "", self.settings.limits))
 
     def interrupt(self, turn_id: str) -> None:

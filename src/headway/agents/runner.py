@@ -62,7 +62,7 @@ class Runner:
         except Exception:
             # A fault of ours: it would be the same again, so the run is left for a person to look at, not for the next sweep.
             log.exception("run %s stopped by a fault", run.id)
-            await self.means.database.write(partial(fail, run=run))
+            await self.means.database.write(partial(fail, run=run, owner=self.means.owner))
             return Stop("failed")
         if stopped.why != "ended":
             log.info("run %s stopped here: %s", run.id, stopped.why)
@@ -73,9 +73,10 @@ class Runner:
         await asyncio.sleep(BEAT_S)
         if not self.tasks:
             return
+        driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
         await self.means.database.write(partial(run_store.beat, owner=self.means.owner))
         ours = await self.means.database.read(partial(run_store.owned, owner=self.means.owner))
-        for run_id, (_, task) in self.tasks.items():
+        for run_id, (_, task) in driven.items():
             if run_id not in ours:  # ended or taken over by somebody else
                 task.cancel()
 
@@ -112,7 +113,7 @@ def give_back(tx: Transaction, run: Run, owner: str) -> None:
     run_store.take_over(tx, run._replace(owner=owner), "")
 
 
-def fail(tx: Transaction, run: Run) -> None:
+def fail(tx: Transaction, run: Run, owner: str) -> None:
     found = run_store.get_locked(tx, run.tenant_id, run.id)
-    if found and not found.ended:
+    if found and not found.ended and found.owner == owner:
         turns.fail(tx, found, "Something broke inside Headway; its log tells what.", "internal")
