@@ -1,0 +1,248 @@
+"""A turn whose process stopped, wherever it was, is taken over by another and ends as if nothing had happened."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_server import Reply, Request, by_turn, calls, midway, text
+from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+
+from headway.agents.effects import INTERRUPTED
+from headway.agents.transcript import encode
+from headway.storage import run_store
+from headway.testing import scripted_model
+
+OWN = '''
+import threading
+from pathlib import Path
+from headway.agents.own_tools import tool
+
+HERE = Path(__file__).parent
+GO = threading.Event()
+
+def work(name):
+    with (HERE / "done.txt").open("a") as file:
+        print(name, file=file)
+    GO.wait(5)
+    return name
+
+@tool
+def pay(amount: int) -> str:
+    """Pays."""
+    return work("paid")
+
+@tool(idempotent=True)
+def look(where: str) -> str:
+    """Looks."""
+    return work("looked")
+'''
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "own.py").write_text(OWN)
+    return tmp_path
+
+
+def done(home: Path) -> list[str]:
+    path = home / "tools" / "done.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def let_go(talk: Talk) -> None:
+    """Whoever waits in a tool of ours goes on."""
+    tool = talk.headway.toolbox.tools["pay"].on_thread
+    assert tool is not None
+    tool.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
+
+
+async def crash_at_request(talk: Talk, number: int) -> None:
+    task = await talk.begin("Bake a cake.")
+    await talk.asked(number)
+    await talk.crash(task)
+
+
+def story(request: Request) -> Reply:
+    """A plan with two items, a tool, a refusal and an answer: the same reply to the same request, however often it is made."""
+    said = [planned("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
+    said += [text("Done?"), complete_next, text("Enjoy.")]
+    reply = said[-1] if "Plan: 0 open" in request.last else said[request.assistant_turns]
+    return reply if isinstance(reply, Reply) else reply(request)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5, 6])
+def test_a_turn_stopped_while_its_model_talks_goes_on_with_the_same_transcript(sqlite_url: str, tmp_path: Path, stop: int) -> None:
+    def script(request: Request) -> Reply:
+        if len(talk.server.requests) == stop:
+            talk.server.hold()
+        return midway(story(request))
+
+    with talking(sqlite_url, tmp_path, script) as talk:
+        talk.wait(crash_at_request(talk, stop))
+        before = [encode(entry.message) for entry in talk.entries()]
+        talk.server.release()
+        talk.server.script = story
+        turn = talk.goes_on()
+        assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "drained", 6)
+        assert [encode(entry.message) for entry in talk.entries()][: len(before)] == before
+        assert len(talk.entries()) == 12
+        assert [todo.subject for todo in talk.plan()] == ["Bake", "Frost"]
+        assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == [("flour",)]
+        assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5
+        assert len(talk.told("refused")) == 1
+        assert talk.answers() == ["Enjoy."]
+        assert len(talk.model_calls()) == 6
+        assert len(talk.told("turn_started")) == 1
+
+
+def test_a_turn_is_taken_over_on_either_database(database_url: str, tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        if len(talk.server.requests) == 4:
+            talk.server.hold()
+        return story(request)
+
+    with talking(database_url, tmp_path, script) as talk:
+        talk.wait(crash_at_request(talk, 4))
+        talk.server.script = story
+        talk.server.release()
+        assert talk.goes_on()["outcome"] == "drained"
+        assert [todo.status for todo in talk.plan()] == ["completed", "completed"]
+        assert talk.answers() == ["Enjoy."]
+
+
+async def crash_in_tool(talk: Talk, home: Path) -> None:
+    task = await talk.begin()
+    await talk.until(lambda: bool(done(home)))
+    await talk.crash(task)
+
+
+def test_a_started_effect_that_cannot_be_repeated_is_unknown_and_the_model_is_told(database_url: str, home: Path) -> None:
+    script = by_turn(calls(("pay", {"amount": 5}), ("now", {})), text("Paid, perhaps."))
+    with talking(database_url, home, script) as talk:
+        talk.wait(crash_in_tool(talk, home))
+        assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "started")]
+        let_go(talk)
+        turn = talk.goes_on()
+        assert turn["outcome"] == "answered"
+        assert done(home) == ["paid"]
+        assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "unknown"), ("now", "succeeded")]
+        assert INTERRUPTED in talk.server.requests[-1].tool_results[0].content
+        assert [told["state"] for told in talk.told("tool_result")] == ["unknown", "succeeded"]
+        assert len(talk.told("tool_call")) == 2
+        assert len(talk.server.requests) == 2
+
+
+def test_a_started_effect_that_may_be_repeated_is(sqlite_url: str, home: Path) -> None:
+    script = by_turn(calls(("now", {}), ("look", {"where": "oven"}), ("now", {})), text("I looked."))
+    with talking(sqlite_url, home, script) as talk:
+        talk.wait(crash_in_tool(talk, home))
+        let_go(talk)
+        talk.revive()
+        let_go(talk)
+        talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
+        assert done(home) == ["looked", "looked"]
+        assert [effect.state for effect in talk.effects()] == ["succeeded"] * 3
+        assert [result.content for result in talk.server.requests[-1].tool_results][1] == "looked"
+        assert len(talk.told("tool_call")) == 3
+
+
+def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str, tmp_path: Path) -> None:
+    def cheap(request: Request) -> Reply:
+        if len(talk.server.requests) == 2:
+            talk.server.hold()
+        return text("A summary.")
+
+    script = tiers(by_turn(text("Half a", finish="length"), text("story.")), cheap)
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        talk.wait(crash_at_request(talk, 2))
+        talk.server.script = tiers(text("story."), text("A summary."))
+        talk.server.release()
+        assert talk.goes_on()["outcome"] == "answered"
+        assert talk.answers() == ["Half a", "story."]
+        assert [call.tier for call in talk.model_calls()] == ["strong", "cheap", "strong"]
+
+
+def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Path) -> None:
+    async def begin() -> None:
+        await talk.begin()
+        await talk.asked(1)
+
+    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+        talk.server.hold()
+        talk.wait(begin())
+        talk.wait(talk.headway.stop_agents())
+        assert talk.run_row().owner == ""
+        talk.server.release()
+        assert talk.goes_on()["outcome"] == "answered"
+        assert len(talk.answers()) == 1
+
+
+def take_over(talk: Talk) -> None:
+    """Somebody else drives it from now on."""
+    run = talk.run_row()
+    assert talk.database.write(lambda tx: run_store.take_over(tx, run, "somebody else"))
+
+
+def test_the_late_answer_of_a_process_that_lost_its_turn_changes_nothing(database_url: str, tmp_path: Path) -> None:
+    def late(_: Request) -> Reply:
+        take_over(talk)
+        before.extend([talk.run_row(), talk.events(), talk.entries()])
+        return calls(("remember", {"text": "late"}), text="Too late.")
+
+    before: list[Any] = []
+    with talking(database_url, tmp_path, in_order(calls(("now", {})), late)) as talk:
+        turn = talk.say()
+        assert turn["status"] == "running"
+        assert before == [talk.run_row(), talk.events(), talk.entries()]
+        assert talk.run_row().owner == "somebody else"
+
+
+def test_the_late_result_of_a_process_that_lost_its_turn_changes_nothing(sqlite_url: str, home: Path) -> None:
+    async def lose() -> None:
+        task = await talk.begin()
+        await talk.until(lambda: bool(done(home)))
+        take_over(talk)
+        let_go(talk)
+        await talk.ended(task)
+
+    with talking(sqlite_url, home, calls(("pay", {"amount": 5}))) as talk:
+        talk.wait(lose())
+        assert [effect.state for effect in talk.effects()] == ["started"]
+        assert talk.told("tool_result") == []
+
+
+def test_a_fault_in_a_process_that_lost_its_turn_does_not_fail_the_turn(sqlite_url: str, tmp_path: Path) -> None:
+    def broken(_: Any) -> Any:
+        take_over(talk)
+        raise KeyError("a fault of ours")
+
+    with talking(sqlite_url, tmp_path, scripted_model(broken)) as talk:
+        assert talk.say()["status"] == "running"
+        assert talk.told("turn_failed") == []
+
+
+def test_a_fault_of_ours_fails_the_turn_without_its_details(sqlite_url: str, tmp_path: Path) -> None:
+    def broken(_: Any) -> Any:
+        raise KeyError("secret detail")
+
+    with talking(sqlite_url, tmp_path, scripted_model(broken)) as talk:
+        assert talk.say()["status"] == "failed"
+        (failed,) = talk.told("turn_failed")
+        assert failed["code"] == "internal"
+        assert "secret" not in failed["error"]
+
+
+def test_two_processes_that_sweep_drive_a_turn_once(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+        talk.server.hold()
+        talk.wait(crash_at_request(talk, 1))
+        talk.server.release()
+        talk.server.forget()
+        for _ in range(3):
+            talk.revive()
+        talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
+        talk.wait(asyncio.sleep(0.1))
+        assert len(talk.server.requests) == 1
+        assert talk.answers() == ["Hello."]
