@@ -35,6 +35,10 @@ class Settings(NamedTuple):
         """Where conversations keep their task lists."""
         return str(self.home / ".agents" / "tasks")
 
+    def workspace_of(self, tenant_id: int) -> str:
+        """Where a tenant's agents keep their files."""
+        return str(self.workspace / str(tenant_id))
+
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""

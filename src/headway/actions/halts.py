@@ -1,5 +1,7 @@
 """The kill switch: while it is thrown no model is called, no tool runs and nothing starts. Everything stays resumable."""
 
+from typing import Any
+
 from headway.ledger import text
 from headway.ledger.errors import Halted
 from headway.ledger.events import Event, encode
@@ -24,6 +26,10 @@ def unhalt(tx: Transaction) -> Halt | None:
         halt_store.lift(tx)
         announce(tx, "unhalted", found)
     return found
+
+
+def as_json(found: Halt | None) -> dict[str, Any]:
+    return {"halted": found is not None, "why": found.why if found else "", "since": found.since // 1000 if found else 0}
 
 
 def check(tx: Transaction) -> None:

@@ -53,6 +53,12 @@ def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
     return pool.spent + pool.reserved < limit_of(pool, budget)
 
 
+def set_limit(tx: Transaction, tenant_id: int, nanos: int) -> None:
+    """A limit of the tenant's own. Runs that wait for money look again by themselves."""
+    pool = spending_store.pool_locked(tx, tenant_id)
+    spending_store.save_pool(tx, tenant_id, pool._replace(ceiling=nanos))
+
+
 def limit_of(pool: Pool, budget: int) -> int:
     return budget if pool.ceiling is None else pool.ceiling
 

@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from headway.ledger import text
-from headway.ledger.errors import NameTaken, NotFound, Unauthorized
+from headway.ledger.errors import Forbidden, NameTaken, NotFound, Unauthorized
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
 from headway.storage import conversation_store, tenant_store
 from headway.storage.transaction import Transaction
@@ -51,14 +51,16 @@ def remove(tx: Transaction, name: str) -> list[str]:
     return files
 
 
-def new_token(tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None) -> NewToken:
+def new_token(
+    tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None, *, operator: bool = False
+) -> NewToken:
     """A token with 256 random bits. Only its hash is kept: the secret is in this answer and nowhere else."""
     from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, few make a token
 
     secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
     label = text.safe(label, "label", text.NAME_LIMIT)
     expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
-    return NewToken(tenant_store.insert_token(tx, tenant_id, digest(secret), label, expires_at), secret)
+    return NewToken(tenant_store.insert_token(tx, tenant_id, digest(secret), label, expires_at, operator=operator), secret)
 
 
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
@@ -73,6 +75,14 @@ def admit(tx: Transaction, secret_digest: str) -> Token:
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
         raise Unauthorized
+    return token
+
+
+def admit_operator(tx: Transaction, secret_digest: str) -> Token:
+    """Somebody who may act for the whole installation."""
+    token = admit(tx, secret_digest)
+    if not token.operator:
+        raise Forbidden("This needs a token with the operator grant: `headway token new --operator` makes one.")
     return token
 
 

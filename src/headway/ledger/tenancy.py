@@ -21,6 +21,7 @@ class Token(NamedTuple):
     id: int
     tenant_id: int
     label: str
+    operator: int  # 1: may throw the kill switch and raise the pool
     created_at: int
     expires_at: int  # 0: never
     last_used_at: int
@@ -31,6 +32,7 @@ class Token(NamedTuple):
             "id": self.id,
             "tenant_id": self.tenant_id,
             "label": self.label,
+            "operator": bool(self.operator),
             "created_at": self.created_at // 1000,
             "expires_at": self.expires_at // 1000,
             "last_used_at": self.last_used_at // 1000,

@@ -1,6 +1,6 @@
 """Rows of the kill switch. It is the whole installation's: no tenant owns it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headway.storage.transaction import Transaction
 
@@ -8,9 +8,6 @@ from headway.storage.transaction import Transaction
 class Halt(NamedTuple):
     why: str
     since: int
-
-    def as_json(self) -> dict[str, Any]:
-        return {"halted": True, "why": self.why, "since": self.since // 1000}
 
 
 def in_force(tx: Transaction) -> Halt | None:

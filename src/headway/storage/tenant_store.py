@@ -3,7 +3,7 @@
 from headway.ledger.tenancy import Tenant, Token
 from headway.storage.transaction import Transaction
 
-TOKEN_COLUMNS = "id, tenant_id, label, created_at, expires_at, last_used_at, revoked_at"  # noqa: S105  columns
+TOKEN_COLUMNS = "id, tenant_id, label, operator, created_at, expires_at, last_used_at, revoked_at"  # noqa: S105  columns
 
 
 def insert(tx: Transaction, name: str) -> Tenant | None:
@@ -30,12 +30,14 @@ def delete(tx: Transaction, tenant_id: int) -> None:
     tx.run("DELETE FROM tenants WHERE id = ?", tenant_id)
 
 
-def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str, expires_at: int) -> Token:
+def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str, expires_at: int, *, operator: bool) -> Token:
     row = tx.one(
-        f"INSERT INTO tokens (tenant_id, hash, label, created_at, expires_at) VALUES (?, ?, ?, ?, ?) RETURNING {TOKEN_COLUMNS}",
+        f"""INSERT INTO tokens (tenant_id, hash, label, operator, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+            RETURNING {TOKEN_COLUMNS}""",
         tenant_id,
         digest,
         label,
+        int(operator),
         tx.now,
         expires_at,
     )

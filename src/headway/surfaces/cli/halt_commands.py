@@ -15,7 +15,7 @@ def halt(call: Call, why: str) -> None:
     with call.database() as database:
         found = database.write(lambda tx: halts.halt(tx, why))
     reason = f": {one_line(found.why)}" if found.why else ""
-    call.answer({"halt": found.as_json()}, lambda: click.echo(f"Halted{reason}. `headway unhalt` lets everything go on."))
+    call.answer({"halt": halts.as_json(found)}, lambda: click.echo(f"Halted{reason}. `headway unhalt` lets everything go on."))
 
 
 @click.command(cls=Command)
@@ -25,4 +25,4 @@ def unhalt(call: Call) -> None:
     with call.database() as database:
         lifted = database.write(halts.unhalt)
     words = "Everything goes on." if lifted else "Nothing was halted."
-    call.answer({"halt": {"halted": False, "why": "", "since": 0}}, lambda: click.echo(words))
+    call.answer({"halt": halts.as_json(None)}, lambda: click.echo(words))

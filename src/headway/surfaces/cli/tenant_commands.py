@@ -1,6 +1,7 @@
 """`headway tenant …`, `token …`, `conversation …`: who may come in, and the threads they keep."""
 
 from functools import partial
+from shutil import rmtree
 
 import click
 
@@ -46,9 +47,11 @@ def list_tenants(call: Call) -> None:
 def remove_tenant(call: Call, name: str, *, yes: bool) -> None:
     """Delete a tenant and everything it owns, for good."""
     with call.database() as database:
-        database.read(partial(tenants.find, name=name))
+        found = database.read(partial(tenants.find, name=name))
         confirmed(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
-        task_files.forget(call.settings().task_folder, database.write(partial(tenants.remove, name=name)))
+        settings = call.settings()
+        task_files.forget(settings.task_folder, database.write(partial(tenants.remove, name=name)))
+        rmtree(settings.workspace_of(found.id), ignore_errors=True)
     call.answer({"deleted": True}, partial(click.echo, f"deleted tenant {one_line(name)}"))
 
 
@@ -59,11 +62,12 @@ def token() -> None:
 
 @token.command("new")
 @click.option("--label", default="", help="What it is for.")
+@click.option("--operator", is_flag=True, help="It may also halt the installation and raise cost limits.")
 @pass_call
-def new_token(call: Call, label: str) -> None:
+def new_token(call: Call, label: str, *, operator: bool) -> None:
     """Make a token for --tenant and print it: it cannot be shown again."""
     with call.desk() as desk:
-        made = desk.write(tenants.new_token, label)
+        made = desk.write(tenants.new_token, label, operator=operator)
     call.answer({"token": made.secret, **made.token.as_json()}, partial(click.echo, made.secret))
 
 

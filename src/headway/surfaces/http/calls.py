@@ -95,9 +95,9 @@ class Call:
                 await self.headway.database.write(lambda tx: tenants.note_use(tx, stale))
         return value
 
-    async def write(self, action: Action[T]) -> T:
+    async def write(self, action: Action[T], admit: Callable[[Transaction, str], Token] = tenants.admit) -> T:
         def work(tx: Transaction) -> T:
-            token = tenants.admit(tx, self.digest)
+            token = admit(tx, self.digest)
             tenants.note_use(tx, token)
             return action(tx, token.tenant_id)
 

@@ -10,13 +10,14 @@ from starlette.routing import BaseRoute
 
 from headway import __version__
 from headway.agents.roles import SUPERVISOR
-from headway.surfaces.http import agent_shapes, shapes
+from headway.surfaces.http import agent_shapes, operator_shapes, shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
 
 # What every route can answer with, what one that lets in by token adds, and one that takes a body. A route adds its own.
 ALWAYS = (429, 500, 503)
 BY_TOKEN = (400, 401, 403, 422)
 WITH_BODY = (408, 409, 413, 415, 507)
+SHAPES = (shapes, agent_shapes, operator_shapes)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
 
@@ -100,7 +101,7 @@ def document(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any
     """FastAPI's document of these routes, with the shapes they refer to, the roles of this installation, and the way in."""
     about = "The work ledger and the engine room of LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
-    models = [one for module in (shapes, agent_shapes) for one in vars(module).values() if is_shape(one)]
+    models = [one for module in SHAPES for one in vars(module).values() if is_shape(one)]
     _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
@@ -112,6 +113,6 @@ def document(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any
 
 def is_shape(one: Any) -> bool:
     """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
-    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in (shapes.__name__, agent_shapes.__name__)
+    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in {module.__name__ for module in SHAPES}
     ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
     return ours and one not in (shapes.Sent, shapes.TodoRow) and not issubclass(one, shapes.Query)

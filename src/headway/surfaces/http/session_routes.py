@@ -67,7 +67,7 @@ async def login(request: Request) -> Response:
 
 def open_session(tx: Transaction) -> NewToken:
     """A session is a token that lives in a cookie: hashed, revocable, and it ends by itself."""
-    return tenants.new_token(tx, tenants.ensure_local(tx).id, "browser session", SESSION_S)
+    return tenants.new_token(tx, tenants.ensure_local(tx).id, "browser session", SESSION_S, operator=True)
 
 
 @routes.post("/logout")

@@ -24,6 +24,7 @@ from headway.surfaces.http import (
     conversation_routes,
     event_routes,
     health_routes,
+    operator_routes,
     session_routes,
     todo_routes,
     turn_routes,
@@ -35,7 +36,7 @@ from headway.surfaces.http.session_routes import LoginLink
 from headway.surfaces.mcp.http_door import HttpDoor
 
 COMPRESS_FROM = 1_000
-ROUTES = (todo_routes, conversation_routes, turn_routes, agent_routes, event_routes, health_routes, session_routes)
+ROUTES = (todo_routes, conversation_routes, turn_routes, agent_routes, operator_routes, event_routes, health_routes, session_routes)
 
 
 class PlainRoute(Route):

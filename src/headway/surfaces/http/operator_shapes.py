@@ -1,0 +1,54 @@
+"""The shapes of the kill switch and of costs."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
+from headway.surfaces.http.shapes import Sent
+
+
+class NewHalt(Sent):
+    why: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
+
+
+class CostLimit(Sent):
+    limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class HaltShape(BaseModel):
+    halted: bool
+    why: str
+    since: int
+
+
+class OneHalt(BaseModel):
+    halt: HaltShape
+
+
+class ModelCosts(BaseModel):
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class RunCosts(BaseModel):
+    run_id: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class CostsShape(BaseModel):
+    spent_usd: float
+    limit_usd: float
+    window_s: int
+    by_model: list[ModelCosts]
+    by_run: list[RunCosts]
+
+
+class OneCosts(BaseModel):
+    costs: CostsShape
