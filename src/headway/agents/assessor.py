@@ -36,7 +36,8 @@ async def assess(models: Models, need: Assess, still_wanted: StillWanted) -> Ver
         reply = await ask(models, prompts.ASSESSOR, question, still_wanted)
     except (ModelFailed, SettingsError):
         return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor failed).", call=None)
-    judgement = parse(reply.response.text or "")
+    whole = reply.response.finish_reason in (None, "stop")
+    judgement = parse(reply.response.text or "") if whole else None
     if judgement is None:
         return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor's own answer made no sense).", call=reply.call)
     return Verdict(need.item, judgement.ok, judgement.reason or "it does not do what the item asks.", reply.call)
