@@ -1,0 +1,177 @@
+"""A conversation has one running turn; who asks twice gets one answer."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Barrier
+from time import monotonic
+from uuid import uuid4
+
+import pytest
+from chatting import ended, kinds, logged, messages_path, replies, said, say, talking, turn, whole_turn
+from listening import log_of
+from serving import PATIENCE_S, Client, problem, until
+
+from model_server import ModelServer, error, text
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_second_message_is_refused_while_the_first_is_answered(chatter: Client, model: ModelServer, accept: str) -> None:
+    conversation = chatter.conversation()
+    model.hold()
+    first = say(chatter, conversation, "first")
+    model.wait_for_requests(1)
+    second = chatter.post(messages_path(conversation), json={"content": "second"}, headers={"Accept": accept})
+    elsewhere = say(chatter, chatter.conversation(), "elsewhere")
+    model.wait_for_requests(2)
+    model.release()
+
+    assert "running" in problem(second, 409, "turn_running")
+    assert ended(chatter, first)["status"] == ended(chatter, elsewhere)["status"] == "finished"
+    assert said(chatter, conversation) == [("user", "first"), ("assistant", "hello")]
+    assert ended(chatter, say(chatter, conversation, "second"))["status"] == "finished"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_message_can_wait_for_the_turn_before(chatter: Client, model: ModelServer, streamed: bool) -> None:
+    model.script = lambda request: text(f"you said {request.last}")
+    conversation = chatter.conversation()
+    model.hold()
+    first = say(chatter, conversation, "first")
+    model.wait_for_requests(1)
+    with chatter.again() as patient, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(
+            patient.post,
+            messages_path(conversation),
+            params={"wait": PATIENCE_S},
+            json={"content": "second"},
+            headers=STREAM if streamed else {},
+        )
+        chatter.refused("POST", messages_path(conversation), 409, "turn_running", json={"content": "x"}, params={"wait": 0.3})
+        assert not waiting.done()
+        model.release()
+        answer = waiting.result()
+    second = answer.json()["turn_id"] if not streamed else ""
+
+    assert answer.status_code == (200 if streamed else 202)
+    assert ended(chatter, first)["status"] == "finished"
+    until(lambda: len(said(chatter, conversation)) == 4, "the second is answered")
+    assert [content for _, content in said(chatter, conversation)] == ["first", "you said first", "second", "you said second"]
+    if streamed:
+        assert answer.text.count("event: turn_started\n") == answer.text.count("event: turn_finished\n") == 1
+        assert first not in answer.text
+    else:
+        assert ended(chatter, second)["status"] == "finished"
+
+
+def test_waiting_ends_when_it_was_said_to(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    model.hold()
+    first = say(chatter, conversation)
+    began = monotonic()
+    chatter.refused("POST", messages_path(conversation), 409, "turn_running", json={"content": "x"}, params={"wait": "0.5"})
+    took = monotonic() - began
+    model.release()
+
+    assert 0.5 <= took < 5
+    assert ended(chatter, first)["status"] == "finished"
+
+
+@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "301", "soon", ""])
+def test_a_wait_that_cannot_be_is_refused(sqlite_chatter: Client, wait: str) -> None:
+    path = messages_path(sqlite_chatter.conversation())
+    sqlite_chatter.refused("POST", path, 422, "invalid", json={"content": "hello"}, params={"wait": wait})
+
+
+def test_of_eight_at_once_one_is_taken(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    model.hold()
+    gate = Barrier(8, timeout=PATIENCE_S)
+
+    def ask(client: Client, number: int) -> int:
+        gate.wait()
+        return client.post(messages_path(conversation), json={"content": f"number {number}"}).status_code
+
+    with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
+        clients = [stack.enter_context(chatter.again()) for _ in range(8)]
+        answers = list(pool.map(ask, clients, range(8)))
+    model.release()
+
+    assert sorted(answers) == [202] + [409] * 7
+    until(lambda: len(said(chatter, conversation)) == 2, "the one is answered")
+    assert chatter.desk.count("turns") == chatter.desk.count("runs") == 1
+    assert len(model.requests) == 1
+
+
+def key() -> str:
+    return uuid4().hex
+
+
+def test_the_same_key_is_the_same_turn(chatter: Client, model: ModelServer) -> None:
+    conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
+    model.hold()
+    first = say(chatter, conversation, headers=headers)
+    while_it_runs = say(chatter, conversation, headers=headers)
+    model.release()
+    ended(chatter, first)
+    afterwards = say(chatter, conversation, headers=headers)
+    other = chatter.post(messages_path(conversation), json={"content": "something else"}, headers=headers)
+
+    assert first == while_it_runs == afterwards
+    problem(other, 409, "key_reused")
+    assert said(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
+    assert chatter.desk.count("turns") == 1
+    assert len(model.requests) == 1
+
+
+def test_the_same_key_tells_the_same_turn_again_from_its_start(chatter: Client, model: ModelServer) -> None:
+    conversation, once = chatter.conversation(), key()
+    told = whole_turn(chatter, conversation, key=once)
+    ended(chatter, say(chatter, conversation, "another turn"))
+    again = whole_turn(chatter, conversation, key=once)
+
+    assert again == logged(told)
+    assert chatter.desk.count("turns") == 2
+
+
+def test_the_same_key_joins_a_turn_that_still_runs(chatter: Client, model: ModelServer) -> None:
+    conversation, once = chatter.conversation(), key()
+    model.hold()
+    with chatter.again() as other, talking(chatter, conversation, key=once) as first:
+        begun = first.take(2)
+        with talking(other, conversation, key=once) as second:
+            joined = second.take(2)
+            model.release()
+            rests = [list(stream.events()) for stream in (first, second)]
+
+    assert joined == begun
+    assert kinds(rests[0]) == ["text_delta", "message", "turn_finished"]
+    assert rests[0] == rests[1]
+    assert [one.id for one in logged(begun + rests[0])] == log_of(chatter)
+    assert len(model.requests) == 1
+
+
+def test_having_come_too_early_is_not_held_against_a_key(chatter: Client, model: ModelServer) -> None:
+    conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
+    model.hold()
+    first = say(chatter, conversation, "first")
+    body = {"content": "second"}
+    chatter.refused("POST", messages_path(conversation), 409, "turn_running", json=body, headers=headers)
+    model.release()
+    ended(chatter, first)
+    second = say(chatter, conversation, "second", headers=headers)
+
+    assert ended(chatter, second)["status"] == "finished"
+    assert say(chatter, conversation, "second", headers=headers) == second
+
+
+def test_a_turn_that_failed_is_the_answer_of_its_key(chatter: Client, model: ModelServer) -> None:
+    """The key stands for having asked, and the turn says what came of it."""
+    conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
+    model.script = replies(error(400, "no"))
+    first = say(chatter, conversation, headers=headers)
+
+    assert ended(chatter, first)["status"] == "failed"
+    assert say(chatter, conversation, headers=headers) == first
+    assert turn(chatter, first)["status"] == "failed"

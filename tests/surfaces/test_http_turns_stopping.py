@@ -1,0 +1,228 @@
+"""Stopping turns: one of them, all of them, the server that drives them; and changing a plan under way."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import httpx
+import pytest
+from chatting import drains, ended, heard_to_the_end, kinds, messages_path, said, say, talking, turn, whole_turn
+from listening import listening
+from serving import PATIENCE_S, Client, Service, serving, until
+
+from model_server import ModelServer, Reply, Request, environment, midway, text
+
+
+def cancel_path(turn_id: str) -> str:
+    return f"/v1/turns/{turn_id}/cancel"
+
+
+@pytest.mark.parametrize("middle", [False, True])
+def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: ModelServer, middle: bool) -> None:
+    model.script = lambda _: midway(text("one two three four")) if middle else text("too late")
+    conversation = chatter.conversation()
+    model.hold()
+    with chatter.again() as other, talking(chatter, conversation) as stream:
+        begun = stream.take(3 if middle else 2)
+        model.wait_for_requests(1)
+        turn_id = begun[0].data["turn_id"]
+        began = monotonic()
+        canceled = other.ok("POST", cancel_path(turn_id))["turn"]
+        rest = list(stream.events())
+        took = monotonic() - began
+
+    assert canceled == turn(chatter, turn_id)
+    assert (canceled["status"], canceled["outcome"]) == ("canceled", None)
+    assert canceled["ended_at"] > 0
+    assert kinds([told for told in rest if told.event != "text_delta"]) == ["turn_canceled"]
+    assert rest[-1].data == {"turn_id": turn_id}
+    assert took < 2
+    assert said(chatter, conversation) == [("user", "hello")]
+
+    model.script = lambda _: text("at your service")
+    second = say(chatter, conversation, "and now?")
+    model.release()
+    assert ended(chatter, second)["status"] == "finished"
+    assert said(chatter, conversation)[-1] == ("assistant", "at your service")
+    assert turn(chatter, turn_id) == canceled
+
+
+def test_what_was_canceled_leaves_its_plan_open(chatter: Client, model: ModelServer) -> None:
+    plan = drains("buy milk", "buy bread")
+
+    def script(request: Request) -> Reply:
+        if len(request.tool_results) == 2:
+            model.hold()
+        return plan(request)
+
+    model.script = script
+    turn_id = say(chatter, chatter.conversation())
+    model.wait_for_requests(3)
+    canceled = chatter.ok("POST", cancel_path(turn_id))["turn"]
+
+    assert [(one["title"], one["status"]) for one in canceled["incomplete"]] == [("buy bread", "pending")]
+
+
+def test_what_has_ended_cannot_be_canceled(chatter: Client) -> None:
+    conversation = chatter.conversation()
+    done = say(chatter, conversation)
+    ended(chatter, done)
+    own = chatter.turn(conversation)
+    chatter.ok("POST", cancel_path(own))
+
+    for turn_id, status in ((done, "finished"), (own, "canceled")):
+        assert status in chatter.refused("POST", cancel_path(turn_id), 409, "turn_ended")
+        assert turn(chatter, turn_id)["status"] == status
+
+
+def test_a_turn_that_somebody_elses_loop_works_on_is_canceled_too(chatter: Client) -> None:
+    conversation = chatter.conversation()
+    turn_id = chatter.turn(conversation)
+    with listening(chatter, f"/v1/conversations/{conversation}/events") as stream:
+        canceled = chatter.ok("POST", cancel_path(turn_id))["turn"]
+        told = heard_to_the_end(stream)
+
+    assert canceled["status"] == "canceled"
+    assert [(one.event, one.data) for one in told] == [("turn_canceled", {"turn_id": turn_id})]
+
+
+def test_a_cancellation_with_a_key_is_the_same_twice(chatter: Client, model: ModelServer) -> None:
+    model.hold()
+    turn_id = say(chatter, chatter.conversation())
+    first, second = (chatter.post(cancel_path(turn_id), headers={"Idempotency-Key": "stop"}) for _ in range(2))
+
+    assert first.status_code == 200
+    assert (first.status_code, first.content) == (second.status_code, second.content)
+
+
+@contextmanager
+def halted(service: Service, folder: Path) -> Iterator[None]:
+    """By an operator at another terminal."""
+
+    def headway(*arguments: str) -> None:
+        command = [sys.executable, "-m", "headway", "--database-url", service.database_url, *arguments]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_S)
+
+    headway("halt", "--why", "the cat is on the keyboard")
+    try:
+        yield
+    finally:
+        headway("unhalt")
+
+
+def test_while_halted_nothing_begins_and_everything_can_be_read(
+    chatter: Client, chat_service: Service, model: ModelServer, tmp_path: Path
+) -> None:
+    conversation = chatter.conversation()
+    before = say(chatter, conversation)
+    ended(chatter, before)
+    headers = {"Idempotency-Key": "once"}
+    with halted(chat_service, tmp_path):
+        for accept in ("application/json", "text/event-stream"):
+            refused = chatter.post(messages_path(conversation), json={"content": "now"}, headers={**headers, "Accept": accept})
+            assert (refused.status_code, refused.json()["code"]) == (503, "halted")
+            assert "the cat is on the keyboard" in refused.json()["detail"]
+            assert int(refused.headers["retry-after"]) > 0
+        assert turn(chatter, before)["status"] == "finished"
+        assert len(said(chatter, conversation)) == 2
+        chatter.add("work goes on by hand")
+        assert len(model.requests) == 1
+
+    assert ended(chatter, say(chatter, conversation, "now", headers=headers))["status"] == "finished"
+    assert [content for _, content in said(chatter, conversation)] == ["hello", "hello", "now", "hello"]
+
+
+def test_a_turn_that_was_halted_on_its_way_goes_on_afterwards(
+    chatter: Client, chat_service: Service, model: ModelServer, tmp_path: Path
+) -> None:
+    model.script = drains("buy milk")
+    conversation = chatter.conversation()
+    model.hold()
+    with talking(chatter, conversation) as stream:
+        model.wait_for_requests(1)
+        with halted(chat_service, tmp_path):
+            model.release()
+            told = stream.take(2)
+            assert turn(chatter, told[0].data["turn_id"])["status"] == "running"
+        rest = list(stream.events())
+
+    assert rest[-1].event == "turn_finished"
+    assert rest[-1].data["outcome"] == "drained"
+    assert len(model.requests) == 3
+
+
+def test_a_plan_that_a_person_changes_is_seen_at_the_next_step(chatter: Client, model: ModelServer) -> None:
+    plan = drains("buy milk", "buy bread", "buy a boat")
+
+    def script(request: Request) -> Reply:
+        if "buy eggs" not in request.last and request.tool_results:
+            model.hold()
+        if len(request.tool_results) < 3:
+            return plan(request)
+        model.hold()
+        return text("No boat.")
+
+    model.script = script
+    turn_id = say(chatter, chatter.conversation())
+    model.wait_for_requests(2)
+    rows = chatter.ok("GET", "/v1/todos", params={"turn_id": turn_id})["todos"]
+    chatter.change(next(one for one in rows if one["subject"] == "buy a boat"), status="canceled")
+    eggs = chatter.add("buy eggs", turn_id=turn_id)
+    model.release()
+    requests = model.wait_for_requests(3)
+    first, third = requests[0], requests[2]
+
+    assert "[TURN CONTEXT]" not in first.last
+    assert "[canceled] buy a boat" in third.last
+    assert "[pending] buy eggs" in third.last
+    assert "[completed] buy milk" in third.last
+    model.wait_for_requests(4)
+    chatter.change(eggs, status="completed")
+    model.release()
+    found = ended(chatter, turn_id)
+    assert (found["outcome"], found["incomplete"]) == ("drained", [])
+
+
+def owners(client: Client) -> list[tuple[object, ...]]:
+    return client.desk.read(lambda tx, _: tx.all("SELECT owner, ended_at FROM runs"))
+
+
+def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str, tmp_path: Path) -> None:
+    with ModelServer(text("here I am")) as model:
+        model.hold()
+        with serving(database_url, tmp_path, environment=environment(model)) as service, service.tenant() as client:
+            conversation = client.conversation()
+            with talking(client, conversation) as stream:
+                turn_id = stream.take(1)[0].data["turn_id"]
+                model.wait_for_requests(1)
+                stopped = service.end()
+                rest = list(stream.events())  # ended properly, not cut off
+            assert stopped.code == 0
+            assert stopped.seconds < 4
+            assert [told.event for told in rest] == ["message"]
+            assert service.log.read_text() == ""
+            assert owners(client) == [("", 0)]  # handed back: nobody has to wait for a lease to run out
+            model.release()
+            with serving(database_url, tmp_path, environment=environment(model)) as restarted:
+                client.base_url = httpx.URL(restarted.url)
+                assert ended(client, turn_id)["status"] == "finished"
+                assert said(client, conversation) == [("user", "hello"), ("assistant", "here I am")]
+
+    assert len(model.requests) == 2
+    assert model.violations == []
+
+
+def test_a_conversation_remembers_what_was_said_before(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    whole_turn(chatter, conversation, "My name is Ada.")
+    whole_turn(chatter, conversation, "What is my name?")
+    until(lambda: len(model.requests) == 2, "both were asked")
+
+    assert [one for one in model.requests[1].texts if one in ("My name is Ada.", "hello", "What is my name?")] == [
+        "My name is Ada.",
+        "hello",
+        "What is my name?",
+    ]

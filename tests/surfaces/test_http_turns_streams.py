@@ -1,0 +1,164 @@
+"""Following a turn live: in its own stream, beside others, after hanging up."""
+
+from itertools import pairwise
+from typing import Any
+
+from chatting import TURN_ENDS, drains, ended, heard_to_the_end, kinds, logged, said, say, spoken, talking, turn, whole_turn
+from listening import Stream, Told, listening, log_of
+from serving import Client, Service
+
+from model_server import ModelServer, Reply, Request, calls, midway, text
+
+ANSWER = "This is a long answer, told word by word,\nover several lines, and in the end it is whole."
+
+
+def events_path(conversation: int) -> str:
+    return f"/v1/conversations/{conversation}/events"
+
+
+def test_a_turns_own_stream_tells_it_from_start_to_end_and_ends(chatter: Client, model: ModelServer) -> None:
+    model.script = drains("buy milk", "buy bread", answer=ANSWER)
+    conversation = chatter.conversation()
+    with talking(chatter, conversation, "Buy milk and bread.") as stream:
+        first = stream.first
+        told = list(stream.events())
+    turn_id = told[0].data["turn_id"]
+
+    assert first.event == "ping"
+    assert told[0].event == "turn_started"
+    assert told[0].data["conversation_id"] == conversation
+    assert told[0].data["mode"] == "plan"
+    assert told[0].id > first.id
+    assert told[-1].event == "turn_finished"
+    assert told[-1].data == {"turn_id": turn_id, "outcome": "drained", "incomplete": []}
+    assert sum(one.event in TURN_ENDS for one in told) == 1
+    assert [one.id for one in logged(told)] == log_of(chatter)
+    assert all(one.id == 0 for one in told if one.event == "text_delta")
+    (answer,) = (one.data["content"] for one in told if one.event == "message" and one.data["role"] == "assistant")
+    assert spoken(told) == answer == ANSWER
+    assert kinds(told)[-3:] == ["text_delta", "message", "turn_finished"]
+
+
+def test_every_change_of_the_list_is_told_twice_in_the_same_order(chatter: Client, model: ModelServer) -> None:
+    model.script = drains("buy milk", "buy bread")
+    told = whole_turn(chatter, chatter.conversation())
+    names = [one.event for one in told]
+    lists = [one.data for one in told if one.event == "todos_updated"]
+
+    assert names.count("todos_updated") == names.count("todos_current") == 3
+    assert all((one == "todos_updated") == (next_one == "todos_current") for one, next_one in pairwise(names))
+    assert [(one["total"], one["remaining"]) for one in lists] == [(2, 2), (2, 1), (2, 0)]
+    assert [[item["status"] for item in one["items"]] for one in lists][-1] == ["done", "done"]
+    calls_told = [one.data for one in told if one.event == "tool_call"]
+    results = [one.data for one in told if one.event == "tool_result"]
+    assert [one["tool"] for one in calls_told] == ["create_todo", "complete_todo", "complete_todo"]
+    assert [one["call_id"] for one in calls_told] == [one["call_id"] for one in results]
+    assert not any(one["is_error"] for one in results)
+
+
+def test_a_turns_own_stream_tells_of_nothing_else(chatter: Client, chat_service: Service, model: ModelServer) -> None:
+    model.script = lambda request: text(f"you said {request.last}")
+    ours, beside = chatter.conversation(), chatter.conversation()
+    model.hold()
+    with chatter.again() as colleague, chat_service.tenant() as stranger, talking(chatter, ours, "ours") as stream:
+        colleague.add("tenant-wide")
+        colleague.add("in the same conversation", conversation_id=ours)
+        colleague.turn(ours)
+        others = [(colleague, say(colleague, beside, "beside")), (stranger, say(stranger, stranger.conversation(), "strange"))]
+        model.wait_for_requests(3)
+        model.release()
+        told = list(stream.events())
+        for client, turn_id in others:
+            assert ended(client, turn_id)["status"] == "finished"
+
+    assert kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert spoken(told) == "you said ours"
+    assert {one.data["turn_id"] for one in told} == {told[0].data["turn_id"]}
+
+
+def test_all_who_watch_a_conversation_hear_the_same(chatter: Client, model: ModelServer) -> None:
+    model.script = drains("buy milk", answer=ANSWER)
+    conversation = chatter.conversation()
+    with (
+        chatter.again() as one,
+        chatter.again() as another,
+        listening(one, events_path(conversation)) as first,
+        listening(another, events_path(conversation)) as second,
+    ):
+        own = whole_turn(chatter, conversation)
+        heard = [heard_to_the_end(stream) for stream in (first, second)]
+
+    assert heard == [own, own]
+    assert spoken(own) == ANSWER
+
+
+def take_until(stream: Stream, kind: str) -> list[Told]:
+    heard = []
+    for told in stream.events():
+        heard.append(told)
+        if told.event == kind:
+            return heard
+    raise AssertionError(f"no {kind}: {kinds(heard)}")
+
+
+def test_who_hangs_up_does_not_stop_the_turn_and_can_come_back(chatter: Client, model: ModelServer) -> None:
+    plan = drains("buy milk", "buy bread")
+
+    def script(request: Request) -> Reply:
+        if len(request.tool_results) < 3:
+            return plan(request)
+        model.hold()
+        return midway(text(ANSWER))
+
+    model.script = script
+    conversation = chatter.conversation()
+    with chatter.again() as visitor, talking(visitor, conversation) as stream:
+        before = take_until(stream, "text_delta")
+    turn_id = before[0].data["turn_id"]
+    last = logged(before)[-1].id
+    assert turn(chatter, turn_id)["status"] == "running"
+
+    with listening(chatter, events_path(conversation), headers={"Last-Event-ID": str(last)}) as stream:
+        model.release()
+        after = heard_to_the_end(stream)
+
+    seen = [told.id for told in logged(before) + logged(after)]
+    assert seen == log_of(chatter)
+    assert after[-1].event == "turn_finished"
+    assert turn(chatter, turn_id)["outcome"] == "drained"
+    assert said(chatter, conversation)[-1] == ("assistant", ANSWER)
+    assert len(model.requests) == 4
+
+
+def test_a_turn_goes_on_although_nobody_listens_any_more(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    model.hold()
+    with chatter.again() as visitor, talking(visitor, conversation) as stream:
+        started = stream.take(1)[0]
+        model.wait_for_requests(1)
+    model.release()
+
+    assert ended(chatter, started.data["turn_id"])["status"] == "finished"
+    assert said(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
+
+
+def test_words_are_told_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
+    """Who comes later hears what was said, and not how it was said word by word."""
+    model.script = drains("buy milk", answer=ANSWER)
+    conversation = chatter.conversation()
+    own = whole_turn(chatter, conversation)
+    with listening(chatter, events_path(conversation), params={"after": 0}) as stream:
+        again = heard_to_the_end(stream)
+
+    assert again == logged(own)
+
+
+def test_words_before_a_tool_call_are_a_message(chatter: Client, model: ModelServer) -> None:
+    model.script = lambda request: text("It is late.") if request.tool_results else calls(("now", {}), text="Let me look.")
+    conversation = chatter.conversation()
+    told = whole_turn(chatter, conversation, "What time is it?")
+    shown: list[Any] = [one.data["content"] for one in told if one.event == "message"]
+
+    assert shown == ["What time is it?", "Let me look.", "It is late."]
+    assert spoken(told) == "Let me look.It is late."
+    assert [content for _, content in said(chatter, conversation)] == shown
