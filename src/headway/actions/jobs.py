@@ -1,0 +1,132 @@
+"""Jobs: enqueued in the transaction of what they are for, moved in the transaction of what they did."""
+
+import json
+import random
+from typing import Any
+from uuid import uuid4
+
+from headway.ledger.errors import Conflict, NotFound
+from headway.ledger.events import Event, encode
+from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, backoff_ms
+from headway.storage import job_store
+from headway.storage.transaction import Transaction
+
+ERROR_LIMIT = 2_000
+
+
+def new(
+    tx: Transaction,
+    tenant_id: int,
+    kind: str,
+    payload: dict[str, Any],
+    *,
+    job_id: str = "",
+    family: str = "",
+    owner: str = "",
+    max_attempts: int = MAX_ATTEMPTS,
+) -> Job:
+    """Queued; with an owner it is running from the start, and no queue is in its way."""
+    job = Job(
+        id=job_id or str(uuid4()),
+        tenant_id=tenant_id,
+        kind=kind,
+        state="running" if owner else "queued",
+        payload=encode(payload),
+        family=family,
+        attempts=0,
+        max_attempts=max_attempts,
+        errors="[]",
+        owner=owner,
+        due_at=tx.now,
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+    job_store.insert(tx, job)
+    return job
+
+
+def move(tx: Transaction, job: Job, state: JobState, due_at: int | None = None, **changes: Any) -> Job:
+    """Out of its owner's hands, unless it goes on running."""
+    owner = job.owner if state == "running" else ""
+    moved = job._replace(state=state, owner=owner, due_at=tx.now if due_at is None else due_at, updated_at=tx.now, **changes)
+    job_store.save(tx, moved)
+    return moved
+
+
+def complete(tx: Transaction, job: Job) -> Job:
+    return move(tx, job, "completed")
+
+
+def sleep(tx: Transaction, job: Job, until: int = NEVER) -> Job:
+    """Wait without a slot, until then or until somebody wakes it."""
+    return move(tx, job, "delayed", until)
+
+
+def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
+    job = job_store.get_locked(tx, tenant_id, job_id)
+    if job and job.state == "delayed":
+        move(tx, job, "queued")
+
+
+def put_back(tx: Transaction, job: Job) -> Job:
+    return move(tx, job, "queued")
+
+
+def set_back(tx: Transaction, job: Job, error: str, retry_after_s: float | None = None) -> Job:
+    """Something went wrong that may pass: try again later, but not for ever."""
+    attempts = job.attempts + 1
+    job = job._replace(attempts=attempts, errors=with_error(job, error))
+    if attempts >= job.max_attempts:
+        return bury(tx, job)
+    chance = random.random()  # noqa: S311  no secret depends on it
+    return move(tx, job, "delayed", tx.now + backoff_ms(attempts, chance, retry_after_s))
+
+
+def die(tx: Transaction, job: Job, error: str) -> Job:
+    """Something went wrong that will not pass."""
+    return bury(tx, job._replace(attempts=job.attempts + 1, errors=with_error(job, error)))
+
+
+def bury(tx: Transaction, job: Job) -> Job:
+    job = move(tx, job, "dead")
+    tx.emit(Event(job.tenant_id, "job_dead", encode({"job": job.as_json()})))
+    return job
+
+
+def with_error(job: Job, error: str) -> str:
+    errors = [*json.loads(job.errors), error[:ERROR_LIMIT]]
+    return json.dumps(errors[-job.max_attempts :], ensure_ascii=False)
+
+
+# What people do
+
+
+def get(tx: Transaction, tenant_id: int, job_id: str) -> Job:
+    job = job_store.get(tx, tenant_id, job_id)
+    if job is None:
+        raise NotFound(f"No job {job_id[:80]!r}.")
+    return job
+
+
+def locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
+    job = job_store.get_locked(tx, tenant_id, job_id)
+    if job is None:
+        raise NotFound(f"No job {job_id[:80]!r}.")
+    return job
+
+
+def must_be_dead(job: Job) -> Job:
+    if job.state != "dead":
+        raise Conflict(f"Job {job.id} is {job.state}; only dead ones are retried or dropped.")
+    return job
+
+
+def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
+    """Nobody will retry it."""
+    must_be_dead(locked(tx, tenant_id, job_id))
+    job_store.delete(tx, tenant_id, job_id)
+
+
+def revive(tx: Transaction, job: Job) -> Job:
+    """A dead one, anew, with the same payload."""
+    return move(tx, must_be_dead(job), "queued", attempts=0)

@@ -1,0 +1,221 @@
+"""The engine room: keeps things running until they have ended. It knows nothing of what they are.
+
+A job is a row, enqueued in the transaction of what it is for and moved in the transaction of what it did. This process takes jobs
+whose time has come, works on them, and shows signs of life while it does; what a process that is no more left behind is
+taken over. Whoever works on a job asks the row whether it still owns it, so a process that comes back late changes nothing.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from headway.actions import jobs, schedules
+from headway.actions.feed import steadily
+from headway.ledger.errors import StorageError
+from headway.ledger.events import Event, encode
+from headway.ledger.job import Job
+from headway.storage import halt_store, job_store, schedule_store
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.engine")
+
+BEAT_S = 1.0
+SWEEP_S = 1.0
+POLL_S = 0.25  # how soon a job is seen that another process enqueued
+LEASE_MS = 5_000  # a process that was not heard of for so long is no more
+RECOVERED_AT_ONCE = 500
+INTERRUPTED = "The process that worked on it was interrupted."
+BROKEN = "Something broke inside Headway; its log tells what."
+
+
+class Handler(NamedTuple):
+    """How jobs of a kind are worked on, and how what they were for is told that they died."""
+
+    run: Callable[[Job], Awaitable[None]]
+    bury: Callable[[Transaction, Job, str], None]
+
+
+class EngineLimits(NamedTuple):
+    slots: int = 64  # jobs that one process works on at once
+    per_family: int = 4  # and that one family has running at once, in all processes
+    stagger_s: float = 2.0  # over which what was taken over starts again
+
+
+class Engine:
+    def __init__(self, database: Database, owner: str, handlers: Mapping[str, Handler], limits: EngineLimits | None = None) -> None:
+        self.database = database
+        self.owner = owner
+        self.handlers = handlers
+        self.limits = limits or EngineLimits()
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.waiting: dict[str, asyncio.Future[None]] = {}
+        self.background: list[asyncio.Task[None]] = []
+        self.bell = asyncio.Event()
+        self.only: set[str] | None = None
+        self.stopping = False
+
+    def start(self, *, alone: bool = False) -> None:
+        """Begin to work. Alone: only on what this very process began, for one that is over soon."""
+        self.only = set() if alone else None
+        steps = [self._work, self._beat] if alone else [self._work, self._beat, self._sweep]
+        self.background = [asyncio.create_task(steadily(step)) for step in steps]
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.background) and not any(task.done() for task in self.background)
+
+    def nudge(self) -> None:
+        """There may be something to do."""
+        self.bell.set()
+
+    def take(self, job: Job) -> None:
+        """Work on a job that we own."""
+        if self.only is not None:
+            self.only.add(job.id)
+        task = asyncio.create_task(self._run(job), name=f"{job.kind} {job.id}")
+        self.tasks[job.id] = task
+        task.add_done_callback(partial(self._done, job.id))
+
+    def ended(self, job_id: str) -> "asyncio.Future[None]":
+        """Done when a job that this process works on has ended, one way or another."""
+        if job_id not in self.waiting:
+            self.waiting[job_id] = asyncio.get_running_loop().create_future()
+        return self.waiting[job_id]
+
+    def interrupt(self, job_id: str) -> None:
+        """Whatever it waits for, it waits no longer. Its row decides how it goes on."""
+        task = self.tasks.get(job_id)
+        if task:
+            task.cancel()
+
+    async def stop(self) -> None:
+        """A clean stop is not a crash: what is unfinished is handed back at once."""
+        self.stopping = True
+        tasks = [*self.background, *self.tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self.database.write(partial(job_store.hand_back, owner=self.owner))
+        except StorageError as error:
+            log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
+
+    # One job
+
+    async def _run(self, job: Job) -> None:
+        handler = self.handlers[job.kind]
+        try:
+            await handler.run(job)
+        except Exception:
+            # A fault of ours would be the same again: it is left for a person to look at.
+            log.exception("%s %s stopped by a fault", job.kind, job.id)
+            await self.database.write(partial(self._bury, job=job, error=BROKEN))
+        state = await self.database.write(partial(self._settle, job=job))
+        if state in ("completed", "canceled", "dead"):
+            self._tell_ended(job.id)
+
+    def _bury(self, tx: Transaction, job: Job, error: str) -> None:
+        held = job_store.get_locked(tx, job.tenant_id, job.id)
+        if held and held.state == "running" and held.owner == self.owner:
+            self.handlers[job.kind].bury(tx, held, error)
+
+    def _settle(self, tx: Transaction, job: Job) -> str:
+        """One that stopped without having moved (everything is halted, say) waits for another time."""
+        held = job_store.get_locked(tx, job.tenant_id, job.id)
+        if held is None:
+            return "completed"
+        if held.state == "running" and held.owner == self.owner:
+            held = jobs.put_back(tx, held)
+        return held.state
+
+    def _done(self, job_id: str, task: "asyncio.Task[None]") -> None:
+        self.tasks.pop(job_id, None)
+        if task.cancelled() and not self.stopping:
+            self._tell_ended(job_id)
+        self.bell.set()
+
+    def _tell_ended(self, job_id: str) -> None:
+        waiter = self.waiting.pop(job_id, None)
+        if waiter and not waiter.done():
+            waiter.set_result(None)
+
+    # All jobs
+
+    async def _work(self) -> None:
+        """Take what is due; then sleep until the next is, or until somebody rings."""
+        self.bell.clear()
+        next_due, next_tick = await self.database.read(lambda tx: (job_store.next_due(tx), schedule_store.next_due(tx)))
+        now = time.time() * 1000
+        if next_tick is not None and next_tick <= now and self.only is None:
+            await self.database.write(schedules.tick)
+            next_due = 0
+        room = self.limits.slots - len(self.tasks)
+        taken: list[Job] = []
+        if next_due is not None and next_due <= now and room > 0:
+            taken = await self.database.write(partial(self._claim, room=room))
+            for job in taken:
+                self.take(job)
+        if not taken:
+            soon = min((due - now) / 1000 for due in (next_due, next_tick, now + POLL_S * 1000) if due is not None and due > now)
+            await first_of(self.bell, max(soon, 0.005))
+
+    def _claim(self, tx: Transaction, room: int) -> list[Job]:
+        if halt_store.in_force(tx):
+            return []
+        taken = []
+        for job in job_store.due(tx, self.limits.per_family, room, self.only):
+            if job.family and not self._has_slot(tx, job.family):
+                continue
+            taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
+        if taken:
+            job_store.beat(tx, self.owner)  # before anybody can see that they are ours
+        return taken
+
+    def _has_slot(self, tx: Transaction, family: str) -> bool:
+        job_store.lock_family(tx, family)
+        return job_store.running_in_family(tx, family) < self.limits.per_family
+
+    async def _beat(self) -> None:
+        await asyncio.sleep(BEAT_S)
+        if not self.tasks:
+            return
+        driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
+        await self.database.write(partial(job_store.beat, owner=self.owner))
+        ours = await self.database.read(partial(job_store.running_of, owner=self.owner))
+        for job_id, task in driven.items():
+            if job_id not in ours:  # ended or taken over by somebody else
+                task.cancel()
+
+    async def _sweep(self) -> None:
+        if await self.database.read(lambda tx: job_store.has_orphans(tx, tx.now - LEASE_MS)):
+            found = await self.database.write(self.recover)
+            log.warning("%d jobs of processes that are no more are taken over", found)
+        await asyncio.sleep(SWEEP_S)
+
+    def recover(self, tx: Transaction, job_id: str | None = None) -> int:
+        """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
+        found = job_store.orphans(tx, tx.now - LEASE_MS, RECOVERED_AT_ONCE, job_id)
+        revived: dict[int, int] = {}
+        for job in found:
+            if job.attempts + 1 >= job.max_attempts:
+                self.handlers[job.kind].bury(tx, job, INTERRUPTED)
+                continue
+            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
+            jobs.move(tx, job, "queued", due_at, attempts=job.attempts + 1, errors=jobs.with_error(job, INTERRUPTED))
+            revived[job.tenant_id] = revived.get(job.tenant_id, 0) + 1
+        for tenant, runs in revived.items():
+            tx.emit(Event(tenant, "recovered", encode({"runs": runs, "goals": 0, "at": tx.now // 1000})))
+        return len(found)
+
+
+async def first_of(bell: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,57 @@
+"""What keeps a thing running until it has ended: queued, tried again later when something passes, kept when it is dead."""
+
+import json
+from typing import Any, Final, Literal, NamedTuple
+
+JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
+
+MAX_ATTEMPTS: Final = 5
+FIRST_DELAY_MS: Final = 1_000
+LONGEST_DELAY_MS: Final = 300_000
+JITTER: Final = 0.25
+NEVER: Final = 2**62  # due when somebody wakes it
+
+
+class Job(NamedTuple):
+    id: str
+    tenant_id: int
+    kind: str
+    state: JobState
+    payload: str  # JSON: what to do, the same at every attempt
+    family: str  # those of one family share a number of slots
+    attempts: int  # that failed in a row
+    max_attempts: int
+    errors: str  # JSON: what went wrong each time
+    owner: str  # the process that works on it
+    due_at: int
+    created_at: int
+    updated_at: int
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("completed", "canceled")
+
+    def as_json(self) -> dict[str, Any]:
+        errors = json.loads(self.errors)
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "state": self.state,
+            "attempts": self.attempts,
+            "max_attempts": self.max_attempts,
+            "error": errors[-1] if errors else None,
+            "errors": errors,
+            "payload": json.loads(self.payload),
+            "due_at": 0 if self.due_at >= NEVER else self.due_at // 1000,
+            "created_at": self.created_at // 1000,
+            "updated_at": self.updated_at // 1000,
+        }
+
+
+def backoff_ms(attempts: int, chance: float, asked_s: float | None = None) -> int:
+    """How long to wait after so many failures: what was asked for, or twice as long each time, give or take a quarter.
+    `chance` is from 0 to 1."""
+    if asked_s is not None:
+        return int(min(max(asked_s, 0.0) * 1000, LONGEST_DELAY_MS))
+    delay = min(FIRST_DELAY_MS * 2 ** min(attempts - 1, 30), LONGEST_DELAY_MS)
+    return int(delay * (1 - JITTER + 2 * JITTER * chance))

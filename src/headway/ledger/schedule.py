@@ -1,0 +1,36 @@
+"""Recurring work: when, and what."""
+
+import json
+from typing import Any, NamedTuple
+
+
+class Schedule(NamedTuple):
+    id: int
+    tenant_id: int
+    name: str
+    cron: str  # or empty: every so often
+    timezone: str
+    every_ms: int
+    work: str  # JSON: {"message": …} or {"tool": …}
+    paused: int
+    next_at: int
+    last_at: int
+    last_job: str
+    skipped: int  # ticks at which the last run was not over
+    created_at: int
+    updated_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        timing = {"cron": self.cron, "timezone": self.timezone} if self.cron else {"every_s": self.every_ms / 1000}
+        return {
+            "name": self.name,
+            **timing,
+            **json.loads(self.work),
+            "paused": bool(self.paused),
+            "next_at": 0 if self.paused else self.next_at // 1000,
+            "last_at": self.last_at // 1000,
+            "last_job": self.last_job or None,
+            "skipped": self.skipped,
+            "created_at": self.created_at // 1000,
+            "updated_at": self.updated_at // 1000,
+        }

@@ -1,0 +1,145 @@
+"""Rows of jobs, and of the processes that work on them."""
+
+from headway.ledger.job import Job, JobState
+from headway.storage.transaction import Transaction
+
+COLUMNS = "id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, owner, due_at, created_at, updated_at"
+WAITING = "state IN ('queued', 'delayed')"
+
+
+def insert(tx: Transaction, job: Job) -> None:
+    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *job)
+
+
+def get(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
+    return Job._make(row) if row else None
+
+
+def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+    """The job, with nobody else able to move it, or what it stands for, before this transaction ends."""
+    row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, job_id)
+    return Job._make(row) if row else None
+
+
+def save(tx: Transaction, job: Job) -> None:
+    tx.run(
+        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, owner = ?, due_at = ?, updated_at = ?
+           WHERE tenant_id = ? AND id = ?""",
+        job.state,
+        job.attempts,
+        job.errors,
+        job.owner,
+        job.due_at,
+        job.updated_at,
+        job.tenant_id,
+        job.id,
+    )
+
+
+def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
+    tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
+
+
+def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int) -> list[Job]:
+    """The newest first."""
+    chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} ORDER BY created_at DESC, id DESC LIMIT ?",
+        tenant_id,
+        *parameters,
+        limit,
+    )
+    return [Job._make(row) for row in rows]
+
+
+def forget_ended(tx: Transaction, before: int, limit: int) -> None:
+    """Ended ones that nobody asks for any more. Dead ones are kept until somebody decides about them."""
+    tx.run(
+        """DELETE FROM jobs WHERE id IN (
+               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?)""",
+        before,
+        limit,
+    )
+
+
+# The engine's own. It works for all tenants, and no door leads here.
+
+
+def next_due(tx: Transaction) -> int | None:
+    """When the next waiting job is due."""
+    row = tx.one(f"SELECT MIN(due_at) FROM jobs WHERE {WAITING}")
+    return int(row[0]) if row and row[0] is not None else None
+
+
+def due(tx: Transaction, per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
+    """Waiting ones whose time has come and whose family may have one more, locked by us and by nobody else."""
+    chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only))})"
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? {chosen} AND (family = '' OR (
+                SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
+            ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
+        tx.now,
+        *(only or ()),
+        per_family,
+        limit,
+    )
+    return [Job._make(row) for row in rows]
+
+
+def lock_family(tx: Transaction, family: str) -> None:
+    """Until this transaction ends nobody else takes one of the family; SQLite has one writer anyway."""
+    if tx.dialect.name == "postgresql":
+        tx.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", family)
+
+
+def running_in_family(tx: Transaction, family: str) -> int:
+    row = tx.one("SELECT COUNT(*) FROM jobs WHERE family = ? AND state = 'running'", family)
+    return int(row[0]) if row else 0
+
+
+def running_of(tx: Transaction, owner: str) -> set[str]:
+    return {str(row[0]) for row in tx.all("SELECT id FROM jobs WHERE state = 'running' AND owner = ?", owner)}
+
+
+ORPHANED = "state = 'running' AND NOT EXISTS (SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ?)"
+
+
+def has_orphans(tx: Transaction, alive_since: int) -> bool:
+    return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHANED} LIMIT 1", alive_since) is not None
+
+
+def orphans(tx: Transaction, alive_since: int, limit: int, job_id: str | None = None) -> list[Job]:
+    """Running ones whose process is no more (or that very one), locked by us and by nobody else."""
+    chosen, parameters = ("AND id = ?", (job_id,)) if job_id else ("", ())
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM jobs WHERE {ORPHANED} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
+        alive_since,
+        *parameters,
+        limit,
+    )
+    return [Job._make(row) for row in rows]
+
+
+def hand_back(tx: Transaction, owner: str) -> None:
+    """A clean stop: what is unfinished waits for another, and the owner is no more."""
+    tx.run(
+        "UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ? WHERE state = 'running' AND owner = ?",
+        tx.now,
+        tx.now,
+        owner,
+    )
+    tx.run("DELETE FROM worker_leases WHERE executor_id = ?", owner)
+
+
+def beat(tx: Transaction, owner: str) -> None:
+    tx.run(
+        """INSERT INTO worker_leases (executor_id, beat_at) VALUES (?, ?)
+           ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at""",
+        owner,
+        tx.now,
+    )
+
+
+def forget_leases(tx: Transaction, before: int) -> None:
+    tx.run("DELETE FROM worker_leases WHERE beat_at < ?", before)
