@@ -1,0 +1,155 @@
+"""The model of a story: it prepares a party, over every path of the loop. What it says depends on the request alone, so whoever
+asks again after a crash hears the same.
+
+It also is the moment at which some of its clients die. A key tells how: `before.3.4711` has process 4711 killed when its third
+request has arrived, `after.3.4711` when that has been answered, and with `hold.3` the third reply is held back until `release`.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from model_server import Door, ModelProcess, ModelServer, Reply, Request, call, calls, text, text_of
+
+REQUEST = "Prepare the party: read who comes, order what we need, and tell everybody."
+STRONG, CHEAP = "fake-strong", "fake-cheap"
+READ, ORDER, TELL = "read who comes", "order what we need", "tell everybody"
+WANTED = ("cake", "candles")
+LONG = "Dear all, you are invited, and this letter is longer than"
+SUMMARY = "The letter to all has been begun."
+UNKNOWN = "The effect of this call is unknown"
+FINAL = "The party is prepared."
+USAGE = (1_000, 100)
+
+
+def reply(request: Request) -> Reply:
+    if request.model == CHEAP:
+        assert LONG in request.last
+        return text(SUMMARY, usage=(500, 50))
+    return supervisor(request)
+
+
+def supervisor(request: Request) -> Reply:
+    """Derived from what was said last, as the loop's own next step is."""
+    said = [one for one in request.messages if not text_of(one).startswith("[TURN CONTEXT]")]
+    answered = tools_that_answered(said)
+    return after_tools(request, answered, said) if answered else after_words(request, text_of(said[-1]))
+
+
+def after_words(request: Request, last: str) -> Reply:
+    if last.startswith("Not finished"):
+        return made(ended(request, ORDER))
+    if "clean up afterwards" in last:
+        return text(LONG, finish="length", usage=USAGE)
+    if SUMMARY in last:
+        return made(ended(request, TELL))
+    assert last == REQUEST, last
+    return made(("create_todo", {"items": [{"title": one} for one in (READ, ORDER, TELL)]}), text="First a plan.")
+
+
+def after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any]]) -> Reply:
+    results = "".join(text_of(message) for message in newest_results(said))
+    match tools:
+        case ["create_todo"]:
+            return made(("read_file", {"path": "guests.txt"}), ("invite", {"guest": "Ada"}), ended(request, READ))
+        case ["read_file", "invite", "complete_todo"]:
+            return made(*(("order", {"what": what}) for what in WANTED), text="There is much to order.")
+        case ["order", *_] if UNKNOWN in results:
+            return made(("read_file", {"path": "orders.txt"}))
+        case ["read_file"] if missing := [what for what in WANTED if what not in results]:
+            return made(*(("order", {"what": what}) for what in missing), again=True)
+        case ["complete_todo"] if ORDER in results:
+            return text("I keep in mind what is left.\n/todo add clean up afterwards\n\nNow the letter.", usage=USAGE)
+        case ["complete_todo"]:
+            return text(FINAL, usage=USAGE)
+    return text("Everything is ordered, so I am done.", usage=USAGE)
+
+
+def made(*wanted: tuple[str, dict[str, Any]], text: str = "", again: bool = False) -> Reply:
+    """Calls with ids that tell them apart wherever they stand."""
+    named = [call(name, given, id="-".join([name, *map(str, key(given)), *["again"] * again])) for name, given in wanted]
+    return calls(*named, text=text, usage=USAGE)
+
+
+def key(arguments: dict[str, Any]) -> Iterator[str]:
+    return (value.replace(" ", "_") for name, value in arguments.items() if isinstance(value, str) and name != "todoId")
+
+
+def ended(request: Request, title: str) -> tuple[str, dict[str, Any]]:
+    """The id of an item is in the context, which shows the plan as it is now."""
+    found = re.search(rf"- \[\w+\] {title} \(id ([0-9a-f-]{{36}})\)", request.last)
+    assert found, f"no open item {title!r} in {request.last!r}"
+    return "complete_todo", {"todoId": found[1], "outcome": f"done: {title}"}
+
+
+def tools_that_answered(said: Sequence[dict[str, Any]]) -> list[str]:
+    """The tools whose results are the last thing that was said; none if somebody spoke since."""
+    names = {one["id"]: one["function"]["name"] for message in said for one in message.get("tool_calls") or []}
+    return [names[message["tool_call_id"]] for message in newest_results(said)]
+
+
+def newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    before = max((place for place, message in enumerate(said) if message["role"] != "tool"), default=-1)
+    return list(said[before + 1 :])
+
+
+# The process
+
+
+class Fatal(Door):
+    """Answers like the other, and does to its clients what their keys ask for."""
+
+    asked: Counter[str] = Counter()
+
+    def complete(self, body: Any) -> None:
+        key = self.headers["Authorization"].removeprefix("Bearer ")
+        self.asked[key] += 1
+        verb, _, rest = key.partition(".")
+        number, _, process = rest.partition(".")
+        due = number == str(self.asked[key])
+        if due and verb == "hold":
+            self.server.hold()
+        if due and verb == "before":
+            kill(int(process))
+        super().complete(body)
+        if due and verb == "after":
+            kill(int(process))
+
+
+def kill(process: int) -> None:
+    with suppress(ProcessLookupError):  # the last answer was all it had waited for
+        os.kill(process, signal.SIGKILL)
+
+
+@contextmanager
+def party_model() -> Iterator[ModelProcess]:
+    """Run it in a process of its own until the block ends."""
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True, env=path) as process:
+        try:
+            assert process.stdout is not None
+            yield ModelProcess(json.loads(process.stdout.readline())["url"])
+        finally:
+            process.terminate()
+
+
+def main() -> None:
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, which inherit it
+    server = ModelServer(reply)
+    server.RequestHandlerClass = Fatal
+    with server:
+        print(json.dumps({"url": server.url}), flush=True)
+        signal.sigwait(ends)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Whether a turn that was killed and taken up again is as good as one that was not."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from lives import Life
+from party_model import FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
+from remains import Remains, essence
+
+from headway.ledger.events import TURN_ENDS
+
+PLAN = [READ, ORDER, TELL]
+
+
+def reckon(life: Life, unkilled: Remains, *found: Remains) -> None:
+    """What it left behind has to be as if nothing had happened; found is what the lives before the last one had left."""
+    left: Remains = json.loads(life.left.read_text())
+    interrupted = {one["call_id"] for seen in found for one in seen["effects"] if is_interrupted_order(one)}
+    assert {one["call_id"] for one in left["effects"] if one["state"] == "unknown"} == interrupted
+    check_story(left)
+    check_money(left)
+    check_log(left)
+    check_tools(life, left, lives=len(found) + 1)
+    for seen in found:
+        check_nothing_was_repeated(seen, left)
+    if interrupted:
+        assert_same_but_for_a_detour(left, unkilled)
+    else:
+        assert essence(told(left)) == essence(told(unkilled))
+
+
+def is_interrupted_order(effect: dict[str, Any]) -> bool:
+    return bool(effect["state"] == "started" and effect["tool"] == "order")
+
+
+def told(remains: Remains) -> Remains:
+    """All but which process did what."""
+    return {name: rows for name, rows in remains.items() if name != "ran"}
+
+
+def check_story(left: Remains) -> None:
+    """One request, one answer, one list."""
+    (turn,) = left["turns"]
+    assert (turn["status"], turn["outcome"]) == ("finished", "drained")
+    (run,) = left["runs"]
+    assert (run["status"], run["result"], run["owner"], run["reserved"]) == ("completed", FINAL, "", 0)
+    said = [(message["role"], message["content"]) for message in left["messages"]]
+    assert [content for role, content in said if role == "user"] == [REQUEST]
+    assert said.count(("assistant", FINAL)) == 1
+    assert said[-1] == ("assistant", FINAL)
+    assert [one["subject"] for one in left["todos"] if one["turn_id"]] == PLAN
+    assert [one["subject"] for one in left["todos"] if not one["turn_id"]] == ["clean up afterwards"]
+    assert {one["status"] for one in left["todos"] if one["turn_id"]} == {"completed"}
+    assert [message["n"] for message in left["transcript"]] == list(range(len(left["transcript"])))
+
+
+def check_money(left: Remains) -> None:
+    """Every answer that is in the journal was paid for once."""
+    (run,), (pool,) = left["runs"], left["pools"]
+    answers = [message for message in left["transcript"] if message["kind"] == "response"]
+    summaries = [message for message in left["transcript"] if SUMMARY in json.dumps(message) and message["kind"] == "request"]
+    paid = Counter(call["tier"] for call in left["model_calls"])
+    assert paid == {"strong": len(answers), "cheap": len(summaries)}
+    assert len(summaries) == 1
+    assert run["iterations"] == len(answers)
+    assert run["cost"] == pool["spent"] == sum(call["cost"] for call in left["model_calls"]) > 0
+    assert pool["reserved"] == 0
+
+
+def check_log(left: Remains) -> None:
+    """Everything was told once."""
+    kinds = Counter(event["kind"] for event in left["events"])
+    assert sum(kinds[kind] for kind in TURN_ENDS) == kinds["turn_started"] == kinds["refused"] == 1
+    assert kinds["message"] == len(left["messages"])
+    assert kinds["cost_changed"] == len(left["model_calls"])
+    assert not kinds["turn_failed"]
+    effects = {one["call_id"]: one["state"] for one in left["effects"]}
+    results = [json.loads(event["data"]) for event in left["events"] if event["kind"] == "tool_result"]
+    calls = [json.loads(event["data"])["call_id"] for event in left["events"] if event["kind"] == "tool_call"]
+    assert [(one["call_id"], one["state"]) for one in results] == list(effects.items())
+    assert calls == list(effects)
+
+
+def check_tools(life: Life, left: Remains, lives: int) -> None:
+    """What must not be done twice was not, and every call has its one result."""
+    ran = Counter(name for name, _ in left["ran"])
+    made = Counter(one["call_id"].removesuffix("-again") for one in left["effects"])
+    assert [what for what in WANTED if ran[f"order-{what}"] > made[f"order-{what}"]] == []
+    assert 1 <= ran["invite-Ada"] <= lives
+    assert sorted((life.workspace / "orders.txt").read_text().split()) == sorted(WANTED)
+    calls, answers = ([part["tool_call_id"] for part in parts(left, kind)] for kind in ("tool-call", "tool-return"))
+    assert calls == answers == [one["call_id"] for one in left["effects"]]
+    assert len(set(calls)) == len(calls)
+
+
+def check_nothing_was_repeated(found: Remains, left: Remains) -> None:
+    """A call that had its result was not made again."""
+    before, after = (Counter(name for name, _ in remains["ran"]) for remains in (found, left))
+    finished = [one["call_id"] for one in found["effects"] if one["state"] == "succeeded"]
+    assert [name for name in finished if after[name] != before[name]] == []
+
+
+def parts(remains: Remains, kind: str) -> list[dict[str, Any]]:
+    return [part for message in remains["transcript"] for part in message["parts"] if part["part_kind"] == kind]
+
+
+def assert_same_but_for_a_detour(left: Remains, unkilled: Remains) -> None:
+    """Where nobody knew whether something was ordered, the model was told so, and looked before it ordered what was missing."""
+    for name in ("turns", "messages", "todos", "notices"):
+        assert essence(left[name]) == essence(unkilled[name])
+    straight, bent = spoken(unkilled), spoken(left)
+    ordering = next(place for place, message in enumerate(straight) if '"order-cake"' in json.dumps(message))
+    rest = len(straight) - ordering - 2  # without the order and its results
+    assert bent[: ordering + 1] == straight[: ordering + 1]
+    assert bent[-rest:] == straight[-rest:]
+    detour = bent[ordering + 1 : -rest]
+    assert UNKNOWN in json.dumps(detour[0])
+    called = [part["tool_name"] for message in detour for part in message["parts"] if part["part_kind"] == "tool-call"]
+    assert called in (["read_file"], ["read_file", "order"])
+
+
+def spoken(remains: Remains) -> list[dict[str, Any]]:
+    """The transcript without the numbers, which a detour changes."""
+    essential: list[dict[str, Any]] = essence([{**message, "n": None} for message in remains["transcript"]])
+    return essential

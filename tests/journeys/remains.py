@@ -1,0 +1,78 @@
+"""What a turn left in the database, as plain data, and as it is told apart from that of another run of the same story."""
+
+import json
+import re
+from typing import Any
+
+from headway.agents import transcript
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+
+TABLES = {
+    "turns": "status, outcome, ended_at",
+    "runs": "id, status, result, iterations, iteration_limit, refusals, owner, reserved, cost, ended_at",
+    "effects": "n, place, call_id, tool, arguments, state, result",
+    "messages": "id, role, content",
+    "model_calls": "id, tier, model, input_tokens, output_tokens, cost",
+    "todos": "id, uuid, turn_id, subject, status, outcome, position",
+    "events": "seq, kind, data",
+    "pools": "spent, reserved",
+    "notices": "id, kind, text",
+}
+ORDER = {"effects": "n, place"}
+Remains = dict[str, Any]
+
+
+def read(database_url: str, tenant_id: int) -> Remains:
+    with DirectDatabase(database_url) as database:
+        return database.read(lambda tx: {"transcript": spoken(tx, tenant_id), **tables(tx, tenant_id)})
+
+
+def tables(tx: Transaction, tenant_id: int) -> Remains:
+    found: Remains = {}
+    for table, columns in TABLES.items():
+        names = columns.split(", ")
+        order = ORDER.get(table, names[0])
+        rows = tx.all(f"SELECT {columns} FROM {table} WHERE tenant_id = ? ORDER BY {order}", tenant_id)
+        found[table] = [dict(zip(names, row, strict=True)) for row in rows]
+    return found
+
+
+def spoken(tx: Transaction, tenant_id: int) -> list[Remains]:
+    """The journaled messages, decoded as the loop decodes them."""
+    runs = tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)
+    entries = [entry for (run_id,) in runs for entry in transcript.load(tx, tenant_id, run_id)]
+    return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
+
+
+# What two runs of the same story have in common
+
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ACCIDENTAL = re.compile(r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+")
+NUMBERED = {"id", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
+
+
+def essence(remains: Any) -> Any:
+    """The same without when it was and without names that were given at random; who is who stays visible."""
+    names: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        return names.setdefault(found[0], f"<{len(names) + 1}>")
+
+    def plain(value: Any) -> Any:
+        match value:
+            case dict():
+                return {name: None if is_accidental(name, one) else plain(one) for name, one in value.items()}
+            case list():
+                return [plain(one) for one in value]
+            case str() if value.startswith("{"):
+                return plain(json.loads(value))
+            case str():
+                return UUID.sub(named, ACCIDENTAL.sub("…", value))
+        return value
+
+    return plain(remains)
+
+
+def is_accidental(name: str, value: Any) -> bool:
+    return name in NUMBERED and isinstance(value, int)
