@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from model_server import Reply, Request, calls, text
 from turning import Talk, complete_next, in_order, open_ids, planned, talking
+
+from model_server import Reply, Request, calls, text
 
 NOW = calls(("now", {}))
 ENDLESS = [planned("Bake", "Frost"), *[NOW] * 60]
@@ -95,17 +96,13 @@ def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, 
         ({"max_iterations": "12", "max_iterations_with_plan": "7"}, ("incomplete", 12, 12)),
     ],
 )
-def test_the_limits_are_settings(
-    sqlite_url: str, tmp_path: Path, options: dict[str, str], expected: tuple[str, int, int]
-) -> None:
+def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[str, str], expected: tuple[str, int, int]) -> None:
     with talking(sqlite_url, tmp_path, in_order(*ENDLESS), **options) as talk:
         talk.say()
         assert limits(talk) == expected
 
 
-def test_the_limit_without_a_plan_is_a_setting(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limit_without_a_plan_is_a_setting(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MAX_ITERATIONS", "2")
     with talking(sqlite_url, tmp_path, NOW) as talk:
         talk.say()

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_server import Reply, Request, by_turn, calls, midway, text
 from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
 from headway.agents.effects import INTERRUPTED
 from headway.agents.transcript import encode
 from headway.storage import run_store
 from headway.testing import scripted_model
+from model_server import Reply, Request, by_turn, calls, midway, text
 
 OWN = '''
 import threading

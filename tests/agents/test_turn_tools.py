@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from model_server import Call, Reply, call, calls, text
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from turning import Talk, in_order, planned, talking
 
 from headway.agents import transcript
 from headway.testing import scripted_model
+from model_server import Call, call, calls, text
 
 DONE = text("Done.")
 
@@ -156,7 +156,9 @@ def test_a_name_that_no_provider_takes_back_does_not_fail_the_turn(sqlite_url: s
 def test_a_role_without_the_grant_is_refused(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "index.toml").write_text('tools = ["now"]\n')
-    with talking(sqlite_url, tmp_path, in_order(calls(("remember", {"text": "x"}), ("write_file", {"path": "a", "content": ""})), DONE)) as talk:
+    with talking(
+        sqlite_url, tmp_path, in_order(calls(("remember", {"text": "x"}), ("write_file", {"path": "a", "content": ""})), DONE)
+    ) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.state for effect in talk.effects()] == ["failed", "failed"]
         assert all("not granted" in result for result in results(talk))

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from model_server import Reply, Request, calls, error, text
 from turning import Talk, complete_next, context_of, in_order, planned, talking
 
 from headway.actions import todos
 from headway.ledger.todo import Change, Draft
+from model_server import Reply, Request, calls, error, text
 
 NOW = calls(("now", {}))
 PAIR = calls(("now", {}), ("recall", {"query": "cake"}))
@@ -103,7 +103,9 @@ def test_what_people_change_between_two_calls_is_seen_at_the_next(database_url: 
         talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, Draft("Clean up", turn_id=bake.turn_id)))
         return NOW
 
-    with talking(database_url, tmp_path, in_order(planned("Bake", "Frost"), meddle, complete_next, complete_next, text("."))) as talk:
+    with talking(
+        database_url, tmp_path, in_order(planned("Bake", "Frost"), meddle, complete_next, complete_next, text("."))
+    ) as talk:
         talk.say(REQUEST)
         shown = context_of(talk.server.requests[2])
         assert "Plan: 2 open, 1 ended\n- [canceled] Frost\n- [pending] Bake two (id " in shown

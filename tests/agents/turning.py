@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
-from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
@@ -31,6 +30,7 @@ from headway.ledger.todo import Todo
 from headway.storage import message_store, run_store, spending_store, todo_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.spending_store import ModelCall, Pool
+from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 
 T = TypeVar("T")
 
@@ -265,21 +265,20 @@ LIVING: list[Headway] = []
 
 @contextmanager
 def talking(
-    url: str, home: Path, model: Script | Reply | Model, *, sweeping: bool = False, breaches: bool = False, **options: str
+    url: str, home: Path, said: Script | Reply | Model, *, sweeping: bool = False, breaches: bool = False, **options: str
 ) -> Iterator[Talk]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
-    scripted = isinstance(model, Model)
-    name = SCRIPTED if scripted else STRONG
+    name = SCRIPTED if isinstance(said, Model) else STRONG
     wanted = {"home": str(home), "database_url": url, "model": name, **options}
     with (
         pytest.MonkeyPatch.context() as patch,
-        ModelServer(Reply() if isinstance(model, Model) else model) as server,
+        ModelServer(Reply() if isinstance(said, Model) else said) as server,
         DirectDatabase(url) as database,
         asyncio.Runner() as loop,
     ):
         for variable, value in environment(server).items():
             patch.setenv(variable, value)
-        headway = Watched(settings.load(wanted), {name: model} if scripted else None)
+        headway = Watched(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
         headway.means.models.patience = headway.means.models.patience._replace(first_delay_s=0.001)
         talk = Talk(headway, database, server, loop)
         try:

@@ -1,0 +1,228 @@
+"""Calling models: by name and tier, with patience for what passes and none for what stays."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.models import ModelRequestParameters
+from turning import CHEAP, CHEAP_TIER, Talk, in_order, talking, tiers
+
+from headway.agents.models import LONGEST_DELAY_S, ModelFailed, Models, Patience, make
+from headway.agents.transcript import user
+from headway.ledger.errors import SettingsError
+from model_server import Reply, calls, drop, error, flaky, midway, slow, text
+
+HELLO = text("Hello to you.")
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def failure(talk: Talk) -> dict[str, str]:
+    turn = talk.say()
+    assert (turn["status"], turn["outcome"]) == ("failed", None)
+    (told,) = talk.told("turn_failed")
+    assert told["turn_id"] == turn["id"]
+    return told
+
+
+# What passes
+
+
+@pytest.mark.parametrize("passing", [error(429), error(500), error(502), error(503), error(529), error(408), drop()])
+def test_what_passes_is_tried_again(sqlite_url: str, tmp_path: Path, passing: Reply) -> None:
+    with talking(sqlite_url, tmp_path, flaky(2, passing, HELLO)) as talk:
+        turn = talk.say()
+        assert (turn["outcome"], turn["iterations"]) == ("answered", 1)
+        assert len(talk.server.requests) == 3
+        assert len(talk.model_calls()) == 1
+        assert talk.answers() == ["Hello to you."]
+
+
+def test_a_model_that_does_not_answer_in_time_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, flaky(1, slow(3, HELLO), HELLO), model_timeout_s="0.2") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len(talk.server.requests) == 2
+
+
+def test_a_model_that_falls_silent_in_the_middle_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, flaky(1, midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.heard() == "Hello to you."
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_patience_has_an_end(sqlite_url: str, tmp_path: Path, retries: int) -> None:
+    with talking(sqlite_url, tmp_path, error(503, "overloaded"), model_retries=str(retries)) as talk:
+        told = failure(talk)
+        assert told["code"] == "model_failed"
+        assert "openai-chat:fake-1" in told["error"]
+        assert "HTTP 503" in told["error"]
+        assert len(talk.server.requests) == retries + 1
+        assert talk.model_calls() == []
+
+
+def test_a_timeout_is_told_as_one(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, slow(2, HELLO), model_timeout_s="0.1", model_retries="0") as talk:
+        assert "in time" in failure(talk)["error"]
+
+
+def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with talking(sqlite_url, tmp_path, HELLO, model_retries="1") as talk:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/v1")
+            told = failure(talk)
+            assert told["code"] == "model_failed"
+            assert "fake-1" in told["error"]
+
+
+def test_a_stream_that_breaks_off_is_withdrawn_and_told_anew(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(drop("Half a sentence that nobody will end"), HELLO)) as talk:
+        talk.say()
+        whispers = talk.headway.whispers
+        assert whispers[0]["text"].startswith("Half")
+        assert [one for one in whispers if one.get("restart")] == [{"text": "", "restart": True}]
+        assert talk.heard() == "Hello to you."
+        assert talk.answers() == ["Hello to you."]
+
+
+def test_nothing_is_withdrawn_where_nothing_was_said(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(error(503), HELLO)) as talk:
+        talk.say()
+        assert not any(one.get("restart") for one in talk.headway.whispers)
+
+
+def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path) -> None:
+    cut = Reply(calls=calls(("remember", {"text": "half"})).calls, cut=True)
+    with talking(sqlite_url, tmp_path, in_order(cut, HELLO)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.effects() == []
+
+
+# How long to wait
+
+
+def test_each_wait_is_twice_as_long_up_to_a_minute() -> None:
+    models = Models({"strong": "x"}, Patience(first_delay_s=1.0))
+    waits = [models.delay(attempt, ModelHTTPError(503, "x")) for attempt in range(9)]
+    for attempt, wait in enumerate(waits):
+        middle = min(2.0**attempt, LONGEST_DELAY_S)
+        assert middle * 0.75 <= wait <= middle * 1.25
+    assert len(set(waits)) == len(waits)
+
+
+def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, flaky(2, error(429, retry_after=0), HELLO)) as talk:
+        models = talk.headway.means.models
+        models.patience = models.patience._replace(first_delay_s=60)
+        assert talk.say()["outcome"] == "answered"
+        assert len(talk.server.requests) == 3
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7), ("100000", 5 * LONGEST_DELAY_S)])
+def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: str, waited: float) -> None:
+    models = Models({"strong": "x"}, Patience(first_delay_s=0.001))
+    assert models.delay(0, ModelHTTPError(429, "x", headers={"retry-after": asked})) == waited
+
+
+# What stays
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_what_stays_is_not_tried_again(sqlite_url: str, tmp_path: Path, status: int) -> None:
+    with talking(sqlite_url, tmp_path, error(status, "made up")) as talk:
+        told = failure(talk)
+        assert f"HTTP {status}" in told["error"]
+        assert "made up" in told["error"]
+        assert len(talk.server.requests) == 1
+
+
+def test_a_quota_that_is_used_up_is_not_tried_again(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, error(429, "You exceeded your current quota", code="insufficient_quota")) as talk:
+        assert "quota" in failure(talk)["error"]
+        assert len(talk.server.requests) == 1
+
+
+def test_no_failure_repeats_the_key(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with talking(sqlite_url, tmp_path, error(401, f"Incorrect API key provided: {KEY}. Find yours at our site.")) as talk:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        told = failure(talk)
+        assert "Incorrect API key provided" in told["error"]
+        stored = str(talk.events()) + str(talk.messages()) + str(talk.run_row())
+        assert KEY not in stored
+        assert KEY[-8:] not in stored
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nobody:nothing", "nobody:nothing"), ("gpt", "gpt"), ("rehearsa", "rehearsa")],
+)
+def test_a_name_that_means_nothing_fails_the_turn_with_a_clear_sentence(
+    sqlite_url: str, tmp_path: Path, name: str, said: str
+) -> None:
+    with talking(sqlite_url, tmp_path, error(404, "no such model"), model=name) as talk:
+        told = failure(talk)
+        assert said in told["error"]
+        assert told["code"] in ("settings_error", "model_failed")
+        assert "\n" not in told["error"]
+
+
+def test_a_missing_key_is_named(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with talking(sqlite_url, tmp_path, HELLO, model="anthropic:claude-sonnet-4-5") as talk:
+        monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+        told = failure(talk)
+        assert told["code"] == "settings_error"
+        assert "ANTHROPIC_API_KEY" in told["error"]
+
+
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of Google's library, when it is compiled
+@pytest.mark.parametrize(
+    ("name", "variables", "model_name"),
+    [
+        ("anthropic:claude-sonnet-4-5", {"ANTHROPIC_API_KEY": KEY}, "claude-sonnet-4-5"),
+        ("google:gemini-2.5-flash", {"GOOGLE_API_KEY": KEY}, "gemini-2.5-flash"),
+        ("openrouter:openai/gpt-4o", {"OPENROUTER_API_KEY": KEY}, "openai/gpt-4o"),
+        ("ollama:llama3.2", {"OLLAMA_BASE_URL": "http://127.0.0.1:11434/v1"}, "llama3.2"),
+        ("openai-chat:anything", {"OPENAI_API_KEY": KEY}, "anything"),
+        ("rehearsal", {}, "rehearsal"),
+    ],
+)
+def test_every_provider_has_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, variables: dict[str, str], model_name: str
+) -> None:
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert make(name).model_name == model_name
+
+
+# Tiers
+
+
+def test_tiers_that_are_not_set_are_the_strong_one(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, HELLO) as talk:
+        assert set(talk.headway.means.models.names.values()) == {"openai-chat:fake-1"}
+
+
+def test_the_cheap_tier_summarises_and_the_strong_one_works(sqlite_url: str, tmp_path: Path) -> None:
+    script = tiers(in_order(text("Half a", finish="length"), HELLO), text("Summary."))
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        talk.say()
+        assert [request.model for request in talk.server.requests] == ["fake-1", CHEAP, "fake-1"]
+        assert [(call.tier, call.model) for call in talk.model_calls()][1] == ("cheap", CHEAP_TIER)
+
+
+def test_text_comes_as_it_is_said(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, HELLO) as talk:
+        talk.say()
+        assert [whisper["text"] for whisper in talk.headway.whispers] == ["Hello", " to", " you."]
+
+
+def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, error(400, "no")) as talk:
+        with pytest.raises(ModelFailed, match="HTTP 400"):
+            talk.wait(talk.headway.means.models.ask("strong", [user("Hello!")], ModelRequestParameters()))
+        with pytest.raises(SettingsError):
+            make("nobody:nothing")

@@ -1,0 +1,177 @@
+"""Stopping turns: by the one who asked, and by the kill switch."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+
+from headway.actions import turns
+from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
+from model_server import Reply, Request, calls, error, midway, text
+
+NOW = calls(("now", {}))
+
+
+def cancel(talk: Talk) -> None:
+    """What a door does: write it down, then wake up whoever waits."""
+    assert talk.run is not None
+    turn_id = talk.run.turn_id or ""
+    talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+    talk.headway.interrupt(turn_id)
+
+
+async def cancel_at_request(talk: Talk, number: int) -> None:
+    task = await talk.begin()
+    await talk.asked(number)
+    cancel(talk)
+    await asyncio.wait_for(asyncio.wait([task]), 2)
+
+
+def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, midway(text("A long answer."))) as talk:
+        talk.server.hold()
+        talk.wait(cancel_at_request(talk, 1))
+        turn = talk.turn()
+        assert (turn["status"], turn["outcome"]) == ("canceled", None)
+        assert talk.told("turn_canceled") == [{"turn_id": turn["id"]}]
+        assert talk.answers() == []
+        with pytest.raises(TurnEnded):
+            cancel(talk)
+        assert len(talk.told("turn_canceled")) == 1
+
+
+def test_what_was_planned_stays_open_and_the_next_turn_can_begin(sqlite_url: str, tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        if len(talk.server.requests) == 2:
+            talk.server.hold()
+        return planned("Bake") if len(talk.server.requests) == 1 else text("Hello.")
+
+    with talking(sqlite_url, tmp_path, script) as talk:
+        talk.wait(cancel_at_request(talk, 2))
+        assert talk.turn()["incomplete"][0]["title"] == "Bake"
+        talk.server.release()
+        assert talk.say("Hello?")["outcome"] == "answered"
+
+
+def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_url: str, tmp_path: Path) -> None:
+    def canceled(_: Request) -> Reply:
+        assert talk.run is not None
+        turn_id = talk.run.turn_id or ""
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        return calls(("remember", {"text": "too late"}))
+
+    with talking(sqlite_url, tmp_path, in_order(NOW, canceled)) as talk:
+        assert talk.say()["status"] == "canceled"
+        assert len(talk.effects()) == 1
+        assert len(talk.server.requests) == 2
+
+
+def test_whoever_waits_for_a_turn_hears_that_it_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
+    async def story() -> dict[str, object]:
+        waiting = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
+        await talk.asked(1)
+        (row,) = talk.database.read(lambda tx: tx.all("SELECT id FROM turns"))
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, row[0]))
+        talk.headway.interrupt(row[0])
+        return await waiting
+
+    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+        talk.server.hold()
+        assert talk.wait(story())["status"] == "canceled"
+
+
+def test_a_turn_that_ended_cannot_be_canceled_and_an_unknown_one_is_not_found(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+        talk.say()
+        with pytest.raises(TurnEnded):
+            cancel(talk)
+        with pytest.raises(NotFound):
+            talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, "nobody's"))
+
+
+def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        task = await talk.begin()
+        with pytest.raises(TurnRunning):
+            await talk.begin()
+        talk.server.release()
+        await asyncio.wait([task])
+
+    with talking(database_url, tmp_path, text("Hello.")) as talk:
+        talk.server.hold()
+        talk.wait(story())
+        assert len(talk.messages()) == 2
+        assert len(talk.told("turn_started")) == 1
+
+
+# The kill switch
+
+
+def test_nothing_begins_while_halted(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("Hello.")) as talk:
+        talk.halt()
+        with pytest.raises(Halted, match="a test"):
+            talk.say()
+        assert talk.messages() == []
+        talk.unhalt()
+        assert talk.say()["outcome"] == "answered"
+
+
+def test_a_running_turn_stops_before_its_next_step_and_goes_on_after(database_url: str, tmp_path: Path) -> None:
+    def halted(_: Request) -> Reply:
+        talk.halt()
+        return calls(("remember", {"text": "flour"}))
+
+    with talking(database_url, tmp_path, in_order(planned("Bake"), halted, complete_next, text("Eat."))) as talk:
+        turn = talk.say()
+        assert turn["status"] == "running"
+        assert turn["iterations"] == 2  # what the model said was written down,
+        assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []  # and not acted upon
+        assert len(talk.effects()) == 1
+        talk.revive()
+        talk.wait(asyncio.sleep(0.05))
+        assert len(talk.server.requests) == 2
+        talk.unhalt()
+        talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
+        assert talk.turn()["outcome"] == "drained"
+        assert len(talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries"))) == 1
+
+
+@pytest.mark.parametrize("tier", ["strong", "cheap"])
+def test_a_halt_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path, tier: str) -> None:
+    def busy(_: Request) -> Reply:
+        talk.halt()
+        return error(503)
+
+    script = busy if tier == "strong" else tiers(text("Half a", finish="length"), busy)
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER if tier == "cheap" else "") as talk:
+        assert talk.say()["status"] == "running"
+        assert len(talk.server.requests) == (1 if tier == "strong" else 2)
+        assert talk.run_row().owner == ""
+        talk.unhalt()
+        talk.server.script = tiers(text("story."), text("A summary."))
+        assert talk.goes_on()["outcome"] == "answered"
+
+
+def test_a_cancel_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path) -> None:
+    def busy(_: Request) -> Reply:
+        assert talk.run is not None
+        turn_id = talk.run.turn_id or ""
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        return error(503)
+
+    with talking(sqlite_url, tmp_path, busy) as talk:
+        assert talk.say()["status"] == "canceled"
+        assert len(talk.server.requests) == 1
+
+
+def test_a_halted_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
+    def script(_: Request) -> Reply:
+        talk.halt()
+        return NOW
+
+    with talking(sqlite_url, tmp_path, script) as talk:
+        talk.say()
+        cancel(talk)
+        assert talk.turn()["status"] == "canceled"

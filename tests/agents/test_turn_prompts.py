@@ -1,0 +1,93 @@
+"""What a model is told it may do: what its role grants, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from turning import talking
+
+from headway.ledger.run import Mode
+from model_server import Request, text
+
+HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "The runtime"}
+PLAIN = {"Planning", "Task list", "Ledger", "Commands in your text", "The runtime"}
+
+
+def asked(url: str, home: Path, role: str = "", mode: Mode = "plan") -> Request:
+    """The first request of a turn, with this file for the role that answers."""
+    (home / "agents").mkdir()
+    (home / "agents" / "index.toml").write_text(role)
+    with talking(url, home, text("Hello.")) as talk:
+        assert talk.say("Hello!", mode)["status"] == "finished"
+        (request,) = talk.server.requests
+        return request
+
+
+def sections(request: Request) -> set[str]:
+    found = {line[2:] for line in request.system.splitlines() if line.startswith("# ")}
+    assert found <= HEADINGS
+    return found
+
+
+def test_the_supervisor_is_told_of_all_it_may_do(sqlite_url: str, tmp_path: Path) -> None:
+    request = asked(sqlite_url, tmp_path)
+    assert sections(request) == PLAIN
+    assert request.system.startswith("You are the supervisor")
+    assert {"create_todo", "complete_todo", "AddTask", "todo_add", "calculate"} <= set(request.tools)
+    assert request.messages[1:] == [{"role": "user", "content": "Hello!"}]
+
+
+def test_when_to_plan_and_when_not_is_said(sqlite_url: str, tmp_path: Path) -> None:
+    said = asked(sqlite_url, tmp_path).system
+    assert "several distinct steps" in said
+    assert "Do not plan for a single call, a simple question or small talk" in said
+    assert "continue" in said
+
+
+@pytest.mark.parametrize(
+    ("role", "missing"),
+    [
+        ('tools = ["tasks", "ledger", "builtin"]', {"Planning"}),
+        ('tools = ["list_todo", "complete_todo", "tasks", "ledger"]', {"Planning"}),
+        ('tools = ["turn_plan", "queue", "ledger", "builtin"]', {"Task list"}),
+        ('tools = ["turn_plan", "tasks", "builtin"]', {"Ledger"}),
+        ("writs = []", {"Commands in your text"}),
+        ('tools = ["create_todo"]\nwrits = []', {"Task list", "Ledger", "Commands in your text"}),
+        ("tools = []\nwrits = []", PLAIN),
+    ],
+)
+def test_what_a_role_may_not_do_is_not_mentioned(sqlite_url: str, tmp_path: Path, role: str, missing: set[str]) -> None:
+    request = asked(sqlite_url, tmp_path, role)
+    assert sections(request) == PLAIN - missing
+    for section, word in (("Planning", "create_todo"), ("Task list", "AddTask"), ("Ledger", "todo_add")):
+        if section in missing:
+            assert word not in request.system
+            assert word not in request.tools
+
+
+def test_a_queue_has_its_own_way_to_plan_and_no_other(sqlite_url: str, tmp_path: Path) -> None:
+    request = asked(sqlite_url, tmp_path, mode="queue")
+    assert sections(request) == PLAIN - {"Planning"} | {"Working a queue"}
+    assert "manage_todos" in request.tools
+    assert not {"create_todo", "complete_todo"} & set(request.tools)
+
+
+def test_shapes_known_from_elsewhere_are_not_offered(sqlite_url: str, tmp_path: Path) -> None:
+    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & set(asked(sqlite_url, tmp_path).tools)
+
+
+def test_tools_that_reach_outside_are_off_until_somebody_allows_them(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("Hello."), http_allow="example.org", commands="git") as talk:
+        talk.say()
+        assert {"http_get", "run_command"} <= set(talk.server.requests[0].tools)
+    assert not {"http_get", "run_command"} & set(asked(f"{sqlite_url}2", tmp_path).tools)
+
+
+def test_a_role_has_words_and_a_tier_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "index.toml").write_text('prompt = "You are a pirate."\ntier = "mid"\n')
+    with talking(sqlite_url, tmp_path, text("Arr."), model_mid="openai-chat:mid-1") as talk:
+        talk.say()
+        (request,) = talk.server.requests
+        assert request.model == "mid-1"
+        assert request.system.startswith("You are a pirate.")
+        assert [(call.tier, call.model) for call in talk.model_calls()] == [("mid", "openai-chat:mid-1")]

@@ -1,0 +1,181 @@
+"""What turns cost: written down with each answer, taken from a pool that all of a tenant's agents share."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from genai_prices import Usage, calc_price
+from turning import Talk, complete_next, in_order, planned, talking
+
+from headway.actions import spending, turns
+from headway.ledger.errors import SettingsError
+from headway.ledger.run import NANOS
+from model_server import Reply, Request, calls, error, text
+
+PRICED = "openai-chat:gpt-4o"
+USED = (1_000, 500)
+NOW = calls(("now", {}), usage=USED)
+ANSWER = text("Late.", usage=USED)
+
+
+def listed() -> int:
+    """What those tokens cost according to the price list."""
+    price = calc_price(Usage(input_tokens=USED[0], output_tokens=USED[1]), "gpt-4o", provider_id="openai")
+    return int(price.total_price * NANOS)
+
+
+def costs(talk: Talk) -> dict[str, object]:
+    return talk.database.read(lambda tx: spending.costs(tx, talk.tenant_id, talk.headway.settings.limits.budget))
+
+
+def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
+        talk.say()
+        assert listed() > 0
+        assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, listed())] * 2
+        assert talk.run_row().cost == talk.pool().spent == 2 * listed()
+        assert talk.pool().reserved == 0
+        told = talk.told("cost_changed")
+        assert [one["spent_usd"] for one in told] == pytest.approx([listed() / NANOS, 2 * listed() / NANOS])
+        assert told[0]["limit_usd"] == 5.0
+        shown = costs(talk)
+        assert shown["spent_usd"] == pytest.approx(2 * listed() / NANOS)
+        assert shown["by_model"][0]["calls"] == 2  # type: ignore[index]
+
+
+def test_a_call_is_written_down_with_its_answer(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
+        talk.say()
+        spent = talk.database.read(lambda tx: tx.all("SELECT at FROM model_calls ORDER BY id"))
+        said = talk.database.read(lambda tx: tx.all("SELECT at FROM transcript WHERE n IN (1, 3) ORDER BY n"))
+        assert spent == said
+
+
+def test_an_unknown_model_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(NOW, ANSWER), budget_usd="0") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert [(call.input_tokens, call.output_tokens, call.cost) for call in talk.model_calls()] == [(*USED, 0)] * 2
+        assert talk.told("cost_changed") == []
+
+
+def test_an_installation_has_prices_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["openai-chat:fake-1"]\ninput = 2\noutput = 10.0\n')
+    with talking(sqlite_url, tmp_path, ANSWER) as talk:
+        talk.say()
+        (call,) = talk.model_calls()
+        assert call.cost == (1_000 * 2 + 500 * 10) * NANOS // 1_000_000
+
+
+def test_prices_that_cannot_be_read_are_named(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["openai-chat:fake-1"]\ninput = "much"\n')
+    with pytest.raises(SettingsError, match=r"prices\.toml"), talking(sqlite_url, tmp_path, ANSWER):
+        pass
+
+
+def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(database_url: str, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def look(reply: Reply) -> object:
+        def script(_: Request) -> Reply:
+            seen.append((talk.pool().reserved, talk.run_row().reserved))
+            return reply
+
+        return script
+
+    with talking(database_url, tmp_path, in_order(look(NOW), look(ANSWER)), model=PRICED) as talk:
+        talk.say()
+        assert all(pool == run > 0 for pool, run in seen)
+        assert len(seen) == 2
+        assert (talk.pool().reserved, talk.run_row().reserved) == (0, 0)
+
+
+def test_a_spent_pool_pauses_the_turn_and_a_raised_one_lets_it_go_on(database_url: str, tmp_path: Path) -> None:
+    def run_dry(_: Request) -> Reply:
+        talk.set_pool(ceiling=1)
+        return planned("Bake")
+
+    script = in_order(run_dry, complete_next, text("Eat.", usage=USED))
+    with talking(database_url, tmp_path, script, sweeping=True, model=PRICED) as talk:
+        turn = talk.say()
+        assert (turn["status"], turn["ended_at"], turn["outcome"]) == ("paused", 0, None)
+        assert talk.run_row().status == "waiting"
+        (told,) = talk.told("turn_paused")
+        assert told["turn_id"] == turn["id"]
+        assert "pool" in told["reason"]
+        (notice,) = talk.told("operator_notice")
+        assert notice["kind"] == "budget"
+        assert talk.notices()[0][0] == "budget"
+        talk.wait(asyncio.sleep(0.05))
+        assert len(talk.server.requests) == 1
+        talk.set_pool(ceiling=5 * NANOS)
+        talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
+        assert talk.turn()["outcome"] == "drained"
+        assert len(talk.told("turn_paused")) == len(talk.told("turn_resumed")) == len(talk.notices()) == 1
+        assert talk.answers() == ["Eat."]
+
+
+def test_a_pool_that_was_spent_before_pauses_a_turn_at_its_beginning(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0.000001") as talk:
+        assert talk.say()["status"] == "paused"
+        assert talk.server.requests == []
+        assert talk.pool().reserved == 0
+        assert talk.turn()["iterations"] == 0
+
+
+def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0") as talk:
+        turn = talk.say()
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn["id"]))
+        assert talk.turn()["status"] == "canceled"
+
+
+def test_a_canceled_turn_gives_back_what_was_set_aside_for_it(database_url: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        task = await talk.begin()
+        await talk.asked(1)
+        assert talk.pool().reserved > 0
+        turn_id = talk.run_row().turn_id or ""
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.headway.interrupt(turn_id)
+        await asyncio.wait([task])
+
+    with talking(database_url, tmp_path, ANSWER, model=PRICED) as talk:
+        talk.server.hold()
+        talk.wait(story())
+        assert (talk.pool().reserved, talk.pool().spent) == (0, 0)
+
+
+def test_a_failed_turn_gives_back_what_was_set_aside_for_it(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, error(400), model=PRICED) as talk:
+        assert talk.say()["status"] == "failed"
+        assert talk.pool().reserved == 0
+
+
+def test_a_crash_while_a_call_is_on_its_way_sets_nothing_aside_twice(sqlite_url: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        task = await talk.begin()
+        await talk.asked(1)
+        await talk.crash(task)
+
+    with talking(sqlite_url, tmp_path, ANSWER, model=PRICED) as talk:
+        talk.server.hold()
+        talk.wait(story())
+        assert talk.pool().reserved == talk.run_row().reserved > 0
+        talk.server.release()
+        assert talk.goes_on()["outcome"] == "answered"
+        assert (talk.pool().reserved, talk.pool().spent) == (0, listed())
+
+
+def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        if request.model == "gpt-4o-mini":
+            assert talk.pool().reserved > 0
+            return text("A summary.", usage=USED)
+        return text("Half a", finish="length", usage=USED) if len(talk.server.requests) == 1 else ANSWER
+
+    with talking(sqlite_url, tmp_path, script, model=PRICED, model_cheap="openai-chat:gpt-4o-mini") as talk:
+        talk.say()
+        calls_made = talk.model_calls()
+        assert [call.tier for call in calls_made] == ["strong", "cheap", "strong"]
+        assert all(call.cost > 0 for call in calls_made)
+        assert talk.pool().spent == sum(call.cost for call in calls_made)

@@ -1,0 +1,109 @@
+"""Writs in an agent's text: run when the answer is complete, heard of by the agent, never seen by people."""
+
+from pathlib import Path
+
+from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+
+from model_server import Reply, by_turn, calls, drop, error, midway, text
+
+ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
+
+
+def subjects(talk: Talk) -> list[tuple[str, str]]:
+    return talk.database.read(lambda tx: tx.all("SELECT subject, status FROM todos WHERE turn_id IS NULL ORDER BY id"))
+
+
+def test_a_writ_is_run_and_what_came_of_it_goes_back(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, in_order(ADD, text("All set."))) as talk:
+        turn = talk.say()
+        assert (turn["outcome"], turn["iterations"]) == ("answered", 2)
+        assert subjects(talk) == [("buy flour", "pending")]
+        told = talk.server.requests[1].messages[-1]
+        assert told["role"] == "user"
+        assert told["content"].startswith("[/todo add]\nadded #")
+        assert told["content"].endswith("[pending] buy flour\n[END TODO]")
+        assert talk.answers() == ["I will write it down.\n\nDone with that.", "All set."]
+
+
+def test_an_answer_of_nothing_but_a_writ_never_ends_the_turn(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(
+        sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("/todo list"), text("One thing to buy."))
+    ) as talk:
+        assert talk.say()["iterations"] == 3
+        assert talk.answers() == ["One thing to buy."]
+        assert "1 open (0 in progress, 1 pending):" in talk.server.requests[2].last
+
+
+def test_what_watchers_hear_never_has_half_a_writ_in_it(sqlite_url: str, tmp_path: Path) -> None:
+    said = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
+    with talking(sqlite_url, tmp_path, in_order(midway(text(said)), text("Bye."))) as talk:
+        talk.say()
+        heard = talk.heard()
+        assert "/todo" not in heard
+        assert "flour" not in heard
+        assert heard == "Hello.\nA path: /usr/bin\n/to be or notBye."
+        assert not any("/todo" in whisper["text"] or whisper["text"].endswith("/") for whisper in talk.headway.whispers)
+        assert talk.answers() == ["Hello.\nA path: /usr/bin\n/to be or not", "Bye."]
+
+
+def test_a_writ_beside_tool_calls_is_run_after_them(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Look:\n/todo add buy flour"), text("Bought."))) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert [message["role"] for message in talk.server.requests[1].messages[-3:]] == ["assistant", "tool", "user"]
+        assert "buy flour" in talk.server.requests[1].last
+        assert talk.answers() == ["Look:\n", "Bought."]
+
+
+def test_a_writ_that_is_wrong_says_why(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(text("/todo done 404"), text("/todo add a\nno end"), text("Oh."))) as talk:
+        talk.say()
+        assert "ERR: " in talk.server.requests[1].last
+        assert "ERR: missing /endtodo terminator" in talk.server.requests[2].last
+        assert subjects(talk) == []
+
+
+def test_a_writ_in_a_fence_is_text(sqlite_url: str, tmp_path: Path) -> None:
+    said = "Write this:\n```\n/todo add buy flour\n```\n"
+    with talking(sqlite_url, tmp_path, text(said)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.answers() == [said]
+        assert subjects(talk) == []
+
+
+def test_a_role_without_the_grant_is_told_so(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "index.toml").write_text("writs = []\n")
+    with talking(sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("Oh."))) as talk:
+        talk.say()
+        assert "needs the grant" in talk.server.requests[1].last
+        assert subjects(talk) == []
+
+
+def test_writs_of_a_cut_off_answer_are_not_run(sqlite_url: str, tmp_path: Path) -> None:
+    cut = Reply("Hm.\n/todo add buy flour\n\nand the", finish="length")
+    with talking(sqlite_url, tmp_path, tiers(by_turn(cut, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
+        talk.server.script = tiers(in_order(cut, text("end.")), text("Sum."))
+        talk.say()
+        assert subjects(talk) == []
+        assert "/todo" not in "".join(talk.answers())
+
+
+def test_a_writ_of_an_answer_that_broke_off_runs_once(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(drop("/todo add buy flour\n\nand so on and on"), error(503), ADD, text("All set."))
+    with talking(sqlite_url, tmp_path, script) as talk:
+        talk.say()
+        assert subjects(talk) == [("buy flour", "pending")]
+
+
+def test_writs_do_not_get_around_the_drain_gate(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(planned("Bake"), text("/todo list"), text("Done!"), complete_next, text("Done."))
+    with talking(sqlite_url, tmp_path, script) as talk:
+        assert talk.say()["outcome"] == "drained"
+        assert len(talk.told("refused")) == 1
+        assert talk.answers() == ["Done."]
+
+
+def test_a_model_that_only_speaks_in_writs_meets_the_limit(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("/todo list"), max_iterations="3") as talk:
+        turn = talk.say()
+        assert (turn["outcome"], turn["iterations"]) == ("limit", 3)
