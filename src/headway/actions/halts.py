@@ -12,10 +12,11 @@ from headway.storage.transaction import Transaction
 
 def halt(tx: Transaction, why: str = "") -> Halt:
     """Throw the switch; thrown already, it stays as it is."""
-    halt_store.insert(tx, text.safe(why.strip(), "why", text.SUBJECT_LIMIT))
+    thrown = halt_store.insert(tx, text.safe(why.strip(), "why", text.SUBJECT_LIMIT))
     found = halt_store.in_force(tx)
     assert found is not None
-    announce(tx, "halted", found)
+    if thrown:
+        announce(tx, "halted", found)
     return found
 
 

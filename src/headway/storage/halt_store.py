@@ -15,9 +15,10 @@ def in_force(tx: Transaction) -> Halt | None:
     return Halt._make(row) if row else None
 
 
-def insert(tx: Transaction, why: str) -> None:
-    """Two that halt at the same moment: the first one's words stand."""
-    tx.run("INSERT INTO halts (why, since) VALUES (?, ?) ON CONFLICT DO NOTHING", why, tx.now)
+def insert(tx: Transaction, why: str) -> bool:
+    """Whether it was we who halted. Two that do at the same moment: the first one's words stand."""
+    sql = "INSERT INTO halts (why, since) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING since"
+    return tx.one(sql, why, tx.now) is not None
 
 
 def lift(tx: Transaction) -> None:
