@@ -48,8 +48,10 @@ async def drive(means: Means, run: Run) -> Stop:
             return need
         try:
             news = await fetch(job, entries, need)
-        except (Interrupted, Halted) as reason:
-            return Stop(str(reason))
+        except Halted:
+            return Stop("halted")
+        except Interrupted:
+            return Stop("interrupted")
 
 
 async def step(job: Job, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:

@@ -12,7 +12,8 @@ import click
 
 from headway.actions import conversations, halts, turns
 from headway.assembly import Headway
-from headway.ledger.errors import HeadwayError, Invalid, TurnEnded
+from headway.ledger import text
+from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.run import Mode, Run
 from headway.ledger.scope import Scope
 from headway.settings import REHEARSAL, Settings
@@ -38,6 +39,8 @@ def chat(call: Call, message: str | None, queue: bool, going_on: bool) -> None: 
         message = standard_input()
     if message is None and call.as_json:
         raise click.UsageError("--json needs a MESSAGE, or one on standard input")
+    if message is not None:
+        message = worded(message)
     settings = call.settings()
     with call.desk() as desk:
         scope = desk.scope._replace(conversation_id=conversation_of(desk, going_on=going_on))
@@ -48,11 +51,19 @@ def chat(call: Call, message: str | None, queue: bool, going_on: bool) -> None: 
             if message is not None:
                 runner.run(talk.turn(message))
             else:
-                prompt(lambda words: runner.run(talk.turn(words)), settings)
+                prompt(lambda words: runner.run(talk.turn(worded(words))), settings)
         finally:
             runner.run(talk.end())
     if talk.failed:
         raise click.exceptions.Exit(1)
+
+
+def worded(message: str) -> str:
+    """A message that can be said; whatever is wrong with it is found before a conversation is opened for it."""
+    words = text.safe(message.strip(), "The message")
+    if not words:
+        raise Invalid("Say something: the message is empty.")
+    return words
 
 
 def conversation_of(desk: CliDesk, *, going_on: bool) -> int:
@@ -108,7 +119,10 @@ class Talk:
             for run in await self.interrupted():
                 view.note("Finishing the turn that was interrupted.")
                 await self.follow(run, view)
-            run = await headway.database.write(self.beginning(words))
+            scope = self.scope
+            run = await headway.database.write(
+                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, words, self.mode)
+            )
             await self.follow(run, view)
         document = await headway.database.read(lambda tx: self.document(tx, run.turn_id or ""))
         self.failed = document["turn"]["status"] != "finished"
@@ -118,28 +132,26 @@ class Talk:
         """A turn of this conversation that a process which is no more has left behind."""
         return await self.opened.runner.take_up((self.scope.tenant_id, self.scope.conversation_id))
 
-    def beginning(self, words: str) -> Callable[[Transaction], Run]:
-        if not words.strip():
-            raise Invalid("Say something: the message is empty.")
-        return lambda tx: self.opened.begin_turn(tx, self.scope.tenant_id, self.scope.conversation_id, words.strip(), self.mode)
-
     async def follow(self, run: Run, view: TurnView) -> None:
         """Show what happens until the turn has ended, or cannot go on here."""
         headway = self.opened
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(run.turn_id or "", reader.after)
         task = headway.runner.take(run)
-        task.add_done_callback(lambda done: reader.leave() if stopped_short(done) else None)
+        task.add_done_callback(lambda done: reader.leave() if stopped_short(done) else None)  # nothing more will be told
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(run)))
         try:
             async for kind, data in events(headway.feed.follow(channel, reader)):
                 view.show(kind, data)
                 if kind in ENDS:
-                    break
+                    return
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             headway.feed.leave(channel, reader)
+        await task  # if it broke, this tells why
+        await headway.database.read(halts.check)
+        raise Halted
 
     async def cancel(self, run: Run) -> None:
         with suppress(TurnEnded):
@@ -160,8 +172,8 @@ class Talk:
 
 
 def stopped_short(task: "asyncio.Task[Any]") -> bool:
-    """Whether no event will tell of the turn's end: it was halted, taken over, or broke."""
-    return not task.cancelled() and (task.exception() is not None or task.result().why not in ("ended", "paused"))
+    """Whether no event will tell of the turn's end: it was halted, or broke. One that was taken over ends elsewhere."""
+    return not task.cancelled() and (task.exception() is not None or task.result().why == "halted")
 
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
