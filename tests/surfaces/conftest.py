@@ -114,3 +114,11 @@ def sqlite_chatter(sqlite_chat_service: Service, model: ModelServer) -> Iterator
     """The same where the database makes no difference."""
     with sqlite_chat_service.tenant() as visitor:
         yield visitor
+
+
+@pytest.fixture
+def talker(headway: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A folder in which `headway chat` talks to the model."""
+    for name, value in impatient(model).items():
+        monkeypatch.setenv(name, value)
+    return headway

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -85,6 +86,14 @@ class Shell:
 
         Both streams are what that person sees, and line ends are a terminal's.
         """
+        with self.seated(*arguments, width=width) as terminal:
+            if answer and terminal.sees(question):
+                terminal.type(answer)
+            return terminal.leave()
+
+    @contextmanager
+    def seated(self, *arguments: str, width: int = 100) -> Iterator["Terminal"]:
+        """Run on a terminal of its own, in front of which a person sits."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
         env = {**os.environ, "TERM": "xterm-256color"}
@@ -102,17 +111,58 @@ class Shell:
         ) as child:
             os.close(theirs)
             try:
-                seen = b""
-                while more := read_terminal(ours):
-                    seen += more
-                    if answer and question.encode() in seen:
-                        os.write(ours, answer.encode())
-                        answer = ""
-                code = child.wait(PATIENCE_S)
+                yield Terminal(child, ours)
             finally:
                 child.kill()
-        os.close(ours)
-        return Ran(code, seen.decode(), "")
+                os.close(ours)
+
+
+class Terminal:
+    """What a person does and sees while a command runs."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]", descriptor: int) -> None:
+        self.child = child
+        self.descriptor = descriptor
+        self.seen = b""
+
+    def sees(self, text: str, after: int = 0) -> bool:
+        """Look until the text is there, or nothing more comes."""
+        while text.encode() not in self.seen[after:]:
+            more = read_terminal(self.descriptor)
+            self.seen += more
+            if not more:
+                return False
+        return True
+
+    def type(self, keys: str) -> None:
+        os.write(self.descriptor, keys.encode())
+
+    def leave(self) -> Ran:
+        """Look on until it is over."""
+        while more := read_terminal(self.descriptor):
+            self.seen += more
+        return Ran(self.child.wait(PATIENCE_S), self.seen.decode(), "")
+
+
+def screen(seen: str) -> list[str]:
+    """The lines that are left on a terminal, of what was shown on it: lines that were wiped are gone."""
+    rows, row, column = [""], 0, 0
+    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", seen):
+        if code == "A":
+            row = max(0, row - int(escape or 1))
+        elif code == "K" and escape == "2":
+            rows[row] = ""
+        elif code:
+            assert code in "mhl", f"a command that is not understood here: {escape}{code}"
+        elif control == "\r":
+            column = 0
+        elif control == "\n":
+            row, column = row + 1, 0  # a terminal sends a carriage return along
+            rows += [""] * (row - len(rows) + 1)
+        else:
+            rows[row] = f"{rows[row]:<{column}}"[:column] + words + rows[row][column + len(words) :]
+            column += len(words)
+    return [line.rstrip() for line in rows]
 
 
 def read_terminal(descriptor: int) -> bytes:

@@ -1,0 +1,252 @@
+"""`headway chat` in scripts: answers on standard output, everything else beside it."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from chatting import drains, replies
+from serving import until
+from shell import HEADWAY, PATIENCE_S, Shell, one_error
+
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Row
+from model_server import ModelServer, environment, error, text
+
+
+def rows(headway: Shell, sql: str) -> list[Row]:
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        return database.read(lambda tx: tx.all(sql))
+
+
+def statuses(headway: Shell) -> list[str]:
+    return [str(status) for (status,) in rows(headway, "SELECT status FROM turns ORDER BY started_at, id")]
+
+
+def conversations(headway: Shell) -> int:
+    return len(rows(headway, "SELECT id FROM conversations"))
+
+
+def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelServer) -> None:
+    model.script = drains("buy milk", "buy bread", answer="Done:\n- milk\n- bread")
+    assert talker("chat", "Buy milk and bread.") == (0, "Done:\n- milk\n- bread\n", "")
+
+
+def test_so_does_a_process_of_its_own(talker: Shell) -> None:
+    assert talker.process("chat", "hi", stdin=b"not looked at") == (0, "hello\n", "")
+
+
+def test_as_json_it_is_one_document(talker: Shell, model: ModelServer) -> None:
+    model.script = drains("buy milk")
+    found = talker.json("chat", "Buy milk.")
+
+    assert list(found) == ["turn", "messages"]
+    assert found["turn"]["request"] == "Buy milk."
+    assert (found["turn"]["status"], found["turn"]["outcome"]) == ("finished", "drained")
+    assert [(one["role"], one["content"]) for one in found["messages"]] == [("user", "Buy milk."), ("assistant", "All done.")]
+    assert {one["turn_id"] for one in found["messages"]} == {found["turn"]["id"]}
+
+
+def test_the_document_holds_this_turn_alone(talker: Shell) -> None:
+    talker.ok("chat", "first")
+    found = talker.json("chat", "-c", "second")
+
+    assert [one["content"] for one in found["messages"]] == ["second", "hello"]
+
+
+def test_a_message_comes_from_standard_input(talker: Shell, model: ModelServer) -> None:
+    assert talker("chat", stdin="Two lines,\nžluťoučký kůň.\n") == (0, "hello\n", "")
+    assert model.requests[0].last == "Two lines,\nžluťoučký kůň."
+
+
+@pytest.mark.parametrize("words", ["", " \n\t", "\u3000"])
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_an_empty_message_is_refused_and_leaves_nothing(talker: Shell, words: str, flags: list[str]) -> None:
+    given = talker("chat", words, *flags)
+    piped = talker("chat", *flags, stdin=words)
+
+    assert one_error(given, 2) == one_error(piped, 2)
+    assert conversations(talker) == 0
+
+
+@pytest.mark.parametrize("stdin", [b"\xff\xfe", b"nul\0"])
+def test_input_that_is_no_text_is_refused(talker: Shell, stdin: bytes) -> None:
+    one_error(talker("chat", stdin=stdin), 2)
+    assert conversations(talker) == 0
+
+
+def test_a_message_that_is_too_long_is_refused(talker: Shell) -> None:
+    one_error(talker("chat", stdin="x" * 200_001), 2)
+    assert conversations(talker) == 0
+
+
+@pytest.mark.parametrize("reference", ["1", "nobody", "-1", "9" * 30])
+def test_a_conversation_that_is_not_there(talker: Shell, reference: str) -> None:
+    one_error(talker("chat", "hello", "--conversation", reference), 3)
+    assert conversations(talker) == 0
+
+
+def test_one_goes_on_with_a_conversation_by_its_name_its_number_or_the_newest(talker: Shell, model: ModelServer) -> None:
+    model.script = lambda request: text(str(len([one for one in request.messages if one["role"] == "user"])))
+    talker.ok("conversation", "new", "--key", "ours")
+
+    assert talker("chat", "one", "--conversation", "ours").out == "1\n"
+    assert talker("chat", "anew").out == "1\n"
+    assert talker("chat", "two", "-c").out == "2\n"
+    assert talker("chat", "three", "--continue").out == "3\n"
+    assert talker("chat", "two", "--conversation", "1").out == "2\n"
+    assert conversations(talker) == 2
+
+
+def test_to_go_on_with_nothing_is_to_begin(talker: Shell) -> None:
+    assert talker("chat", "hello", "-c") == (0, "hello\n", "")
+    assert conversations(talker) == 1
+
+
+def test_a_queue_is_worked_off_by_the_rehearsal(headway: Shell) -> None:
+    found = headway.json("chat", "--queue", "1. calculate 2+3\n2. calculate 4*5")
+
+    assert (found["turn"]["mode"], found["turn"]["outcome"], found["turn"]["resubmissions"]) == ("queue", "drained", 1)
+    answers = [one["content"] for one in found["messages"] if one["role"] == "assistant"]
+    assert [answer.splitlines()[0] for answer in answers] == ["2+3 = 5", "4*5 = 20"]
+
+
+def test_without_a_key_and_a_network_it_rehearses_and_says_so(headway: Shell) -> None:
+    said = headway.ok("chat", "Calculate 6*7 and then write the result to answer.txt.")
+
+    assert "42" in said
+    assert "not an LLM" in said
+    (found,) = (headway.folder / ".headway" / "workspace").rglob("answer.txt")
+    assert "42" in found.read_text()
+
+
+def test_while_halted_nobody_is_answered_and_nothing_is_left(talker: Shell, model: ModelServer) -> None:
+    talker.ok("halt", "--why", "lunch")
+    assert "lunch" in one_error(talker("chat", "hello"), 5)
+    one_error(talker("chat", "hello", "--json"), 5)
+    assert conversations(talker) == 0
+    talker.ok("unhalt")
+
+    assert talker("chat", "hello") == (0, "hello\n", "")
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_provider_that_refuses_is_a_sentence(talker: Shell, model: ModelServer, flags: list[str]) -> None:
+    key = "sk-proj-0123456789abcdefghijklmnop"
+    model.script = replies(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
+    ran = talker("chat", "hello", *flags)
+
+    assert ran.code == 1
+    assert ran.err.startswith("headway: The model openai-chat:fake-1 failed (HTTP 401): ")
+    assert len(ran.err.splitlines()) == 1
+    assert key not in ran.err
+    if flags:
+        assert json.loads(ran.out)["turn"]["status"] == "failed"
+    else:
+        assert ran.out == ""
+    assert statuses(talker) == ["failed"]
+
+
+@pytest.mark.parametrize("name", ["openai-chat:x", "nobody:x", "no-colon", "anthropic:x"])
+def test_a_model_that_cannot_be_made_is_a_sentence(headway: Shell, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HEADWAY_MODEL", name)
+    ran = headway("chat", "hello")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 1
+    assert name in ran.err
+
+
+def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServer) -> None:
+    model.script = replies(text("one\x1b[2J\x07\ttwo\r\nthree\u2028four\u202e"))
+    said = talker.ok("chat", "hello")
+
+    assert said.splitlines()[0].startswith("one\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}    two")
+    assert all(character.isprintable() for character in said.replace("\n", ""))
+
+
+def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> None:
+    Path(".env").write_text("".join(f"{name}={value}\n" for name, value in environment(model).items()))
+    ran = headway.process("chat", "hello")
+
+    assert ran == (0, "hello\n", "")
+    assert len(model.requests) == 1
+
+
+@contextmanager
+def elsewhere(*arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """The same command at another terminal, until the block ends."""
+    with subprocess.Popen([*HEADWAY, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_conversation_in_which_somebody_is_answered_is_busy(talker: Shell, model: ModelServer) -> None:
+    model.hold()
+    with elsewhere("chat", "first") as other:
+        model.wait_for_requests(1)
+        (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
+        busy = talker("chat", "second", "--conversation", conversation)
+        model.release()
+        out, _ = other.communicate(timeout=PATIENCE_S)
+
+    assert "running" in one_error(busy, 4)
+    assert (other.returncode, out) == (0, b"hello\n")
+    assert talker("chat", "second", "--conversation", conversation) == (0, "hello\n", "")
+    assert statuses(talker) == ["finished", "finished"]
+
+
+def test_what_a_killed_process_left_is_finished_first(talker: Shell, model: ModelServer) -> None:
+    model.script = lambda request: text(f"you said {request.last}")
+    model.hold()
+    with elsewhere("chat", "first") as other:
+        model.wait_for_requests(1)
+        other.kill()
+        other.wait(PATIENCE_S)
+    model.release()
+    (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
+    still = talker("chat", "second", "--conversation", conversation)
+    with DirectDatabase(f"sqlite:///{talker.ledger}") as database:
+        database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = beat_at - 5000"))
+    ran = talker("chat", "second", "--conversation", conversation)
+
+    assert still.code == 4  # for all we know the other one still works on it
+    assert (ran.code, ran.out) == (0, "you said first\nyou said second\n")
+    assert "interrupted" in ran.err
+    assert statuses(talker) == ["finished", "finished"]
+    said = [content for (content,) in rows(talker, "SELECT content FROM messages ORDER BY id")]
+    assert said == ["first", "you said first", "second", "you said second"]
+
+
+def test_what_was_halted_on_its_way_waits_for_the_next_call(talker: Shell, model: ModelServer) -> None:
+    model.script = drains("buy milk")
+    model.hold()
+    with elsewhere("chat", "Buy milk.") as other:
+        model.wait_for_requests(1)
+        talker.ok("halt")
+        model.release()
+        out, _ = other.communicate(timeout=PATIENCE_S)
+    talker.ok("unhalt")
+    (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
+    until(lambda: rows(talker, "SELECT owner FROM runs") == [("",)], "it is handed back")
+    model.script = drains("buy milk")
+    ran = talker("chat", "And now?", "--conversation", conversation)
+
+    assert (other.returncode, out) == (5, b"")
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "All done."
+    assert statuses(talker) == ["finished", "finished"]
+
+
+def test_the_current_folder_is_left_as_it_was(talker: Shell) -> None:
+    talker.ok("chat", "hello")
+    assert os.listdir() == [".headway"]
+    assert {name.partition("-")[0] for name in os.listdir(".headway")} == {"headway.db"}

@@ -1,0 +1,68 @@
+"""`headway halt` and `headway unhalt`: the kill switch of the whole installation."""
+
+import time
+
+from shell import Shell, one_error
+
+from headway.storage.direct import DirectDatabase
+
+
+def kinds(database_url: str) -> list[str]:
+    with DirectDatabase(database_url) as database:
+        return [str(kind) for (kind,) in database.read(lambda tx: tx.all("SELECT kind FROM events ORDER BY seq"))]
+
+
+def test_thrown_and_lifted(headway: Shell, database_url: str) -> None:
+    flags = ("--database-url", database_url)
+    headway.ok("todo", "add", "so that there is somebody to be told", *flags)
+    halted = headway("halt", *flags)
+    one_error(headway("chat", "hello", *flags), 5)
+    lifted = headway("unhalt", *flags)
+
+    assert (halted.code, lifted.code, halted.err, lifted.err) == (0, 0, "", "")
+    assert "headway unhalt" in halted.out
+    assert lifted.out == "Everything goes on.\n"
+    assert headway("chat", "hello", *flags).code == 0
+    assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
+
+
+def test_a_reason_is_told_to_whoever_wonders(headway: Shell) -> None:
+    assert headway.ok("halt", "--why", "lunch\x1b[2J\nbreak").startswith("Halted: lunch\N{REPLACEMENT CHARACTER}[2J break. ")
+    line = one_error(headway("chat", "hello"), 5)
+
+    assert "lunch" in line
+    assert "\x1b" not in line
+
+
+def test_both_are_documents_too(headway: Shell) -> None:
+    before = int(time.time())
+    halted = headway.json("halt", "--why", "lunch")
+
+    assert list(halted) == ["halt"]
+    assert before <= halted["halt"].pop("since") <= time.time()
+    assert halted["halt"] == {"halted": True, "why": "lunch"}
+    assert headway.json("unhalt") == {"halt": {"halted": False, "why": "", "since": 0}}
+
+
+def test_who_throws_it_twice_changes_nothing(headway: Shell, database_url: str) -> None:
+    flags = ("--database-url", database_url)
+    headway.ok("todo", "add", "so that there is somebody to be told", *flags)
+    first = headway.json("halt", "--why", "lunch", *flags)
+    second = headway.json("halt", "--why", "something else", *flags)
+
+    assert first == second
+    assert headway.ok("unhalt", *flags) == "Everything goes on.\n"
+    assert headway.ok("unhalt", *flags) == "Nothing was halted.\n"
+    assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
+
+
+def test_a_reason_that_cannot_be_stored_halts_nothing(headway: Shell) -> None:
+    one_error(headway("halt", "--why", "x" * 10_000), 2)
+    assert headway.ok("unhalt") == "Nothing was halted.\n"
+
+
+def test_people_go_on_working_by_hand(headway: Shell) -> None:
+    headway.ok("halt")
+    headway.ok("todo", "add", "by hand")
+    headway.ok("todo", "done", "1")
+    assert headway.ok("todo", "list", "--all") == "#1 [completed] by hand\n"
