@@ -108,8 +108,8 @@ def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_pa
 # The kill switch
 
 
-def test_nothing_begins_while_halted(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+def test_nothing_begins_while_halted(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.halt()
         with pytest.raises(Halted, match="a test"):
             talk.say()

@@ -11,9 +11,9 @@ from model_server import Reply, Request, calls, text
 NOW = calls(("now", {}))
 
 
-def test_an_answer_while_items_are_open_is_refused_and_never_shown(database_url: str, tmp_path: Path) -> None:
+def test_an_answer_while_items_are_open_is_refused_and_never_shown(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(planned("Bake", "Frost"), text("All done!"), complete_next, complete_next, text("Really done."))
-    with talking(database_url, tmp_path, script) as talk:
+    with talking(sqlite_url, tmp_path, script) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("finished", "drained")
         assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 2}]

@@ -72,8 +72,8 @@ def test_a_cut_off_answer_while_items_are_open_is_no_refusal(sqlite_url: str, tm
         assert talk.told("refused") == []
 
 
-def test_a_content_filter_ends_the_turn_and_tells_the_operator(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(planned("Tell"), filtered("Once upon"))) as talk:
+def test_a_content_filter_ends_the_turn_and_tells_the_operator(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(planned("Tell"), filtered("Once upon"))) as talk:
         turn = talk.say("Tell me something forbidden.")
         assert (turn["status"], turn["outcome"]) == ("finished", "filtered")
         assert "content filter" in talk.answers()[-1]

@@ -34,7 +34,7 @@ def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: P
         assert talk.told("turn_finished")[0]["incomplete"] == []
 
 
-def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(database_url: str, tmp_path: Path) -> None:
+def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sqlite_url: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
     def look(reply: Reply | None = None) -> object:
@@ -46,7 +46,7 @@ def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(da
         return script
 
     script = in_order(look(planned("Bake", "Frost")), look(NOW), look(), look(NOW), look(), look(NOW), look(text("Eat.")))
-    with talking(database_url, tmp_path, script) as talk:
+    with talking(sqlite_url, tmp_path, script) as talk:
         talk.say()
         assert seen == [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14), (5, 14), (6, 14)]
         assert limits(talk) == ("drained", 7, 14)

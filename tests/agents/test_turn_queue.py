@@ -51,9 +51,9 @@ def test_the_assessor_sees_the_item_and_the_answer_as_material(sqlite_url: str, 
         assert request.tools == []
 
 
-def test_the_reason_goes_back_twice_then_the_item_stays_open(database_url: str, tmp_path: Path) -> None:
+def test_the_reason_goes_back_twice_then_the_item_stays_open(sqlite_url: str, tmp_path: Path) -> None:
     script = tiers(in_order(queued("bake", "frost"), text("One."), text("Two."), text("Three.")), NO)
-    with talking(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("A cake!", "queue")
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "incomplete", 4)
         assert [todo.status for todo in talk.plan()] == ["pending", "pending"]
@@ -79,9 +79,9 @@ def test_each_item_has_its_own_three_tries(sqlite_url: str, tmp_path: Path) -> N
         assert talk.answers() == ["2.", "5."]
 
 
-def test_at_most_five_items_come_by_themselves(database_url: str, tmp_path: Path) -> None:
+def test_at_most_five_items_come_by_themselves(sqlite_url: str, tmp_path: Path) -> None:
     script = tiers(in_order(queued(*"abcdefgh"), *[text(f"Did {one}.") for one in "abcdefgh"]), YES)
-    with talking(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("All of it!", "queue")
         assert (turn["outcome"], turn["resubmissions"]) == ("limit", 5)
         assert len(talk.told("todos_resubmitting")) == 5

@@ -43,8 +43,8 @@ def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_pa
         assert shown["by_model"][0]["calls"] == 2  # type: ignore[index]
 
 
-def test_a_call_is_written_down_with_its_answer(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
+def test_a_call_is_written_down_with_its_answer(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
         talk.say()
         spent = talk.database.read(lambda tx: tx.all("SELECT at FROM model_calls ORDER BY id"))
         said = talk.database.read(lambda tx: tx.all("SELECT at FROM transcript WHERE n IN (1, 3) ORDER BY n"))
@@ -72,7 +72,7 @@ def test_prices_that_cannot_be_read_are_named(sqlite_url: str, tmp_path: Path) -
         pass
 
 
-def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(database_url: str, tmp_path: Path) -> None:
+def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(sqlite_url: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
     def look(reply: Reply) -> object:
@@ -82,7 +82,7 @@ def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(database_url: str, 
 
         return script
 
-    with talking(database_url, tmp_path, in_order(look(NOW), look(ANSWER)), model=PRICED) as talk:
+    with talking(sqlite_url, tmp_path, in_order(look(NOW), look(ANSWER)), model=PRICED) as talk:
         talk.say()
         assert all(pool == run > 0 for pool, run in seen)
         assert len(seen) == 2

@@ -226,8 +226,8 @@ def test_an_exception_that_means_something_to_the_runtime_is_a_result_as_well(
     assert error in result
 
 
-def test_a_tool_that_takes_too_long_may_have_had_its_effect(database_url: str, home: Path) -> None:
-    state, result = one_call(database_url, home, call("stuck"))
+def test_a_tool_that_takes_too_long_may_have_had_its_effect(sqlite_url: str, home: Path) -> None:
+    state, result = one_call(sqlite_url, home, call("stuck"))
     assert state == "unknown"
     assert "did not end within 0.05 s" in result
     assert "look before you do it again" in result

@@ -86,8 +86,8 @@ def test_with_a_list_the_context_is_the_last_message_of_each_request_and_the_onl
         assert "Plan: 0 open, 2 ended\n" in context_of(talk.server.requests[4])
 
 
-def test_the_context_is_not_journaled(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(planned("Bake"), NOW, complete_next, text("Eat."))) as talk:
+def test_the_context_is_not_journaled(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), NOW, complete_next, text("Eat."))) as talk:
         talk.say(REQUEST)
         rows = talk.database.read(lambda tx: tx.all("SELECT message FROM transcript"))
         assert len(rows) == 8
