@@ -1,13 +1,16 @@
 """A turn whose process stopped, wherever it was, is taken over by another and ends as if nothing had happened."""
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
+from headway.actions import conversations
 from headway.agents.effects import INTERRUPTED
+from headway.agents.runner import Runner
 from headway.agents.transcript import encode
 from headway.storage import run_store
 from headway.testing import scripted_model
@@ -246,3 +249,38 @@ def test_two_processes_that_sweep_drive_a_turn_once(sqlite_url: str, tmp_path: P
         talk.wait(asyncio.sleep(0.1))
         assert len(talk.server.requests) == 1
         assert talk.answers() == ["Hello."]
+
+
+def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(database_url: str, tmp_path: Path) -> None:
+    """Each time somebody else takes over, and the one before may not have noticed and works on for a while."""
+    chance = random.Random(7)
+
+    async def change_hands(number: int) -> int:
+        task, taken = await talk.begin(), 0
+        for change in range(6):
+            await asyncio.sleep(chance.random() * 0.05)
+            if chance.random() < 0.5:
+                task.cancel()
+            run, means = talk.run_row(), talk.headway.means._replace(owner=f"process {number}.{change}")
+            if not talk.database.write(lambda tx, run=run, owner=means.owner: run_store.take_over(tx, run, owner)):
+                break  # it has ended
+            task, taken = Runner(means).take(run._replace(owner=means.owner)), taken + 1
+        await asyncio.wait([task])
+        return taken
+
+    # A request that is cut off while it is sent is a breach as well.
+    with talking(database_url, tmp_path, story, breaches=True, model="openai-chat:gpt-4o") as talk:
+        taken = 0
+        for number in range(4):
+            talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+            taken += talk.wait(change_hands(number))
+            turn = talk.turn()
+            assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "drained", 6)
+            assert [todo.status for todo in talk.plan()] == ["completed", "completed"]
+            assert len(talk.entries()) == 12
+            assert talk.answers() == ["Enjoy."]
+        assert taken > 4
+        assert len(talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries"))) == 4
+        assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5 * 4
+        assert len(talk.model_calls()) == 6 * 4
+        assert talk.pool().spent == sum(call.cost for call in talk.model_calls()) > 0
