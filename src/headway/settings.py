@@ -57,10 +57,13 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def count(name: str, default: int, least: int = 1) -> int:
         return int(number(PREFIX + name.upper(), get(name, str(default)), least, 1_000, whole=True))
 
-    def amount(name: str, default: float) -> float:
-        return number(PREFIX + name.upper(), get(name, str(default)), 0, 1_000_000)
+    def amount(name: str, default: float, least: float = 0) -> float:
+        return number(PREFIX + name.upper(), get(name, str(default)), least, 1_000_000)
 
-    home = folder(get("home", ".headway"))
+    def folder(name: str, default: str) -> Path:
+        return found(PREFIX + name.upper(), get(name, default))
+
+    home = folder("home", ".headway")
     model = get("model", REHEARSAL)
     most = count("max_iterations", Limits().iterations)
     return Settings(
@@ -69,7 +72,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model=model,
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
-        model_timeout_s=amount("model_timeout_s", 120),
+        model_timeout_s=amount("model_timeout_s", 120, least=0.1),
         model_retries=count("model_retries", 5, least=0),
         limits=Limits(
             iterations=most,
@@ -79,17 +82,17 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         ),
         http_allow=listed(get("http_allow", "")),
         commands=listed(get("commands", "")),
-        workspace=folder(get("workspace", str(home / "workspace"))),
+        workspace=folder("workspace", str(home / "workspace")),
         host=get("host", "127.0.0.1"),
         port=port(get("port", "8484")),
     )
 
 
-def folder(name: str) -> Path:
+def found(variable: str, name: str) -> Path:
     try:
         return Path(name).expanduser().absolute()
     except (OSError, RuntimeError) as error:  # the current folder is gone, or ~somebody is nobody
-        raise SettingsError(f"HEADWAY_HOME is {name[:200]!r}, which cannot be found: {error}") from None
+        raise SettingsError(f"{variable} is {name[:200]!r}, which cannot be found: {error}") from None
 
 
 def listed(words: str) -> tuple[str, ...]:

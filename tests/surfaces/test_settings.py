@@ -77,6 +77,119 @@ def test_a_file_is_taken_word_for_word(headway: Shell, monkeypatch: pytest.Monke
     assert (chosen.model, chosen.host) == ("openai-chat:${USER}", "127.0.0.1")
 
 
+AGENTS = {
+    "model_mid": "rehearsal",
+    "model_cheap": "rehearsal",
+    "model_timeout_s": 120.0,
+    "model_retries": 5,
+    "max_iterations": 10,
+    "max_iterations_with_plan": 50,
+    "max_resubmissions": 5,
+    "budget_usd": 5.0,
+    "http_allow": (),
+    "commands": (),
+}
+
+
+def agents(chosen: settings.Settings) -> dict[str, object]:
+    """The settings of agents, by name."""
+    limits = chosen.limits
+    return {name: getattr(chosen, name) for name in AGENTS if hasattr(chosen, name)} | {
+        "max_iterations": limits.iterations,
+        "max_iterations_with_plan": limits.iterations_with_plan,
+        "max_resubmissions": limits.resubmissions,
+        "budget_usd": limits.budget / 1_000_000_000,
+    }
+
+
+def test_the_defaults_of_agents(headway: Shell) -> None:
+    assert agents(settings.load()) == AGENTS
+    assert settings.load().workspace == headway.folder / ".headway" / "workspace"
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "meant"),
+    [
+        ("model_mid", "test:mid", "test:mid"),
+        ("model_cheap", "test:cheap", "test:cheap"),
+        ("model_timeout_s", "0.5", 0.5),
+        ("model_retries", "0", 0),
+        ("max_iterations", "3", 3),
+        ("max_iterations_with_plan", "20", 20),
+        ("max_resubmissions", "0", 0),
+        ("budget_usd", "0.25", 0.25),
+        ("budget_usd", "0", 0.0),
+        ("http_allow", " example.com , *.example.org,, ", ("example.com", "*.example.org")),
+        ("commands", "ls,git", ("ls", "git")),
+    ],
+)
+def test_every_setting_of_agents_comes_from_the_file_and_the_environment(
+    headway: Shell, name: str, written: str, meant: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dotenv({name: written})
+    assert agents(settings.load()) == AGENTS | {name: meant}
+    dotenv({name: "7"})
+    monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
+    assert agents(settings.load()) == AGENTS | {name: meant}
+
+
+def test_the_other_tiers_are_the_strong_one_unless_they_are_named(headway: Shell) -> None:
+    chosen = settings.load({"model": "test:strong", "model_mid": "test:mid"})
+    assert (chosen.model, chosen.model_mid, chosen.model_cheap) == ("test:strong", "test:mid", "test:strong")
+
+
+def test_a_plan_never_shortens_a_turn(headway: Shell) -> None:
+    limits = settings.load({"max_iterations": "60"}).limits
+    assert (limits.iterations, limits.iterations_with_plan) == (60, 60)
+
+
+def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(headway.folder / "me"))
+    assert settings.load({"workspace": "~/work"}).workspace == headway.folder / "me" / "work"
+    assert settings.load({"workspace": "here"}).workspace == headway.folder / "here"
+    monkeypatch.setenv("HEADWAY_WORKSPACE", "~nobody-at-all/x")
+    assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("model_timeout_s", "-1"),
+        ("model_timeout_s", "0"),
+        ("model_timeout_s", "soon"),
+        ("model_timeout_s", "nan"),
+        ("model_timeout_s", "inf"),
+        ("model_retries", "-1"),
+        ("model_retries", "1.5"),
+        ("max_iterations", "0"),
+        ("max_iterations", "1001"),
+        ("max_iterations_with_plan", "many"),
+        ("max_resubmissions", "-1"),
+        ("budget_usd", "-0.01"),
+        ("budget_usd", "$5"),
+        ("budget_usd", "9" * 400),
+    ],
+)
+def test_a_number_that_cannot_be_is_one_error(headway: Shell, name: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
+    line = one_error(headway("chat", "hello"), 2)
+    assert f"HEADWAY_{name.upper()} must be a" in line
+    assert len(line) < 200
+    assert os.listdir() == []
+
+
+def test_providers_find_their_variables_of_the_file_in_the_environment(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
+    monkeypatch.setenv("OPENAI_BASE_URL", "to be deleted")  # so that it is put back, whatever happens to it here
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    Path(".env").write_text("OPENAI_API_KEY=from the file\nOPENAI_BASE_URL=http://from.the.file/v1\nHEADWAY_MODEL=test:x\n")
+    settings.load()
+
+    assert os.environ["OPENAI_API_KEY"] == "from the environment"
+    assert os.environ["OPENAI_BASE_URL"] == "http://from.the.file/v1"
+    assert "HEADWAY_MODEL" not in os.environ
+
+
 @pytest.mark.parametrize("port", ["0", "80", "65535"])
 def test_a_port_is_a_number(headway: Shell, port: str) -> None:
     assert settings.load({"port": port}).port == int(port)
