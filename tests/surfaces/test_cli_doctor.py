@@ -1,6 +1,11 @@
 """`headway doctor`: what Headway stands on, and what to mend."""
 
-from shell import Shell
+import json
+
+import pytest
+from shell import Ran, Shell
+
+from model_server import ModelServer, environment, text
 
 
 def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_url: str) -> None:
@@ -42,3 +47,86 @@ def test_a_page_that_was_overwritten_is_found(headway: Shell) -> None:
 
     assert ran.code == 1
     assert "damaged" in ran.out
+
+
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "OLLAMA_BASE_URL", "OLLAMA_API_KEY")
+
+
+@pytest.fixture
+def keyless(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    return headway
+
+
+def findings(ran: Ran) -> dict[str, tuple[bool, str]]:
+    return {check["name"]: (check["ok"], check["detail"]) for check in json.loads(ran.out)["checks"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("openai-chat:gpt-5-mini", "OPENAI_API_KEY"),
+        ("openrouter:some/model", "OPENROUTER_API_KEY"),
+        ("nobody:model", "nobody"),
+        ("no-colon", "no-colon"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_named_with_what_to_set(
+    keyless: Shell, name: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_MODEL", name)
+    ran = keyless("doctor", "--json")
+    ok, detail = findings(ran)["model"]
+
+    assert (ran.code, ran.err, ok) == (1, "", False)
+    assert wanted in detail
+    assert name in detail
+    (broken,) = (line for line in keyless("doctor").out.splitlines() if line.startswith("✕"))
+    assert wanted in broken
+
+
+def test_a_library_that_is_not_there_is_named(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which providers' libraries are installed is the installation's business: either it lacks one, or a key."""
+    monkeypatch.setenv("HEADWAY_MODEL", "anthropic:claude")
+    ok, detail = findings(keyless("doctor", "--json"))["model"]
+
+    assert not ok
+    assert "headway[anthropic]" in detail or "ANTHROPIC_API_KEY" in detail
+
+
+def test_every_tier_that_differs_is_looked_at(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-never-shown-0123456789")
+    monkeypatch.setenv("HEADWAY_MODEL", "openai-chat:strong")
+    monkeypatch.setenv("HEADWAY_MODEL_CHEAP", "nobody:cheap")
+    ran = keyless("doctor", "--json")
+    found = findings(ran)
+
+    assert ran.code == 1
+    assert found["model"] == (True, "openai-chat:strong")
+    assert found["cheap"][0] is False
+    assert "mid" not in found
+    assert "sk-never" not in ran.out
+
+
+def test_a_model_with_its_key_is_fine_and_nobody_is_called(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer(text("never asked")) as server:
+        for variable, value in environment(server).items():
+            monkeypatch.setenv(variable, value)
+        found = keyless("doctor", "--json")
+        requests = server.requests
+
+    assert found.code == 0
+    assert findings(found)["model"] == (True, "openai-chat:fake-1")
+    assert requests == []
+
+
+def test_ollama_needs_no_key(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_MODEL", "ollama:llama3")
+    assert findings(keyless("doctor", "--json"))["model"] == (True, "ollama:llama3")
+
+
+def test_the_rehearsal_says_that_it_is_no_llm(keyless: Shell) -> None:
+    (line,) = (line for line in keyless.ok("doctor").splitlines() if "model" in line.split()[:2])
+    assert "not an LLM" in line
+    assert "HEADWAY_MODEL" in line

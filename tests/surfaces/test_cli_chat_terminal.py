@@ -1,0 +1,200 @@
+"""`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
+
+import pytest
+from chatting import drains, replies
+from shell import Shell, screen
+from test_cli_chat import conversations, elsewhere, rows, statuses
+
+from model_server import ModelServer, Reply, Request, calls, error, midway, text
+
+PROMPT = " › "
+
+
+def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServer) -> None:
+    plan = drains("buy milk", "buy bread", "buy eggs", answer="The shopping is done.")
+
+    def script(request: Request) -> Reply:
+        if len(request.tool_results) == 2:
+            model.hold()
+        return plan(request)
+
+    model.script = script
+    with talker.seated("chat", "Go shopping.") as terminal:
+        for shown in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
+            assert terminal.sees(shown), shown
+        model.release()
+        ran = terminal.leave()
+    left = screen(ran.out)
+
+    assert ran.code == 0
+    assert [line for line in left if "shopping is done" in line] == ["The shopping is done."]
+    assert "buy milk" not in "\n".join(left)  # the panel was there for as long as there was something to do
+    assert "headway chat --conversation 1" in "\n".join(left)
+
+
+def test_words_are_seen_as_they_come_and_stay_once(talker: Shell, model: ModelServer) -> None:
+    model.script = lambda _: midway(text("alpha beta gamma delta epsilon"))
+    model.hold()
+    with talker.seated("chat", "hello") as terminal:
+        assert terminal.sees("alpha beta")
+        assert b"epsilon" not in terminal.seen
+        model.release()
+        ran = terminal.leave()
+
+    assert [line for line in screen(ran.out) if "alpha" in line] == ["alpha beta gamma delta epsilon"]
+
+
+def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> None:
+    def script(request: Request) -> Reply:
+        if not request.tool_results:
+            return calls(("create_todo", {"items": [{"title": "buy milk"}]}))
+        if "Not finished" not in str(request.texts):
+            return text("Premature words.")
+        return plan(request)
+
+    plan = drains("buy milk")
+    model.script = script
+    ran = talker.terminal("chat", "Buy milk.")
+    left = "\n".join(screen(ran.out))
+
+    assert ran.code == 0
+    assert "Premature" not in left
+    assert "not done yet: 1 open" in left
+    assert "All done." in left
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x08\r[red]bold[/red]"
+
+
+def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServer) -> None:
+    def script(request: Request) -> Reply:
+        if not request.tool_results:
+            items = [{"title": f"milk {HOSTILE}"}, {"title": "bread"}]
+            return calls(("create_todo", {"items": items}), ("calculate", {"expression": HOSTILE}), text=f"first {HOSTILE}")
+        if "Not finished" not in str(request.texts):
+            model.hold()
+        return midway(text(f"one {HOSTILE} two {HOSTILE} three"))
+
+    model.script = script
+    with talker.seated("chat", "hello") as terminal:
+        assert terminal.sees("○ bread")
+        assert terminal.sees("one ")
+        model.release()
+        ran = terminal.leave()
+
+    for trick in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\u202e", "\x08"):
+        assert trick not in ran.out, repr(trick)
+    assert "owned" in ran.out
+    assert "[red]bold[/red]" in ran.out
+    assert statuses(talker) == ["finished"]
+
+
+def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
+    model.script = lambda request: text(f"heard {request.last}")
+    with talker.seated("chat") as terminal:
+        assert terminal.sees(PROMPT)
+        terminal.type("the first\n")
+        assert terminal.sees("heard the first")
+        here = len(terminal.seen)
+        assert terminal.sees(PROMPT, here)
+        terminal.type("the second\n")
+        assert terminal.sees("heard the second")
+        here = len(terminal.seen)
+        assert terminal.sees(PROMPT, here)
+        terminal.type("\x04")
+        ran = terminal.leave()
+
+    assert ran.code == 0
+    assert "openai-chat:fake-1" in ran.out
+    assert conversations(talker) == 1
+    assert [content for (content,) in rows(talker, "SELECT content FROM messages ORDER BY id")] == [
+        "the first",
+        "heard the first",
+        "the second",
+        "heard the second",
+    ]
+
+
+def test_a_talk_outlives_a_turn_that_fails(talker: Shell, model: ModelServer) -> None:
+    model.script = replies(error(400, "not today"), text("better now"))
+    with talker.seated("chat") as terminal:
+        assert terminal.sees(PROMPT)
+        terminal.type("hello\n")
+        assert terminal.sees("not today")
+        here = len(terminal.seen)
+        assert terminal.sees(PROMPT, here)
+        terminal.type("hello?\n")
+        assert terminal.sees("better now")
+        here = len(terminal.seen)
+        assert terminal.sees(PROMPT, here)
+        terminal.type("\x04")
+        ran = terminal.leave()
+
+    assert ran.code == 0
+    assert "Traceback" not in ran.out
+    assert statuses(talker) == ["failed", "finished"]
+
+
+def test_a_newcomer_is_told_that_it_is_no_llm(headway: Shell) -> None:
+    with headway.seated("chat") as terminal:
+        assert terminal.sees("not an LLM")
+        assert terminal.sees(PROMPT)
+        terminal.type("\x04")
+        assert terminal.leave().code == 0
+
+
+@pytest.mark.parametrize("middle", [False, True])
+def test_ctrl_c_stops_the_turn(talker: Shell, model: ModelServer, middle: bool) -> None:
+    model.script = lambda _: midway(text("one two three four")) if middle else text("too late")
+    model.hold()
+    with talker.seated("chat", "hello") as terminal:
+        model.wait_for_requests(1)
+        assert terminal.sees("one" if middle else "thinking")
+        terminal.type("\x03")
+        ran = terminal.leave()
+
+    assert ran.code == 1
+    assert "Stopped." in ran.out
+    assert "Traceback" not in ran.out
+    assert statuses(talker) == ["canceled"]
+
+
+def test_ctrl_c_stops_a_turn_and_not_the_talk(talker: Shell, model: ModelServer) -> None:
+    model.hold()
+    with talker.seated("chat") as terminal:
+        assert terminal.sees(PROMPT)
+        terminal.type("hello\n")
+        model.wait_for_requests(1)
+        assert terminal.sees("thinking")
+        terminal.type("\x03")
+        assert terminal.sees("Stopped.")
+        here = len(terminal.seen)
+        assert terminal.sees(PROMPT, here)
+        model.release()
+        terminal.type("hello again\n")
+        here = len(terminal.seen)
+        assert terminal.sees(PROMPT, here)
+        terminal.type("\x04")
+        ran = terminal.leave()
+
+    assert ran.code == 0
+    assert statuses(talker) == ["canceled", "finished"]
+
+
+def test_ctrl_c_in_a_script_stops_the_turn_too(talker: Shell, model: ModelServer) -> None:
+    model.hold()
+    with elsewhere("chat", "hello") as process:
+        model.wait_for_requests(1)
+        process.send_signal(2)
+        out, _ = process.communicate(timeout=30)
+
+    assert (process.returncode, out) == (1, b"")
+    assert statuses(talker) == ["canceled"]
+
+
+def test_json_wants_a_message(talker: Shell) -> None:
+    ran = talker.terminal("chat", "--json")
+
+    assert ran.code == 2
+    assert "--json needs a MESSAGE" in ran.out
+    assert conversations(talker) == 0
