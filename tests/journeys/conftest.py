@@ -3,4 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.append(str(Path(__file__).parent.parent / "surfaces"))
+pytest.register_assert_rewrite("reckoning")  # so that it tells what it compared

@@ -19,7 +19,7 @@ from remains import Remains
 
 from model_server import ModelProcess
 
-STRIDE = 6  # of which every third statement is an ordinary test: all of them take two minutes
+STRIDE = 6  # of which every third statement is an ordinary test: all of them take minutes
 ORDINARY = (1, 4)
 TORTURE = [pytest.mark.torture]
 FEWEST = 300  # statements and moments inside of tools
@@ -58,6 +58,7 @@ def lived(lives: Zygote, life: Life) -> Remains:
 
 def resumed(lives: Zygote, life: Life, unkilled: Remains) -> None:
     """The next life ends what the killed one had begun."""
+    print(f"{Path(life.home).name}: {life.diary.read_text() if life.diary.exists() else 'by the model'}")
     assert lives.live(life)
     reckon(life, unkilled, loaded(life.found))
 
