@@ -32,7 +32,7 @@ def stuck_reader() -> str:
 @tool
 def broken(why: str) -> str:
     """Breaks."""
-    raise RuntimeError(f"broken: {why}\\n\\x00\\ud800")
+    raise RuntimeError(f"broken: {why}\\n\\x00")
 
 @tool
 def large(characters: int) -> str:
