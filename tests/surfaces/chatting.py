@@ -1,13 +1,17 @@
 """Saying something in a conversation, and hearing what comes of it."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from listening import Stream, Told, listening
 from serving import Client, until
+from shell import HEADWAY, Shell
 
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Row
 from model_server import Reply, Request, Script, calls, text
 
 TURN_ENDS = {"turn_finished", "turn_failed", "turn_canceled"}
@@ -101,3 +105,29 @@ def replies(*given: Reply) -> Script:
     """These, one after the other; the last again and again."""
     waiting = list(given)
     return lambda _request: waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+
+# The same at a shell: what `headway chat` left in its ledger, and what runs at another terminal
+
+
+def rows(headway: Shell, sql: str) -> list[Row]:
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        return database.read(lambda tx: tx.all(sql))
+
+
+def statuses(headway: Shell) -> list[str]:
+    return [str(status) for (status,) in rows(headway, "SELECT status FROM turns ORDER BY started_at, id")]
+
+
+def conversations(headway: Shell) -> int:
+    return len(rows(headway, "SELECT id FROM conversations"))
+
+
+@contextmanager
+def elsewhere(*arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """The same command at another terminal, until the block ends."""
+    with subprocess.Popen([*HEADWAY, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

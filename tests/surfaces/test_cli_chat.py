@@ -2,32 +2,15 @@
 
 import json
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from chatting import drains, replies
+from chatting import conversations, drains, elsewhere, replies, rows, statuses
 from serving import until
-from shell import HEADWAY, PATIENCE_S, Shell, one_error
+from shell import PATIENCE_S, Shell, one_error
 
 from headway.storage.direct import DirectDatabase
-from headway.storage.transaction import Row
 from model_server import ModelServer, environment, error, text
-
-
-def rows(headway: Shell, sql: str) -> list[Row]:
-    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        return database.read(lambda tx: tx.all(sql))
-
-
-def statuses(headway: Shell) -> list[str]:
-    return [str(status) for (status,) in rows(headway, "SELECT status FROM turns ORDER BY started_at, id")]
-
-
-def conversations(headway: Shell) -> int:
-    return len(rows(headway, "SELECT id FROM conversations"))
 
 
 def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelServer) -> None:
@@ -177,16 +160,6 @@ def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> 
 
     assert ran == (0, "hello\n", "")
     assert len(model.requests) == 1
-
-
-@contextmanager
-def elsewhere(*arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
-    """The same command at another terminal, until the block ends."""
-    with subprocess.Popen([*HEADWAY, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_a_conversation_in_which_somebody_is_answered_is_busy(talker: Shell, model: ModelServer) -> None:

@@ -1,9 +1,8 @@
 """`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
 
 import pytest
-from chatting import drains, replies
+from chatting import conversations, drains, elsewhere, replies, rows, statuses
 from shell import Shell, screen
-from test_cli_chat import conversations, elsewhere, rows, statuses
 
 from model_server import ModelServer, Reply, Request, calls, error, midway, text
 
