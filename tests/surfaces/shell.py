@@ -124,14 +124,17 @@ class Terminal:
         self.child = child
         self.descriptor = descriptor
         self.seen = b""
+        self.place = 0  # behind what was looked for last
 
-    def sees(self, text: str, after: int = 0) -> bool:
-        """Look until the text is there, or nothing more comes."""
-        while text.encode() not in self.seen[after:]:
+    def sees(self, text: str) -> bool:
+        """Look until the text is there, behind what was looked for before, or nothing more comes."""
+        wanted = text.encode()
+        while (found := self.seen.find(wanted, self.place)) < 0:
             more = read_terminal(self.descriptor)
             self.seen += more
             if not more:
                 return False
+        self.place = found + len(wanted)
         return True
 
     def type(self, keys: str) -> None:
