@@ -3,28 +3,29 @@
 import asyncio
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from headway.actions import idempotency, turns
+from headway.actions import idempotency, jobs, turns
 from headway.actions.feed import Feed, steadily
 from headway.agents import families, role_files
 from headway.agents.builtin_tools import World
 from headway.agents.execution import Execution, Place
 from headway.agents.roles import HANDS, Role, Roles
+from headway.engine import Engine, EngineLimits
 from headway.ledger.events import encode
+from headway.ledger.job import Job
 from headway.ledger.run import Mode, Run
 from headway.settings import Settings
-from headway.storage import run_store
+from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
 from headway.storage.transaction import Transaction
 
 if TYPE_CHECKING:
-    from headway.agents.job import Means
-    from headway.agents.runner import Runner
+    from headway.agents.work import Means
 
 HOUSEKEEPING_S = 3600
 
@@ -68,13 +69,13 @@ class Headway:
 
     # Agents at work. The model layer takes a second to load, so it is loaded by those who need it.
 
-    def start_agents(self, *, sweeping: bool) -> None:
-        """Load what agents need, beside what else is going on; a long-lived process also takes over what others left behind."""
-        self.warming = asyncio.create_task(self._warm_up(sweeping=sweeping))
+    def start_agents(self, *, alone: bool = False) -> None:
+        """Load what agents need, beside what else is going on, and begin to work. Alone: only on what this process begins."""
+        self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
-    async def _warm_up(self, *, sweeping: bool) -> None:
-        await asyncio.to_thread(lambda: self.runner)
-        self.runner.start(sweeping=sweeping)
+    async def _warm_up(self, *, alone: bool) -> None:
+        await asyncio.to_thread(lambda: self.means)
+        self.engine.start(alone=alone)
 
     async def agents_ready(self) -> None:
         assert self.warming is not None, "start_agents comes first"
@@ -83,30 +84,44 @@ class Headway:
     async def stop_agents(self) -> None:
         if self.warming:
             await self.agents_ready()
-            await self.runner.stop()
+            await self.engine.stop()
             await self.means.models.close()
 
-    @cached_property
-    def runner(self) -> "Runner":
-        from headway.agents.runner import Runner  # noqa: PLC0415
+    @property
+    def engine_alive(self) -> bool:
+        """Whether jobs would be worked on. Until it is there, nobody is told that it is not."""
+        return self.warming is not None and (not self.warming.done() or self.engine.alive)
 
-        return Runner(self.means)
+    @cached_property
+    def engine(self) -> Engine:
+        from headway.agents.driving import handlers  # noqa: PLC0415
+
+        limits = EngineLimits(per_family=self.settings.limits.per_parent, stagger_s=self.settings.restart_stagger_s)
+        return Engine(self.database, self.executor_id, handlers(self.means), limits)
 
     @cached_property
     def means(self) -> "Means":
-        from headway.agents.job import Means  # noqa: PLC0415
-        from headway.agents.models import Models, Patience  # noqa: PLC0415
+        from headway.agents.models import Models  # noqa: PLC0415
         from headway.agents.prices import Prices, price_list  # noqa: PLC0415
+        from headway.agents.work import Means  # noqa: PLC0415
 
         chosen = self.settings
         models = Models(
             {"strong": chosen.model, "mid": chosen.model_mid, "cheap": chosen.model_cheap},
-            Patience(chosen.model_timeout_s, chosen.model_retries),
+            chosen.model_timeout_s,
             Prices(price_list(chosen.home / "prices.toml")),
             self.known_models,
         )
         return Means(
-            self.database, models, self.toolbox, self.roles, chosen.limits, self.executor_id, self.execution, self._whisper
+            self.database,
+            models,
+            self.toolbox,
+            self.roles,
+            chosen.limits,
+            self.executor_id,
+            self.execution,
+            self._whisper,
+            self.nudge,
         )
 
     @cached_property
@@ -114,30 +129,39 @@ class Headway:
         """The name of this process among those that drive runs."""
         return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
-    def begin_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> Run:
-        """Write a turn down as ours to drive; once that is committed, hand it to the runner."""
-        run_store.beat(tx, self.executor_id)
-        wanted = turns.Beginning(content, mode, limit=self.settings.limits.iterations, owner=self.executor_id)
-        return turns.start(tx, tenant_id, conversation_id, wanted)
+    def begin_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> Job:
+        """Write a turn down as ours to work on; once that is committed, the engine takes the job at once, past every queue."""
+        job_store.beat(tx, self.executor_id)
+        limits = self.settings.limits
+        wanted = turns.Beginning(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
+        return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, wanted).id)
 
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> dict[str, Any]:
         """Have a message answered, and see how the turn ended."""
         await self.agents_ready()
-        run = await self.database.write(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        await asyncio.wait([self.runner.take(run)])  # one that is canceled ends as well
-        return await self.database.read(lambda tx: turns.show(tx, tenant_id, run.turn_id or "", self.settings.limits))
+        job = await self.database.write(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
+        self.engine.take(job)
+        await self.engine.ended(job.id)
+        return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.turn_of(job), self.settings.limits))
 
-    def interrupt(self, turn_id: str) -> None:
-        """A turn of ours that was canceled need not wait for what it waits for."""
-        if "runner" in vars(self):
-            self.runner.interrupt(turn_id)
+    def interrupt(self, run_ids: Iterable[str]) -> None:
+        """Runs of ours that were canceled need not wait for what they wait for."""
+        for run_id in run_ids:
+            self.engine.interrupt(run_id)
+
+    def nudge(self) -> None:
+        """There may be something to do."""
+        self.engine.nudge()
 
     def _whisper(self, run: Run, data: dict[str, Any]) -> None:
+        if run.parent_run_id is not None:
+            return  # people read the supervisor's words
         told = encode({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.whisper(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
 
     async def _keep_house(self) -> None:
         await self.database.write(idempotency.forget_old)
+        await self.database.write(jobs.forget_old)
         await asyncio.sleep(HOUSEKEEPING_S)
 
     def _committed(self, tenants: frozenset[int]) -> None:

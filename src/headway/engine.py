@@ -73,10 +73,15 @@ class Engine:
         """There may be something to do."""
         self.bell.set()
 
+    def adopt(self, job_id: str) -> None:
+        """Work on it when it is due, also alone."""
+        if self.only is not None:
+            self.only.add(job_id)
+        self.bell.set()
+
     def take(self, job: Job) -> None:
         """Work on a job that we own."""
-        if self.only is not None:
-            self.only.add(job.id)
+        self.adopt(job.id)
         task = asyncio.create_task(self._run(job), name=f"{job.kind} {job.id}")
         self.tasks[job.id] = task
         task.add_done_callback(partial(self._done, job.id))
@@ -192,14 +197,14 @@ class Engine:
                 task.cancel()
 
     async def _sweep(self) -> None:
-        if await self.database.read(lambda tx: job_store.has_orphans(tx, tx.now - LEASE_MS)):
+        if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
             found = await self.database.write(self.recover)
             log.warning("%d jobs of processes that are no more are taken over", found)
         await asyncio.sleep(SWEEP_S)
 
     def recover(self, tx: Transaction, job_id: str | None = None) -> int:
         """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
-        found = job_store.orphans(tx, tx.now - LEASE_MS, RECOVERED_AT_ONCE, job_id)
+        found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
         revived: dict[int, int] = {}
         for job in found:
             if job.attempts + 1 >= job.max_attempts:

@@ -22,8 +22,8 @@ class Settings(NamedTuple):
     model_mid: str
     model_cheap: str
     model_timeout_s: float
-    model_retries: int
     limits: Limits
+    restart_stagger_s: float
     http_allow: tuple[str, ...]  # hosts that http_get may ask; none: there is no such tool
     commands: tuple[str, ...]  # programs that run_command may run; none: there is no such tool
     workspace: Path  # each tenant's agents have a folder of their own in it
@@ -73,13 +73,17 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
         model_timeout_s=amount("model_timeout_s", 120, least=0.1),
-        model_retries=count("model_retries", 5, least=0),
         limits=Limits(
             iterations=most,
             iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
             resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
+            attempts=max(1, count("model_retries", Limits().attempts, least=0)),
+            retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
+            per_parent=count("subagents_per_parent", Limits().per_parent),
+            depth=count("agent_depth", Limits().depth, least=0),
             budget=int(amount("budget_usd", 5.00) * NANOS),
         ),
+        restart_stagger_s=amount("restart_stagger_s", 2),
         http_allow=listed(get("http_allow", "")),
         commands=listed(get("commands", "")),
         workspace=folder("workspace", str(home / "workspace")),

@@ -109,7 +109,7 @@ async def temporary_headway(home: Path, model: "Model | None" = None, **options:
     name = "test:scripted" if model else "rehearsal"
     headway = Headway(settings.load({"home": str(home), "model": name, **options}), {name: model} if model else None)
     headway.start()
-    headway.start_agents(sweeping=False)
+    headway.start_agents(alone=True)
     try:
         yield headway
     finally:

@@ -4,13 +4,13 @@ import socket
 from pathlib import Path
 
 import pytest
-from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models import ModelRequestParameters
 from turning import CHEAP, CHEAP_TIER, Talk, in_order, talking, tiers
 
-from headway.agents.models import LONGEST_DELAY_S, ModelFailed, Models, Patience, make
+from headway.agents.models import ModelFailed, make
 from headway.agents.transcript import user
 from headway.ledger.errors import SettingsError
+from headway.ledger.job import LONGEST_DELAY_MS, backoff_ms
 from model_server import Reply, calls, drop, error, flaky, midway, slow, text
 
 HELLO = text("Hello to you.")
@@ -57,7 +57,7 @@ def test_patience_has_an_end(sqlite_url: str, tmp_path: Path, retries: int) -> N
         assert told["code"] == "model_failed"
         assert "openai-chat:fake-1" in told["error"]
         assert "HTTP 503" in told["error"]
-        assert len(talk.server.requests) == retries + 1
+        assert len(talk.server.requests) == max(1, retries)
         assert talk.model_calls() == []
 
 
@@ -102,27 +102,21 @@ def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path)
 # How long to wait
 
 
-def test_each_wait_is_twice_as_long_up_to_a_minute() -> None:
-    models = Models({"strong": "x"}, Patience(first_delay_s=1.0))
-    waits = [models.delay(attempt, ModelHTTPError(503, "x")) for attempt in range(9)]
-    for attempt, wait in enumerate(waits):
-        middle = min(2.0**attempt, LONGEST_DELAY_S)
-        assert middle * 0.75 <= wait <= middle * 1.25
-    assert len(set(waits)) == len(waits)
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_each_wait_is_twice_as_long_up_to_five_minutes(chance: float) -> None:
+    for attempts, middle in ((1, 1_000), (2, 2_000), (3, 4_000), (8, 128_000), (12, LONGEST_DELAY_MS), (1_000, LONGEST_DELAY_MS)):
+        assert backoff_ms(attempts, 1_000, chance) == int(middle * (0.75 + 0.5 * chance))
 
 
 def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, flaky(2, error(429, retry_after=0), HELLO)) as talk:
-        models = talk.headway.means.models
-        models.patience = models.patience._replace(first_delay_s=60)
+    with talking(sqlite_url, tmp_path, flaky(2, error(429, retry_after=0), HELLO), retry_delay_s="60") as talk:
         assert talk.say()["outcome"] == "answered"
         assert len(talk.server.requests) == 3
 
 
-@pytest.mark.parametrize(("asked", "waited"), [("7", 7), ("100000", 5 * LONGEST_DELAY_S)])
-def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: str, waited: float) -> None:
-    models = Models({"strong": "x"}, Patience(first_delay_s=0.001))
-    assert models.delay(0, ModelHTTPError(429, "x", headers={"retry-after": asked})) == waited
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7_000), (100_000, LONGEST_DELAY_MS), (-1, 0)])
+def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, waited: int) -> None:
+    assert backoff_ms(1, 1_000, 0.5, asked) == waited
 
 
 # What stays

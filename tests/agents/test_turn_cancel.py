@@ -148,7 +148,7 @@ def test_a_halt_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path, 
     with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER if tier == "cheap" else "") as talk:
         assert talk.say()["status"] == "running"
         assert len(talk.server.requests) == (1 if tier == "strong" else 2)
-        assert talk.run_row().owner == ""
+        assert talk.job().owner == ""
         talk.unhalt()
         talk.server.script = tiers(text("story."), text("A summary."))
         assert talk.goes_on()["outcome"] == "answered"

@@ -9,10 +9,11 @@ import pytest
 from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
 from headway.actions import conversations
+from headway.agents.driving import handlers
 from headway.agents.effects import INTERRUPTED
-from headway.agents.runner import Runner
 from headway.agents.transcript import encode
-from headway.storage import run_store
+from headway.engine import Engine
+from headway.storage import job_store
 from headway.testing import scripted_model
 from model_server import Reply, Request, by_turn, calls, midway, text
 
@@ -176,7 +177,7 @@ def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Pa
         talk.server.hold()
         talk.wait(begin())
         talk.wait(talk.headway.stop_agents())
-        assert talk.run_row().owner == ""
+        assert talk.job().owner == ""
         talk.server.release()
         assert talk.goes_on()["outcome"] == "answered"
         assert len(talk.answers()) == 1
@@ -184,22 +185,30 @@ def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Pa
 
 def take_over(talk: Talk) -> None:
     """Somebody else drives it from now on."""
-    run = talk.run_row()
-    assert talk.database.write(lambda tx: run_store.take_over(tx, run, "somebody else"))
+    assert hand_over(talk, "somebody else")
+
+
+def hand_over(talk: Talk, owner: str) -> bool:
+    """Whether it was still under way."""
+    job = talk.job()
+    if job.state != "running":
+        return False
+    talk.database.write(lambda tx: job_store.save(tx, job._replace(owner=owner)))
+    return True
 
 
 def test_the_late_answer_of_a_process_that_lost_its_turn_changes_nothing(database_url: str, tmp_path: Path) -> None:
     def late(_: Request) -> Reply:
         take_over(talk)
-        before.extend([talk.run_row(), talk.events(), talk.entries()])
+        before.extend([talk.run_row(), talk.job(), talk.events(), talk.entries()])
         return calls(("remember", {"text": "late"}), text="Too late.")
 
     before: list[Any] = []
     with talking(database_url, tmp_path, in_order(calls(("now", {})), late)) as talk:
         turn = talk.say()
         assert turn["status"] == "running"
-        assert before == [talk.run_row(), talk.events(), talk.entries()]
-        assert talk.run_row().owner == "somebody else"
+        assert before == [talk.run_row(), talk.job(), talk.events(), talk.entries()]
+        assert talk.job().owner == "somebody else"
 
 
 def test_the_late_result_of_a_process_that_lost_its_turn_changes_nothing(sqlite_url: str, home: Path) -> None:
@@ -261,10 +270,12 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
             await asyncio.sleep(chance.random() * 0.05)
             if chance.random() < 0.5:
                 task.cancel()
-            run, means = talk.run_row(), talk.headway.means._replace(owner=f"process {number}.{change}")
-            if not talk.database.write(lambda tx, run=run, owner=means.owner: run_store.take_over(tx, run, owner)):
+            means = talk.headway.means._replace(owner=f"process {number}.{change}")
+            if not hand_over(talk, means.owner):
                 break  # it has ended
-            task, taken = Runner(means).take(run._replace(owner=means.owner)), taken + 1
+            engine = Engine(means.database, means.owner, handlers(means))
+            engine.take(talk.job())
+            task, taken = engine.tasks[talk.job().id], taken + 1
         await asyncio.wait([task])
         return taken
 

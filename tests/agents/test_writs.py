@@ -319,15 +319,18 @@ def test_a_role_without_the_grant_is_told_its_name_and_nothing_runs(writer: Writ
     assert writer.desk.count("todos") == 0
 
 
-# Writs whose actions come later
+# Writs that need more than a ledger
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
         ("/agent coder fix it", "[/agent coder]\nERR: /agent is not available here\n[END AGENT]"),
-        ("/schedule daily 0 6 * * *: go", "[/schedule daily]\nERR: /schedule is not available here\n[END SCHEDULE]"),
-        ("/schedule list", "[/schedule list]\nERR: /schedule is not available here\n[END SCHEDULE]"),
+        (
+            "/schedule daily 0 6 * * *",
+            "[/schedule daily]\nERR: write it as NAME CRON: TEXT, or NAME every 30m: TEXT\n[END SCHEDULE]",
+        ),
+        ("/schedule list", "[/schedule list]\nno schedules\n[END SCHEDULE]"),
         (
             "/parallel\n/agent coder fix\u2028it\n\n/agent writer tell\n/endparallel",
             "[/agent coder]\nERR: /agent is not available here\n[END AGENT]\n"
@@ -336,5 +339,5 @@ def test_a_role_without_the_grant_is_told_its_name_and_nothing_runs(writer: Writ
         ("/parallel\n/agent coder fix it", "[/parallel]\nERR: missing /endparallel terminator\n[END AGENT]"),
     ],
 )
-def test_what_is_not_available_yet_says_so_in_a_frame_of_its_own(writer: Writer, text: str, answer: str) -> None:
+def test_what_cannot_be_done_here_says_so_in_a_frame_of_its_own(writer: Writer, text: str, answer: str) -> None:
     assert writer(text) == answer

@@ -20,14 +20,14 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
-from headway.actions import conversations, halts, tenants, turns
+from headway.actions import conversations, halts, jobs, tenants, turns
 from headway.agents import transcript
-from headway.agents.needs import Stop
 from headway.assembly import Headway
 from headway.ledger.events import TURN_ENDS
+from headway.ledger.job import Job
 from headway.ledger.run import Message, Mode, Run
 from headway.ledger.todo import Todo
-from headway.storage import message_store, run_store, spending_store, todo_store
+from headway.storage import halt_store, message_store, run_store, spending_store, todo_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.spending_store import ModelCall, Pool
 from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
@@ -90,13 +90,30 @@ class Talk:
         self.wait(story())
         return self.turn()
 
-    async def begin(self, content: str = "Do it.", mode: Mode = "plan") -> "asyncio.Task[Stop]":
+    async def begin(self, content: str = "Do it.", mode: Mode = "plan") -> "asyncio.Task[None]":
+        """The task that works on the turn now; one that is tried again later has another then."""
         headway, tenant_id, conversation_id = self.headway, self.tenant_id, self.conversation_id
-        self.run = await headway.database.write(lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        return headway.runner.take(self.run)
+        job = await headway.database.write(lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode))
+        self.run = self.database.read(lambda tx: run_store.get(tx, tenant_id, job.id))
+        headway.engine.take(job)
+        return headway.engine.tasks[job.id]
 
-    async def ended(self, task: "asyncio.Task[Stop]") -> None:
+    async def ended(self, task: "asyncio.Task[None]") -> None:
+        """Until the turn has ended, or nobody here will go on with it."""
         await asyncio.wait([task])
+        await self.until(lambda: bool(self.turn()["ended_at"]) or self.rests())
+
+    def rests(self) -> bool:
+        """Whether it waits for money, for the end of a halt, or for somebody else."""
+        if self.job().id in self.headway.engine.tasks:
+            return False
+        halted = self.database.read(halt_store.in_force) is not None
+        return halted or self.turn()["status"] == "paused" or self.job().owner not in ("", self.headway.executor_id)
+
+    def job(self) -> Job:
+        run = self.run
+        assert run is not None
+        return self.database.read(lambda tx: jobs.get(tx, self.tenant_id, run.id))
 
     async def asked(self, number: int) -> None:
         """Until the model was asked so often."""
@@ -192,7 +209,7 @@ class Talk:
 
     # The end of a process
 
-    def crash(self, task: "asyncio.Task[Stop]") -> Coroutine[Any, Any, None]:
+    def crash(self, task: "asyncio.Task[None]") -> Coroutine[Any, Any, None]:
         """The process that drives the turn is no more, and nobody has heard of it for a while."""
 
         async def story() -> None:
@@ -242,15 +259,12 @@ def check(talk: Talk) -> None:
 
 
 def another(headway: Watched) -> Watched:
-    found = Watched(headway.settings, headway.known_models)
-    models = found.means.models
-    models.patience = headway.means.models.patience
-    return found
+    return Watched(headway.settings, headway.known_models)
 
 
 async def started(headway: Headway, *, sweeping: bool) -> None:
     headway.start()
-    headway.start_agents(sweeping=sweeping)
+    headway.start_agents(alone=not sweeping)
     await headway.agents_ready()
     LIVING.append(headway)
 
@@ -269,7 +283,7 @@ def talking(
 ) -> Iterator[Talk]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
     name = SCRIPTED if isinstance(said, Model) else STRONG
-    wanted = {"home": str(home), "database_url": url, "model": name, **options}
+    wanted = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
     with (
         pytest.MonkeyPatch.context() as patch,
         ModelServer(Reply() if isinstance(said, Model) else said) as server,
@@ -281,7 +295,6 @@ def talking(
         patch.delenv("SSL_CERT_FILE", raising=False)  # nobody here speaks TLS, and to read every certificate takes longer
         patch.setenv("SSL_CERT_DIR", str(home))  # than the turn
         headway = Watched(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
-        headway.means.models.patience = headway.means.models.patience._replace(first_delay_s=0.001)
         talk = Talk(headway, database, server, loop)
         try:
             loop.run(started(headway, sweeping=sweeping))

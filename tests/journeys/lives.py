@@ -132,17 +132,17 @@ async def be(life: Life) -> None:
     age_leases(life.database_url)
     found = remains(life)
     life.found.write_text(json.dumps(found))
-    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, **names}))
+    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, "restart_stagger_s": "0", **names}))
     headway.start()
     await headway.database.write(lambda _tx: None)  # behind the housekeeping, which is not what we look at
     if life.number is not None:
         doom(life.number, str(life.diary), only_tools=life.only_tools)
-    headway.start_agents(sweeping=bool(found["runs"]))
+    headway.start_agents(alone=not found["runs"])
     await headway.agents_ready()
     if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
         await headway.run_turn(life.tenant_id, life.conversation_id, REQUEST)
     elif not found["runs"][0]["ended_at"]:
-        await swept_up(headway.runner)
+        await swept_up(life)
     await headway.stop_agents()
     headway.close()
     life.left.write_text(json.dumps(remains(life)))
@@ -157,16 +157,15 @@ def remains(life: Life) -> dict[str, Any]:
     return {**read(life.database_url, life.tenant_id), "ran": ran}
 
 
-async def swept_up(runner: Any) -> None:
+async def swept_up(life: Life) -> None:
     """Until the sweep has found the run, and that has ended."""
-    while not runner.tasks:
-        await asyncio.sleep(0.001)
-    await asyncio.gather(*(task for _, task in runner.tasks.values()))
+    while not remains(life)["runs"][0]["ended_at"]:
+        await asyncio.sleep(0.01)
 
 
 def age_leases(database_url: str) -> None:
     """As if so much time had passed that whoever was alive must be dead."""
-    from headway.agents.runner import LEASE_MS  # noqa: PLC0415
+    from headway.engine import LEASE_MS  # noqa: PLC0415
     from headway.storage.direct import DirectDatabase  # noqa: PLC0415
 
     with DirectDatabase(database_url) as database:

@@ -10,7 +10,7 @@ from headway.storage.transaction import Transaction
 
 TABLES = {
     "turns": "status, outcome, ended_at",
-    "runs": "id, status, result, iterations, iteration_limit, refusals, owner, reserved, cost, ended_at",
+    "runs": "id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
     "effects": "n, place, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
     "model_calls": "id, tier, model, input_tokens, output_tokens, cost",
@@ -35,6 +35,8 @@ def tables(tx: Transaction, tenant_id: int) -> Remains:
         order = ORDER.get(table, names[0])
         rows = tx.all(f"SELECT {columns} FROM {table} WHERE tenant_id = ? ORDER BY {order}", tenant_id)
         found[table] = [dict(zip(names, row, strict=True)) for row in rows]
+    # That a process died, and that its work was taken up, is told; the story has to be the same without it.
+    found["events"] = [event for event in found["events"] if event["kind"] != "recovered"]
     return found
 
 

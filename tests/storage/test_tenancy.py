@@ -10,7 +10,23 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import claims, conversations, idempotency, memory, notices, spending, tenants, todos, turns, views
+from headway.actions import (
+    claims,
+    conversations,
+    dead_letters,
+    idempotency,
+    jobs,
+    memory,
+    notices,
+    runs,
+    schedules,
+    spending,
+    tenants,
+    todos,
+    turns,
+    views,
+)
+from headway.actions.schedules import Timing
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Effect, Limits, Run
 from headway.ledger.scope import Scope, Selection
@@ -32,9 +48,11 @@ class Ids:
     token: int
     lease: str
     key: str
+    job: str
+    schedule: str
 
 
-NOBODYS = Ids(987_654_321, 987_654_321, str(uuid4()), 987_654_321, uuid4().hex, "nobody's")
+NOBODYS = Ids(987_654_321, 987_654_321, str(uuid4()), 987_654_321, uuid4().hex, "nobody's", str(uuid4()), "nobody's daily")
 CHANGE = Change(subject="meddled")
 
 # Everything that takes an id, by the name of the action or view: called by one tenant with another's.
@@ -69,12 +87,28 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "views.todo_list of a turn": lambda desk, ids: desk.read(views.todo_list, Selection(turn_id=ids.turn), 50),
     "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.Beginning("meddle")),
     "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
+    "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
+    "jobs.locked": lambda desk, ids: desk.write(jobs.locked, ids.job),
+    "jobs.drop": lambda desk, ids: desk.write(jobs.drop, ids.job),
+    "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
+    "runs.get": lambda desk, ids: desk.read(runs.get, ids.job),
+    "runs.cancel": lambda desk, ids: desk.write(runs.cancel, ids.job),
+    "schedules.put": lambda desk, ids: desk.write(schedules.put, "mine", Timing(every_ms=60_000), say_in(ids.conversation)),
+    "schedules.get": lambda desk, ids: desk.read(schedules.get, ids.schedule),
+    "schedules.locked": lambda desk, ids: desk.write(schedules.locked, ids.schedule),
+    "schedules.remove": lambda desk, ids: desk.write(schedules.remove, ids.schedule),
+    "schedules.pause": lambda desk, ids: desk.write(schedules.pause, ids.schedule),
+    "schedules.resume": lambda desk, ids: desk.write(schedules.resume, ids.schedule),
+    "schedules.run_now": lambda desk, ids: desk.write(schedules.run_now, ids.schedule),
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
     "turns.messages": lambda desk, ids: desk.read(turns.messages, ids.conversation, 50),
     "views.ready": lambda desk, ids: desk.read(views.ready, ids.conversation),
 }
 STEPS = {
     "claims.next_todo",
+    "jobs.close",
+    "jobs.new",
+    "jobs.wake",
     "turns.incomplete",
     "views.check_selection",
     "views.shuts_out",
@@ -95,7 +129,12 @@ def furnish(desk: Desk) -> Ids:
     claim = desk.write(claims.claim, "ada", conversation.id)
     assert claim is not None
     desk.write(idempotency.once, idempotency.Asked("POST /v1/todos", "a key", "a hash"), lambda _: idempotency.Answer(201, "{}"))
-    return Ids(claim.todo.id, conversation.id, turn, token.id, claim.lease.token, conversation.key)
+    schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), say_in(conversation.id))
+    return Ids(claim.todo.id, conversation.id, turn, token.id, claim.lease.token, conversation.key, run.id, schedule.name)
+
+
+def say_in(conversation_id: int) -> dict[str, Any]:
+    return {"message": {"conversation_id": conversation_id, "content": "go"}}
 
 
 def work(tx: Transaction, run: Run) -> None:
@@ -135,7 +174,7 @@ def refusal(attempt: Callable[[Desk, Ids], Any], desk: Desk, ids: Ids) -> tuple[
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
     message = str(refused.value)
-    for word in (ids.turn, ids.key, str(ids.todo), str(ids.conversation), str(ids.token)):
+    for word in (ids.turn, ids.schedule, ids.key, ids.job, str(ids.todo), str(ids.conversation), str(ids.token)):
         message = message.replace(word, "…")
     return type(refused.value), message
 
@@ -166,10 +205,12 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
     def takes_an_id(function: Callable[..., Any]) -> bool:
         names = set(inspect.signature(function).parameters)
         return "tenant_id" in names and bool(
-            names & {"todo_id", "conversation_id", "turn_id", "token_id", "reference", "selection"}
+            names & {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "reference", "selection"}
         )
 
-    found = set().union(*(doors(module) for module in (claims, conversations, tenants, todos, turns, views)))
+    found = set().union(
+        *(doors(module) for module in (claims, conversations, dead_letters, jobs, runs, tenants, todos, turns, views))
+    )
     assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 
 

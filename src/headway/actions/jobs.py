@@ -12,6 +12,8 @@ from headway.storage import job_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
+KEPT_MS = 30 * 24 * 3600 * 1000
+FORGOTTEN_AT_ONCE = 10_000
 
 
 def new(
@@ -36,6 +38,7 @@ def new(
         attempts=0,
         max_attempts=max_attempts,
         errors="[]",
+        result="null",
         owner=owner,
         due_at=tx.now,
         created_at=tx.now,
@@ -53,13 +56,35 @@ def move(tx: Transaction, job: Job, state: JobState, due_at: int | None = None, 
     return moved
 
 
-def complete(tx: Transaction, job: Job) -> Job:
-    return move(tx, job, "completed")
+def complete(tx: Transaction, job: Job, result: Any = None) -> Job:
+    return move(tx, job, "completed", result=json.dumps(result, ensure_ascii=False))
+
+
+def progressed(tx: Transaction, job: Job) -> Job:
+    """It got further: whatever failed before has passed."""
+    return move(tx, job, "running", attempts=0) if job.attempts else job
+
+
+def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
+    """What the job was for has ended: completed, canceled or failed. One that is dead already stays so."""
+    job = job_store.get_locked(tx, tenant_id, job_id)
+    if job is None or job.ended or job.state == "dead":
+        return
+    if status == "failed":
+        die(tx, job, error)
+    else:
+        move(tx, job, "canceled" if status == "canceled" else "completed")
 
 
 def sleep(tx: Transaction, job: Job, until: int = NEVER) -> Job:
     """Wait without a slot, until then or until somebody wakes it."""
     return move(tx, job, "delayed", until)
+
+
+def forget_old(tx: Transaction) -> None:
+    """Housekeeping: what ended long ago, and processes that are no more."""
+    job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE)
+    job_store.forget_leases(tx, tx.now - KEPT_MS)
 
 
 def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
@@ -72,14 +97,14 @@ def put_back(tx: Transaction, job: Job) -> Job:
     return move(tx, job, "queued")
 
 
-def set_back(tx: Transaction, job: Job, error: str, retry_after_s: float | None = None) -> Job:
+def set_back(tx: Transaction, job: Job, error: str, first_delay_ms: int, retry_after_s: float | None = None) -> Job:
     """Something went wrong that may pass: try again later, but not for ever."""
     attempts = job.attempts + 1
     job = job._replace(attempts=attempts, errors=with_error(job, error))
     if attempts >= job.max_attempts:
         return bury(tx, job)
     chance = random.random()  # noqa: S311  no secret depends on it
-    return move(tx, job, "delayed", tx.now + backoff_ms(attempts, chance, retry_after_s))
+    return move(tx, job, "delayed", tx.now + backoff_ms(attempts, first_delay_ms, chance, retry_after_s))
 
 
 def die(tx: Transaction, job: Job, error: str) -> Job:

@@ -1,19 +1,22 @@
 """A turn that an agent answers: how it begins, what is said in it, and the one way it ends."""
 
+import json
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions import conversations, halts, spending
+from headway.actions import conversations, halts, jobs, runs, spending
 from headway.ledger import text
 from headway.ledger.errors import Invalid, TurnEnded, TurnRunning
 from headway.ledger.events import Event, encode
+from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, Mode, Run, RunStatus, TurnOutcome
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
 from headway.ledger.todo import OPEN
-from headway.storage import conversation_store, message_store, run_store, todo_pages
+from headway.storage import conversation_store, job_store, message_store, run_store, todo_pages
 from headway.storage.transaction import Transaction
 
+TURN = "turn"  # the kind of its job
 TITLE_LENGTH = 80
 INCOMPLETE_SHOWN = 500
 
@@ -25,7 +28,8 @@ class Beginning(NamedTuple):
     mode: Mode = "plan"
     role: str = "index"
     limit: int = Limits().iterations
-    owner: str = ""  # the process that will drive it
+    attempts: int = Limits().attempts
+    owner: str = ""  # the process that works on it from the start; nobody: it is queued
 
 
 def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginning) -> Run:
@@ -50,7 +54,6 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
         iterations=0,
         limit=wanted.limit,
         resubmissions=0,
-        owner=wanted.owner,
         refusals=0,
         plan_mark="",
         reserved=0,
@@ -61,6 +64,12 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
     )
     if not run_store.insert(tx, run):
         raise TurnRunning
+    payload = {
+        "turn_id": turn.id,
+        "conversation_id": conversation_id,
+        "request": text.one_line(wanted.content)[: text.SUBJECT_LIMIT],
+    }
+    jobs.new(tx, tenant_id, TURN, payload, job_id=run.id, owner=wanted.owner, max_attempts=wanted.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, text.one_line(wanted.content.strip())[:TITLE_LENGTH])
     tell(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": wanted.mode})
     say(tx, run, "user", wanted.content)
@@ -69,7 +78,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
 
 def say(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
     """Something for people to read; silence is not written down."""
-    if run.turn_id is None or not content.strip():
+    if run.turn_id is None or run.parent_run_id is not None or not content.strip():
         return None
     message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id, role, content)
     tell(tx, run, "message", message.as_json())
@@ -92,6 +101,10 @@ def incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, 
     return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in rows]
 
 
+def turn_of(job: Job) -> str:
+    return str(json.loads(job.payload)["turn_id"])
+
+
 # How a turn ends
 
 
@@ -110,43 +123,69 @@ def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
     return run
 
 
-def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> None:
-    """Whoever drives it stops at its next step; what was done stays done, what was planned stays open."""
+def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
+    """Whoever works on it stops, sub-agents included; what was done stays done, what was planned stays open. Gives the runs
+    that are over now."""
     run = run_store.of_turn(tx, tenant_id, text.safe(turn_id, "turn_id"))
-    run = run and run_store.get_locked(tx, tenant_id, run.id)
+    if run:
+        job_store.get_locked(tx, tenant_id, run.id)  # who holds it may move the run, nobody else
+        run = run_store.get(tx, tenant_id, run.id)
     turn = conversations.lock_turn(tx, tenant_id, turn_id)
     if turn.ended:
         raise TurnEnded(f"Turn {turn_id} has already ended: {turn.status}.")
+    ended: list[str] = []
     if run:
+        ended = [*runs.cancel_children(tx, run), run.id]
         end(tx, run, "canceled", "canceled", None, None)
     else:
         conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))
     tx.emit(Event(tenant_id, "turn_canceled", encode({"turn_id": turn_id}), turn.conversation_id, turn_id))
+    return ended
 
 
 def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
     run = spending.release(tx, run)
-    run = run._replace(status=status, result=result, owner="", updated_at=tx.now, ended_at=tx.now)
+    run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
     save_turn(tx, run, turn_status, outcome, ended_at=tx.now)
+    jobs.close(tx, run.tenant_id, run.id, status, result or "")
     return run
+
+
+def revive(tx: Transaction, run: Run) -> None:
+    """A turn that failed goes on, from where its transcript ends."""
+    if run_store.running_turn(tx, run.tenant_id, run.conversation_id):
+        raise TurnRunning
+    run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
+    run_store.save(tx, run)
+    save_turn(tx, run, "running")
+    tell(tx, run, "turn_resumed", {})
 
 
 # Waiting for money
 
 
-def pause(tx: Transaction, run: Run, reason: str) -> Run:
-    run = run._replace(status="waiting", updated_at=tx.now)
-    run_store.save(tx, run)
+def pause(tx: Transaction, run: Run, reason: str) -> bool:
+    """Whether this is news: whoever looks again and finds no money says so once."""
+    if (
+        run.parent_run_id is not None
+        or run.turn_id is None
+        or conversations.get_turn(tx, run.tenant_id, run.turn_id).status == "paused"
+    ):
+        return False
     save_turn(tx, run, "paused")
     tell(tx, run, "turn_paused", {"reason": reason})
-    return run
+    return True
 
 
 def resume(tx: Transaction, run: Run) -> Run:
+    """It goes on, after whatever it waited for."""
     run = run._replace(status="running", updated_at=tx.now)
-    save_turn(tx, run, "running")
-    tell(tx, run, "turn_resumed", {})
+    if run.parent_run_id is not None:
+        runs.tell(tx, run)
+    elif run.turn_id and conversations.get_turn(tx, run.tenant_id, run.turn_id).status == "paused":
+        save_turn(tx, run, "running")
+        tell(tx, run, "turn_resumed", {})
     return run
 
 

@@ -9,10 +9,10 @@ from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 
 from headway.agents import prompts
-from headway.agents.models import ModelFailed, Models, Reply, StillWanted
+from headway.agents.models import ModelFailed, Models, Reply
 from headway.agents.needs import Assess, Summarise, Summary, Verdict
 from headway.agents.transcript import user
-from headway.ledger.errors import SettingsError
+from headway.ledger.errors import HeadwayError, SettingsError
 
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 CUT_OFF_SHOWN: Final = 40_000
@@ -29,12 +29,14 @@ class Judgement(BaseModel):
     reason: str = ""
 
 
-async def assess(models: Models, need: Assess, still_wanted: StillWanted) -> Verdict:
-    """An assessor that fails or talks nonsense never counts as a yes."""
+async def assess(models: Models, need: Assess) -> Verdict:
+    """An assessor that fails or talks nonsense never counts as a yes. What may pass is raised, until it was tried often enough."""
     question = prompts.assessment(need.item.subject, need.item.completion_criteria, need.answer)
     try:
-        reply = await ask(models, prompts.ASSESSOR, question, still_wanted)
-    except (ModelFailed, SettingsError):
+        reply = await ask(models, prompts.ASSESSOR, question)
+    except (ModelFailed, SettingsError) as error:
+        if may_pass(error) and not need.last_attempt:
+            raise
         return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor failed).", call=None)
     whole = reply.response.finish_reason in (None, "stop")
     judgement = parse(reply.response.text or "") if whole else None
@@ -51,15 +53,21 @@ def parse(text: str) -> Judgement | None:
         return None
 
 
-async def summarise(models: Models, need: Summarise, still_wanted: StillWanted) -> Summary:
+async def summarise(models: Models, need: Summarise) -> Summary:
     """A summary that cannot be had is no reason to lose the turn: the end of the text has to do."""
     try:
-        reply = await ask(models, prompts.SUMMARISER, need.text[-CUT_OFF_SHOWN:], still_wanted)
-    except (ModelFailed, SettingsError):
+        reply = await ask(models, prompts.SUMMARISER, need.text[-CUT_OFF_SHOWN:])
+    except (ModelFailed, SettingsError) as error:
+        if may_pass(error) and not need.last_attempt:
+            raise
         return Summary(f"… {need.text[-TAIL:]}", None)
     return Summary(reply.response.text or f"… {need.text[-TAIL:]}", reply.call)
 
 
-async def ask(models: Models, instructions: str, question: str, still_wanted: StillWanted) -> Reply:
+def may_pass(error: HeadwayError) -> bool:
+    return isinstance(error, ModelFailed) and error.passes
+
+
+async def ask(models: Models, instructions: str, question: str) -> Reply:
     parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
-    return await models.ask("cheap", [user(question)], parameters, still_wanted=still_wanted)
+    return await models.ask("cheap", [user(question)], parameters)

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
-from headway.agents.needs import CallTool, Done
+from headway.agents import orders
+from headway.agents.needs import CallTool, Done, Sleep
 from headway.agents.step import Step
-from headway.agents.toolbox import Result, admitted, judged, perform
+from headway.agents.toolbox import Pending, Result, Tool, admitted, judged, perform
 from headway.agents.transcript import Entry, storable
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.run import Effect, EffectState
 from headway.storage import run_store
 
@@ -20,26 +21,31 @@ INTERRUPTED: Final = (
 )
 
 
-def call_tools(step: Step, entry: Entry, response: ModelResponse) -> CallTool | None:
+def call_tools(step: Step, entry: Entry, response: ModelResponse) -> CallTool | Sleep | None:
     """Those without a recorded result, one after the other; then all results go back together."""
     known = entry.n < step.first_new  # what was just said has begun nothing yet
     begun = run_store.effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
     ended: list[Effect] = []
     for place, call in enumerate(response.tool_calls):
         found = resume(step, begun[place]) if place in begun else begin(step, entry.n, place, call)
-        if isinstance(found, CallTool):
+        if not isinstance(found, Effect):
             return found
         ended.append(found)
+        if step.run.ended:  # it reported how it ended
+            return None
+    told = orders.obey(step, entry, response.text or "")
+    if isinstance(told, Sleep):
+        return told
     parts = [ToolReturnPart(effect.tool, effect.result, effect.call_id) for effect in ended]
-    step.append(ModelRequest([*parts, *step.obey(response.text or "")]))
+    step.append(ModelRequest([*parts, *told]))
     return None
 
 
-def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTool:
+def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
     """A tool of the ledger is done here: what it did and what it answered are stored together. Others are only started."""
     arguments = parsed_arguments(call)
-    execution = step.job.execution
-    tool = step.job.means.toolbox.tools.get(call.tool_name)
+    execution = step.work.execution
+    tool = step.work.means.toolbox.tools.get(call.tool_name)
     written = storable(json.dumps(arguments, ensure_ascii=False))
     effect = Effect(n, place, call.tool_call_id, call.tool_name, written, "started")
     step.tell("tool_call", {**named(step, effect), "arguments": json.loads(written)})
@@ -49,6 +55,8 @@ def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTo
         return record(step, effect, judged(tool.refuse("Invalid arguments: they must be one JSON object.")))
     if tool.in_transaction is not None:
         return record(step, effect, perform(tool, arguments, execution, step.tx))
+    if tool.begin_wait is not None:
+        return begin_waiting(step, effect, tool, arguments)
     try:
         admitted(tool, arguments, execution)
     except HeadwayError as error:
@@ -57,14 +65,45 @@ def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTo
     return CallTool(effect, tool, arguments)
 
 
-def resume(step: Step, effect: Effect) -> Effect | CallTool:
+def resume(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     """One that was started and has no result: nobody is left who could tell how it ended. Only what is harmless is repeated."""
     if effect.state != "started":
         return effect
-    tool = step.job.means.toolbox.tools.get(effect.tool)
+    tool = step.work.means.toolbox.tools.get(effect.tool)
+    if tool is not None and tool.look is not None:
+        return look_after(step, effect, tool)
     if tool is not None and tool.idempotent:
         return CallTool(effect, tool, json.loads(effect.arguments))
     return record(step, effect, Result({"error": INTERRUPTED}, is_error=True, uncertain=True))
+
+
+def begin_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | Sleep:
+    """What it waits for is written down beside the call, so that a crash while waiting resumes waiting."""
+    begin_wait = tool.begin_wait
+    assert begin_wait is not None
+    try:
+        execution, wanted = admitted(tool, arguments, step.work.execution)
+        pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, wanted))
+    except StorageError:
+        raise  # the transaction is lost, and this step with it
+    except HeadwayError as error:
+        return record(step, effect, judged(tool.refuse(str(error))))
+    begun = effect._replace(result=json.dumps(pending))
+    run_store.put_effect(step.tx, step.run.tenant_id, step.run.id, begun)
+    return look_after(step, begun, tool)
+
+
+def look_after(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
+    assert tool.look is not None
+    pending = Pending(*json.loads(effect.result))
+    try:
+        execution, wanted = admitted(tool, json.loads(effect.arguments), step.work.execution)
+        found = tool.look(step.tx, execution, wanted, pending)
+    except StorageError:
+        raise
+    except HeadwayError as error:
+        return record(step, effect, judged(tool.refuse(str(error))))
+    return Sleep(pending.until) if found is None else record(step, effect, judged(found))
 
 
 def take_result(step: Step, done: Done) -> None:
@@ -89,7 +128,7 @@ def named(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def no_such_tool(step: Step, name: str) -> str:
-    known = ", ".join(tool.name for tool in step.job.parameters.function_tools)
+    known = ", ".join(tool.name for tool in step.work.parameters.function_tools)
     return f"There is no tool named {name[:80]!r}. There are: {known}."
 
 

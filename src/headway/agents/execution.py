@@ -6,9 +6,10 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from headway.actions import conversations
-from headway.agents.roles import Role
+from headway.agents.roles import Role, Roles
 from headway.ledger import text
 from headway.ledger.errors import Conflict
+from headway.ledger.run import Limits
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
@@ -23,6 +24,9 @@ class Execution(NamedTuple):
     role: Role
     conversation_uuid: str | None = None
     workspace: str = ""  # the tenant's own folder; empty: none
+    run_id: str | None = None  # of the agent that calls; none: somebody else's loop
+    roles: Roles = Roles()  # whom it could hand work to,
+    limits: Limits = Limits()  # and how far that may go
 
 
 class Place(NamedTuple):

@@ -6,26 +6,29 @@ from pydantic_ai.messages import ModelRequest
 
 from headway.actions import turn_queue
 from headway.actions.turn_state import queue_state
-from headway.agents import prompts
-from headway.agents.needs import Assess, Stop, Verdict
+from headway.agents import orders, prompts
+from headway.agents.needs import Assess, Sleep, Stop, Verdict
 from headway.agents.step import Step, still_open
-from headway.agents.transcript import spoken, user
+from headway.agents.transcript import Entry, spoken, user
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
 
 
-def hear(step: Step, text: str) -> Assess | Stop | None:
-    if told := step.obey(text):  # an answer with writs in it never ends a turn: first the agent hears what came of them
+def hear(step: Step, entry: Entry, text: str) -> Assess | Sleep | Stop | None:
+    told = orders.obey(step, entry, text)
+    if isinstance(told, Sleep):
+        return told
+    if told:  # an answer with writs in it never ends a turn: first the agent hears what came of them
         step.say(text)
         step.append(ModelRequest(told))
         return None
     if not text.strip():
         return refuse(step, prompts.NUDGE, text, prompts.STAGNATION)
-    if step.job.mode == "queue":
+    if step.work.mode == "queue":
         current = queue_state(step.tx, step.run.tenant_id, step.turn_id).current
         if current:
-            return Assess(current, text)
+            return Assess(current, text, step.last_attempt)
     plan = step.plan()
     if left := still_open(plan):
         return refuse(step, prompts.refusal(left), text, prompts.STAGNATION)
@@ -56,7 +59,7 @@ def follow(step: Step, verdict: Verdict) -> None:
     if not verdict.ok:
         refuse(step, prompts.not_good_enough(verdict.item.subject, verdict.reason), answer, prompts.NOT_ACCEPTED)
         return
-    state = turn_queue.complete(step.tx, step.job.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+    state = turn_queue.complete(step.tx, step.work.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
         step.finish("drained", answer)
         return

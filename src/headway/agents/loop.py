@@ -13,76 +13,85 @@ from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
-from headway.actions import halts
+from headway.actions import jobs
 from headway.agents import assessor, effects, gates, prompts, transcript
-from headway.agents.job import Job, Means, take_up
 from headway.agents.models import ModelFailed
-from headway.agents.needs import AskModel, Assess, CallTool, Done, Failure, Need, News, Said, Stop, Summarise, Summary, Verdict
+from headway.agents.needs import (
+    AskModel,
+    Assess,
+    CallTool,
+    Done,
+    Failure,
+    Need,
+    News,
+    Said,
+    Setback,
+    Stop,
+    Summarise,
+    Summary,
+    Verdict,
+)
 from headway.agents.step import Step, still_open
 from headway.agents.toolbox import reach_out
 from headway.agents.transcript import Entry, spoken, storable, user, window
-from headway.ledger.errors import Halted, HeadwayError, SettingsError, StorageError
+from headway.agents.work import Means, Work, take_up
+from headway.ledger.errors import SettingsError, StorageError
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
-from headway.storage import halt_store, run_store
+from headway.storage import halt_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.loop")
 
 T = TypeVar("T")
 STORAGE_PATIENCE_S = 1.0
+RESTART = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
 
 
-class Interrupted(HeadwayError):
-    """The run ended or was taken over."""
-
-
-async def drive(means: Means, run: Run) -> Stop:
+async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
     """Go on with a run until it ends, or has to stop here."""
-    job = await patiently(lambda: means.database.read(partial(take_up, means=means, run=run)))
-    entries = await patiently(partial(journal, job))
+    work = await patiently(lambda: means.database.read(partial(take_up, means=means, run=run)))
+    entries = await patiently(partial(journal, work))
     news: News = None
+    if taken_over:
+        means.stream(run, RESTART)  # whoever heard half an answer from another process will not hear the rest
     while True:
-        need, entries = await step(job, entries, news)
+        need, entries = await step(work, entries, news)
         if isinstance(need, Stop):
+            means.nudge()  # whoever waited for it, or is to begin now
             return need
-        try:
-            news = await fetch(job, entries, need)
-        except Halted:
-            return Stop("halted")
-        except Interrupted:
-            return Stop("interrupted")
+        news = await fetch(work, entries, need)
 
 
-async def step(job: Job, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
+async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal."""
     while True:
         try:
-            return await job.means.database.write(partial(take, job=job, entries=entries, news=news))
+            return await work.means.database.write(partial(take, work=work, entries=entries, news=news))
         except StorageError as error:
-            log.warning("run %s waits for the database: %s", job.run.id, error)
+            log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
-        stored = await patiently(partial(journal, job))
+        stored = await patiently(partial(journal, work))
         if len(stored) > len(entries):
             entries, news = stored, None
 
 
-def take(tx: Transaction, job: Job, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
-    """The step itself: what it needs to go on, and the transcript as it left it."""
-    run = run_store.get_locked(tx, job.run.tenant_id, job.run.id)
+def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
+    """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
+    held = job_store.get_locked(tx, work.run.tenant_id, work.run.id)
+    if held is None or held.state != "running" or held.owner != work.means.owner:
+        return Stop("taken over or ended"), entries
+    run = run_store.get(tx, work.run.tenant_id, work.run.id)
     if run is None or run.ended:
         return Stop("ended"), entries
-    if run.owner != job.means.owner:
-        return Stop("taken over"), entries
-    step = Step(tx, job, run, entries)
+    step = Step(tx, work, held, run, entries)
     if not entries:
         step.append(user(run.task))
     write_down(step, news)
     need: Need | None = Stop("halted") if halt_store.in_force(tx) else None
     while need is None:
         need = next_thing(step)
-    if not step.afford(need):
-        need = Stop("paused")
+    need = step.settle(need)
     if not step.run.ended:
         run_store.save(tx, step.run._replace(updated_at=tx.now))
     return need, step.entries
@@ -92,6 +101,7 @@ def write_down(step: Step, news: News) -> None:
     match news:
         case Said(response, call):
             step.charge(call)
+            step.held = jobs.progressed(step.tx, step.held)
             step.run = step.run._replace(iterations=step.run.iterations + 1)
             step.append(response)
             if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):
@@ -108,26 +118,29 @@ def write_down(step: Step, news: News) -> None:
             gates.follow(step, news)
         case Failure(message, code):
             step.fail(message, code)
+        case Setback(message, retry_after_s):
+            step.set_back(message, retry_after_s)
 
 
 def next_thing(step: Step) -> Need | None:
     """Derived from the last message. Done here if it can be, and then there is another next thing."""
-    if step.run.ended:
-        return Stop("ended")
-    entry = step.entries[-1]
+    if step.run.ended or step.held.state != "running":
+        return Stop("ended or delayed")
+    entry = next(entry for entry in reversed(step.entries) if entry.sent)
     match entry.message:
         case ModelRequest():
             return before_asking(step)
         case ModelResponse(finish_reason="content_filter"):
             return step.end_filtered()
         case ModelResponse(finish_reason="error"):
+            step.withdraw_last()  # whoever retries the turn asks again
             return step.fail("The model ended its answer with an error.", "model_error")
         case ModelResponse(finish_reason="length") as response:
-            return Summarise(cut_off(response))
+            return Summarise(cut_off(response), step.last_attempt)
         case ModelResponse(tool_calls=[_, *_]) as response:
             return effects.call_tools(step, entry, response)
         case ModelResponse() as response:
-            return gates.hear(step, response.text or "")
+            return gates.hear(step, entry, response.text or "")
 
 
 def before_asking(step: Step) -> AskModel | Stop:
@@ -137,7 +150,7 @@ def before_asking(step: Step) -> AskModel | Stop:
     if step.run.iterations >= limit:
         return step.give_up(prompts.out_of_steps(step.run.iterations), "incomplete" if left else "limit")
     step.run = step.run._replace(limit=limit)
-    return AskModel(prompts.context(step.run.task, plan, step.job.mode) if plan else None)
+    return AskModel(prompts.context(step.run.task, plan, step.work.mode) if plan else None)
 
 
 def cut_off(response: ModelResponse) -> str:
@@ -145,45 +158,39 @@ def cut_off(response: ModelResponse) -> str:
     return "\n".join([response.text or "", *calls])
 
 
-async def fetch(job: Job, entries: list[Entry], need: Need) -> News:
-    """What the next step needs, from outside."""
+async def fetch(work: Work, entries: list[Entry], need: Need) -> News:
+    """What the next step needs, from outside; or what is in the way."""
+    try:
+        return await fetched(work, entries, need)
+    except ModelFailed as error:
+        return Setback(str(error), error.retry_after_s) if error.passes else Failure(str(error), error.code)
+    except SettingsError as error:
+        return Failure(str(error), error.code)
+
+
+async def fetched(work: Work, entries: list[Entry], need: Need) -> News:
     match need:
         case AskModel(context):
-            return await ask(job, entries, context)
+            return await ask(work, entries, context)
         case CallTool(effect, tool, arguments):
-            return Done(effect, await reach_out(tool, arguments, job.execution))
+            return Done(effect, await reach_out(tool, arguments, work.execution))
         case Summarise():
-            return await assessor.summarise(job.means.models, need, partial(still_wanted, job))
+            return await assessor.summarise(work.means.models, need)
         case Assess():
-            return await assessor.assess(job.means.models, need, partial(still_wanted, job))
+            return await assessor.assess(work.means.models, need)
     return None
 
 
-async def ask(job: Job, entries: list[Entry], context: str | None) -> Said | Failure:
-    messages = window(job.before, entries) + ([user(context)] if context else [])
-    voice = Voice(job)
-    try:
-        reply = await job.means.models.ask(job.role.tier, messages, job.parameters, voice, partial(still_wanted, job))
-    except (ModelFailed, SettingsError) as error:
-        return Failure(str(error), error.code)
+async def ask(work: Work, entries: list[Entry], context: str | None) -> Said:
+    messages = window(work.before, entries) + ([user(context)] if context else [])
+    voice = Voice(work)
+    reply = await work.means.models.ask(work.role.tier, messages, work.parameters, voice)
     voice.ended()
     return Said(reply.response, reply.call)
 
 
-async def still_wanted(job: Job) -> None:
-    """Between two attempts at a call: much may have happened since the first."""
-    await patiently(lambda: job.means.database.read(partial(check, job=job)))
-
-
-def check(tx: Transaction, job: Job) -> None:
-    halts.check(tx)
-    run = run_store.get(tx, job.run.tenant_id, job.run.id)
-    if run is None or run.ended or run.owner != job.means.owner:
-        raise Interrupted
-
-
-async def journal(job: Job) -> list[Entry]:
-    return await job.means.database.read(lambda tx: transcript.load(tx, job.run.tenant_id, job.run.id))
+async def journal(work: Work) -> list[Entry]:
+    return await work.means.database.read(lambda tx: transcript.load(tx, work.run.tenant_id, work.run.id))
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:
@@ -199,8 +206,8 @@ async def patiently(read: Callable[[], Awaitable[T]]) -> T:
 class Voice:
     """Passes on what a model says while it says it, without the writs."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, work: Work) -> None:
+        self.work = work
         self.parser = WritParser()
         self.spoke = False
 
@@ -210,13 +217,13 @@ class Voice:
     def ended(self) -> None:
         self.tell(self.parser.finish().visible)
 
-    def restarted(self) -> None:
+    def withdrawn(self) -> None:
         self.parser = WritParser()
         if self.spoke:
             self.spoke = False
-            self.job.means.stream(self.job.run, {"text": "", "restart": True})
+            self.work.means.stream(self.work.run, RESTART)
 
     def tell(self, text: str) -> None:
         if text:
             self.spoke = True
-            self.job.means.stream(self.job.run, {"text": text})
+            self.work.means.stream(self.work.run, {"text": text})

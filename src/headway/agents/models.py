@@ -1,9 +1,8 @@
 """Calling models: three tiers by name, answers as they stream, failures sorted into those that pass and those that stay."""
 
 import asyncio
-import random
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
@@ -41,9 +40,6 @@ PASSING: Final = (
     TimeoutError,
 )
 PASSING_STATUSES: Final = (408, 409, 425, 429)
-FIRST_DELAY_S: Final = 1.0
-LONGEST_DELAY_S: Final = 60.0
-JITTER: Final = 0.25
 MESSAGE_LIMIT: Final = 500
 # Whatever could be a key: providers like to quote the one they refused.
 SECRET_LIKE: Final = re.compile(r"[A-Za-z0-9_\-+/=.*]{20,}")
@@ -53,27 +49,23 @@ WANTED_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 class ModelFailed(HeadwayError):
     """The model could not be called."""
 
+    def __init__(self, message: str | None = None, *, passes: bool = False, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.passes = passes
+        self.retry_after_s = retry_after_s
+
 
 class Listener(Protocol):
-    """Hears a model's text as it comes. What it heard before a restart was withdrawn."""
+    """Hears a model's text as it comes; what it heard of an answer that broke off is withdrawn."""
 
     def heard(self, text: str) -> None: ...
 
-    def restarted(self) -> None: ...
-
-
-StillWanted = Callable[[], Awaitable[None]]  # raises, between two attempts, where the answer is not wanted any more
+    def withdrawn(self) -> None: ...
 
 
 class Reply(NamedTuple):
     response: ModelResponse
     call: ModelCall
-
-
-class Patience(NamedTuple):
-    timeout_s: float = 120.0  # without a sign of life
-    retries: int = 5
-    first_delay_s: float = FIRST_DELAY_S
 
 
 class Models:
@@ -82,12 +74,12 @@ class Models:
     def __init__(
         self,
         names: Mapping[Tier, str],
-        patience: Patience | None = None,
+        timeout_s: float = 120.0,  # without a sign of life
         prices: Prices | None = None,
         known: Mapping[str, Model] | None = None,
     ) -> None:
         self.names = names
-        self.patience = patience or Patience()
+        self.timeout_s = timeout_s
         self.prices = prices or Prices()
         self.made: dict[str, Model] = dict(known or {})
 
@@ -114,35 +106,28 @@ class Models:
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         listener: Listener | None = None,
-        still_wanted: StillWanted | None = None,
     ) -> Reply:
-        """One answer. What passes is tried again, later each time; what stays is a ModelFailed that says what to do."""
-        model = self.find(tier)
-        for attempt in range(self.patience.retries + 1):
-            try:
-                response = cleaned(await self.stream(model, messages, parameters, listener))
-                return Reply(response, self.bill(tier, response))
-            except (AgentRunError, TimeoutError, OSError) as error:
-                if attempt == self.patience.retries or not passes(error):
-                    raise ModelFailed(explained(self.names[tier], error)) from error
-                delay = self.delay(attempt, error)
+        """One answer, or a ModelFailed that says what to do and whether it may pass. Trying again is the caller's business:
+        only the caller can wait without holding anything up, and survive doing so."""
+        try:
+            response = cleaned(await self.stream(self.find(tier), messages, parameters, listener))
+        except (AgentRunError, TimeoutError, OSError) as error:
             if listener:
-                listener.restarted()
-            await asyncio.sleep(delay)
-            if still_wanted:
-                await still_wanted()
-        raise AssertionError("the last attempt returns or raises")
+                listener.withdrawn()
+            asked = error.retry_after if isinstance(error, ModelAPIError) else None
+            raise ModelFailed(explained(self.names[tier], error), passes=passes(error), retry_after_s=asked) from error
+        return Reply(response, self.bill(tier, response))
 
     async def stream(
         self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: Listener | None
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
         async with (
-            asyncio.timeout(self.patience.timeout_s) as deadline,
+            asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=self.settings, model_request_parameters=parameters) as stream,
         ):
             async for event in stream:
-                deadline.reschedule(loop.time() + self.patience.timeout_s)
+                deadline.reschedule(loop.time() + self.timeout_s)
                 if listener and (text := text_of(event)):
                     listener.heard(text)
         return stream.get()
@@ -150,18 +135,11 @@ class Models:
     @cached_property
     def settings(self) -> ModelSettings:
         # Retrying is our business: the providers' libraries would do it unseen, and again.
-        return ModelSettings(timeout=self.patience.timeout_s, max_retries=0)
+        return ModelSettings(timeout=self.timeout_s, max_retries=0)
 
     def bill(self, tier: Tier, response: ModelResponse) -> ModelCall:
         name, usage = self.names[tier], response.usage
         return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
-
-    def delay(self, attempt: int, error: Exception) -> float:
-        """How long to wait: as long as the provider asked for, or twice as long each time."""
-        if isinstance(error, ModelAPIError) and error.retry_after is not None:
-            return min(max(error.retry_after, 0.0), 5 * LONGEST_DELAY_S)
-        own: float = min(self.patience.first_delay_s * 2**attempt, LONGEST_DELAY_S)
-        return own * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  no secret depends on it
 
 
 def make(name: str) -> Model:

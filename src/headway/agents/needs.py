@@ -22,11 +22,19 @@ class CallTool(NamedTuple):
 
 class Summarise(NamedTuple):
     text: str
+    last_attempt: bool
 
 
 class Assess(NamedTuple):
     item: Todo
     answer: str
+    last_attempt: bool
+
+
+class Sleep(NamedTuple):
+    """Time, or somebody who wakes it."""
+
+    until: int
 
 
 class Stop(NamedTuple):
@@ -35,7 +43,7 @@ class Stop(NamedTuple):
     why: str
 
 
-Need = AskModel | CallTool | Summarise | Assess | Stop
+Need = AskModel | CallTool | Summarise | Assess | Sleep | Stop
 
 
 class Said(NamedTuple):
@@ -65,4 +73,11 @@ class Failure(NamedTuple):
     code: str
 
 
-News = Said | Done | Summary | Verdict | Failure | None
+class Setback(NamedTuple):
+    """A failure that may pass."""
+
+    message: str
+    retry_after_s: float | None
+
+
+News = Said | Done | Summary | Verdict | Failure | Setback | None

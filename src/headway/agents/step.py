@@ -2,32 +2,39 @@
 
 from typing import Any
 
-from pydantic_ai.messages import ModelMessage, UserPromptPart
+from pydantic_ai.messages import ModelMessage
 
-from headway.actions import notices, spending, turns
-from headway.agents import prompts, transcript, writs
-from headway.agents.job import Job
-from headway.agents.needs import AskModel, Assess, Need, Stop, Summarise
+from headway.actions import jobs, notices, runs, spending, turns
+from headway.agents import prompts, transcript
+from headway.agents.needs import AskModel, Assess, Need, Sleep, Stop, Summarise
 from headway.agents.transcript import Entry
-from headway.ledger.run import Run, TurnOutcome
+from headway.agents.work import Work
+from headway.ledger.job import Job
+from headway.ledger.run import Run, RunStatus, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
 from headway.storage import run_store, todo_store
 from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Transaction
 
+MONEY_CHECK_MS = 15_000  # how often who waits for money looks whether there is some
 OVERHEAD_CHARACTERS = 8_000  # of instructions and tool schemas, roughly
 
 
 class Step:
-    def __init__(self, tx: Transaction, job: Job, run: Run, entries: list[Entry]) -> None:
+    def __init__(self, tx: Transaction, work: Work, held: Job, run: Run, entries: list[Entry]) -> None:
         self.tx = tx
-        self.job = job
+        self.work = work
+        self.held = held
         self.run = run
-        self.turn_id = run.turn_id or ""
+        self.turn_id = work.scope.turn_id or ""  # whose plan it is: a sub-agent has none
         self.entries = list(entries)
         self.first_new = len(entries)
-        self.limits = job.means.limits
+        self.limits = work.means.limits
+
+    @property
+    def last_attempt(self) -> bool:
+        return self.held.attempts + 1 >= self.held.max_attempts
 
     def append(self, message: ModelMessage) -> None:
         entry = Entry(len(self.entries), message)
@@ -45,7 +52,7 @@ class Step:
             self.run = spending.settle(self.tx, self.run, call, self.limits.budget)
 
     def plan(self) -> list[Todo]:
-        return todo_store.of_turn(self.tx, self.run.tenant_id, self.turn_id)
+        return todo_store.of_turn(self.tx, self.run.tenant_id, self.turn_id) if self.turn_id else []
 
     def say(self, text: str) -> None:
         """What a person gets to read of something the model said: all but the writs."""
@@ -54,53 +61,75 @@ class Step:
     def tell(self, kind: str, data: dict[str, Any]) -> None:
         turns.tell(self.tx, self.run, kind, data)
 
-    def obey(self, text: str) -> list[UserPromptPart]:
-        """Run the writs in a text; what they answer."""
-        if not parse(text).writs:
-            return []
-        return [UserPromptPart(writs.run_text(self.tx, self.job.scope, self.job.role, text).output)]
-
     # Endings
 
     def finish(self, outcome: TurnOutcome, answer: str) -> Stop:
-        self.run = turns.finish(self.tx, self.run, outcome, answer)
+        if self.run.parent_run_id is None:
+            self.run = turns.finish(self.tx, self.run, outcome, answer)
+        else:
+            good = outcome in ("answered", "drained")
+            self.run = runs.end_child(self.tx, self.run, "completed" if good else "failed", answer, error=None if good else outcome)
         return Stop("ended")
+
+    def report(self, summary: str, data: Any, *, success: bool) -> None:
+        """A sub-agent's own word on how it ended."""
+        status: RunStatus = "completed" if success else "failed"
+        self.run = runs.end_child(self.tx, self.run, status, summary, data, None if success else summary)
 
     def give_up(self, why: str, outcome: TurnOutcome, answer: str = "") -> Stop:
         """End honestly: what was said last, why it ends here, and what is left, which stays open in the ledger."""
         return self.finish(outcome, prompts.closing(answer, why, still_open(self.plan())))
 
     def end_filtered(self) -> Stop:
-        self.notify("content_filter", f"A provider's content filter ended turn {self.turn_id}.")
+        self.notify("content_filter", f"A provider's content filter ended run {self.run.id} of turn {self.run.turn_id}.")
         return self.finish("filtered", prompts.FILTERED)
 
     def fail(self, message: str, code: str) -> Stop:
-        self.run = turns.fail(self.tx, self.run, message, code)
+        if self.run.parent_run_id is None:
+            self.run = turns.fail(self.tx, self.run, message, code)
+        else:
+            jobs.close(self.tx, self.run.tenant_id, self.run.id, "failed", message)
+            self.run = runs.end_child(self.tx, self.run, "failed", "", error=message)
         return Stop("ended")
+
+    def set_back(self, message: str, retry_after_s: float | None) -> None:
+        """Try again later, without a slot and whatever happens to this process in the meantime; but not for ever."""
+        self.run = spending.release(self.tx, self.run)
+        self.held = jobs.set_back(self.tx, self.held, message, self.limits.retry_delay_ms, retry_after_s)
+        if self.held.state == "dead":
+            self.fail(message, "model_failed")
 
     def notify(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.run.tenant_id, kind, text, self.run.conversation_id, self.run.turn_id)
 
-    # Money
+    # Before the world is asked
 
-    def afford(self, need: Need) -> bool:
-        """Set aside what the next call may cost. While the pool has no room for it, the run waits."""
-        if not isinstance(need, AskModel | Summarise | Assess):
-            return True
-        tier = self.job.role.tier if isinstance(need, AskModel) else "cheap"
-        estimate = self.job.means.models.estimate(tier, self.size)
-        funded = spending.reserve(self.tx, self.run, estimate, self.limits.budget)
-        if funded is None:
-            if self.run.status != "waiting":
-                self.run = turns.pause(self.tx, self.run, prompts.POOL_SPENT)
+    def settle(self, need: Need) -> Need:
+        """Whether that can be had: calls have to be paid for, and who waits for somebody else gives its slot away."""
+        if isinstance(need, Sleep):
+            self.held = jobs.sleep(self.tx, self.held, need.until)
+            self.run = self.run._replace(status="waiting")
+            return Stop("waiting")
+        if isinstance(need, AskModel | Summarise | Assess) and not self.afford(need):
+            self.held = jobs.sleep(self.tx, self.held, self.tx.now + MONEY_CHECK_MS)
+            if turns.pause(self.tx, self.run, prompts.POOL_SPENT):
                 self.notify("budget", prompts.POOL_SPENT)
-            return False
-        self.run = turns.resume(self.tx, funded) if funded.status == "waiting" else funded
-        return True
+            self.run = self.run._replace(status="waiting")
+            return Stop("paused")
+        if not isinstance(need, Stop) and self.run.status != "running":
+            self.run = turns.resume(self.tx, self.run)
+        return need
+
+    def afford(self, need: AskModel | Summarise | Assess) -> bool:
+        """Set aside what the call may cost, if the pool has room for it."""
+        tier = self.work.role.tier if isinstance(need, AskModel) else "cheap"
+        funded = spending.reserve(self.tx, self.run, self.work.means.models.estimate(tier, self.size), self.limits.budget)
+        self.run = funded or self.run
+        return funded is not None
 
     def size(self) -> int:
         """How many characters would be sent, roughly."""
-        sent = transcript.window(self.job.before, self.entries)
+        sent = transcript.window(self.work.before, self.entries)
         return sum(len(str(part)) for message in sent for part in message.parts) + OVERHEAD_CHARACTERS
 
 

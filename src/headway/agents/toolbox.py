@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, StorageError
+from headway.ledger.job import NEVER
 from headway.ledger.text import MAX_INTEGER, one_line
 from headway.storage.transaction import Transaction
 
@@ -44,6 +45,9 @@ class Tool(NamedTuple):
     # Others reach outside of the ledger: on a thread of their own, or awaited.
     on_thread: Callable[[Execution, Any], Any] | None = None
     awaited: Callable[[Execution, Any], Awaitable[Any]] | None = None
+    # Others wait for a sub-agent: they are begun, and looked after until there is a result.
+    begin_wait: Callable[[Transaction, Execution, Any], "Pending"] | None = None
+    look: Callable[[Transaction, Execution, Any, "Pending"], Any | None] | None = None
     timeout_s: float = 60.0
     # Whether doing it twice is like doing it once. What is not is never done again when nobody knows how it ended.
     idempotent: bool = False
@@ -55,6 +59,13 @@ class Tool(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "input_schema": compact(self.arguments.model_json_schema())}
+
+
+class Pending(NamedTuple):
+    """What a call waits for: a run, and until when."""
+
+    run_id: str
+    until: int = NEVER
 
 
 class Result(NamedTuple):

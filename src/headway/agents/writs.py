@@ -1,19 +1,24 @@
 """Running writs: slash commands that an agent wrote into its text. Each answers in a frame of its own."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
-from headway.actions import finding, todos
+from headway.actions import finding, schedules, todos
+from headway.actions.schedules import Timing
 from headway.agents.roles import Role
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.framing import frame, inline
+from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN, Change, Draft, Todo
 from headway.ledger.writ_parser import Writ, parse
-from headway.storage import todo_pages
+from headway.storage import schedule_store, todo_pages
 from headway.storage.transaction import Transaction
 
 LISTED = 50
+UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 WRITS_LIMIT = 200  # in one text, which is one transaction
 
 
@@ -24,35 +29,100 @@ class Spoken(NamedTuple):
     visible: str
 
 
-def run_text(tx: Transaction, scope: Scope, role: Role, text: str) -> Spoken:
+class Hands(NamedTuple):
+    """What else writs may need: a way to have agents do things. Where nobody runs agents there is none."""
+
+    agent_result: Callable[[int], list[str]] | None = None  # what came of the nth /agent of a text
+
+
+def run_text(tx: Transaction, scope: Scope, role: Role, text: str, hands: Hands | None = None) -> Spoken:
     """Run every writ of a finished text, in order; one that fails leaves the others alone."""
     parsed = parse(text)
-    answers = [run(tx, scope, role, writ) for writ in parsed.writs[:WRITS_LIMIT]]
+    places = count()
+    answers = [run(tx, scope, role, writ, hands or Hands(), places) for writ in parsed.writs[:WRITS_LIMIT]]
     if more := len(parsed.writs) - len(answers):
         answers.append(frame("/todo", [f"ERR: at most {WRITS_LIMIT} writs in one text; the last {more} did not run"], "END TODO"))
     return Spoken("\n".join(answers), parsed.visible)
 
 
-def run(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
+def run(tx: Transaction, scope: Scope, role: Role, writ: Writ, hands: Hands, places: Iterator[int]) -> str:
     """The frame that answers a writ. Whatever it did is undone if it fails."""
     if writ.word == "todo":
         return todo_writ(tx, scope, role, writ)
     if writ.word == "schedule":
-        return frame(f"/schedule {first_word(writ.rest)}".rstrip(), ["ERR: /schedule is not available here"], "END SCHEDULE")
-    return "\n".join(agent_frames(writ))
+        return schedule_writ(tx, scope, role, writ)
+    if not writ.complete:
+        return frame("/parallel", ["ERR: missing /endparallel terminator"], "END AGENT")
+    return "\n".join(agent_frame(role, order, hands, next(places)) for order in orders_of(writ))
 
 
 def first_word(text: str) -> str:
     return inline(text.partition(" ")[0], 60)
 
 
-def agent_frames(writ: Writ) -> list[str]:
-    """One frame for /agent, one per line of a /parallel block."""
-    if not writ.complete:
-        return [frame("/parallel", ["ERR: missing /endparallel terminator"], "END AGENT")]
-    lines = [line.removeprefix("/agent ") for line in (writ.body or "").split("\n") if line.strip()]
+class Order(NamedTuple):
+    """/agent NAME TASK"""
+
+    agent: str
+    task: str
+
+
+def orders_of(writ: Writ) -> list[Order]:
+    """The one of /agent, or one per line of a /parallel block."""
+    if writ.word not in ("agent", "parallel") or not writ.complete:
+        return []
+    lines = [line.strip().removeprefix("/agent ") for line in (writ.body or "").split("\n") if line.strip()]
     calls = [writ.rest] if writ.word == "agent" else lines or [""]
-    return [frame(f"/agent {first_word(call)}".rstrip(), ["ERR: /agent is not available here"], "END AGENT") for call in calls]
+    return [Order(agent, task.strip()) for agent, _, task in (call.strip().partition(" ") for call in calls)]
+
+
+def agent_frame(role: Role, order: Order, hands: Hands, place: int) -> str:
+    if "agents" not in role.writs:
+        lines = [f"ERR: the role {role.name} needs the grant `agents` for this"]
+    elif hands.agent_result is None:
+        lines = ["ERR: /agent is not available here"]
+    else:
+        lines = hands.agent_result(place)
+    return frame(f"/agent {inline(order.agent, 60)}".rstrip(), lines, "END AGENT")
+
+
+def schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
+    """/schedule NAME CRON|every D: TEXT · /schedule list · /schedule rm NAME"""
+    try:
+        if "schedules" not in role.writs:
+            raise Invalid(f"the role {role.name} needs the grant `schedules` for this")
+        lines = tx.attempt(lambda tx: schedule_lines(tx, scope, writ.rest))
+    except HeadwayError as error:
+        lines = [f"ERR: {inline(str(error))}"]
+    return frame(f"/schedule {first_word(writ.rest)}".rstrip(), lines, "END SCHEDULE")
+
+
+def schedule_lines(tx: Transaction, scope: Scope, rest: str) -> list[str]:
+    verb, _, name = rest.partition(" ")
+    if rest == "list":
+        known = schedule_store.every(tx, scope.tenant_id, LISTED)
+        return [schedule_line(one) for one in known] or ["no schedules"]
+    if verb == "rm" and name.strip() and ":" not in name:
+        schedules.remove(tx, scope.tenant_id, name.strip())
+        return [f"removed {inline(name.strip())}"]
+    head, colon, content = rest.partition(": ")
+    name, _, when = head.strip().partition(" ")
+    if not colon or not when.strip():
+        raise Invalid("write it as NAME CRON: TEXT, or NAME every 30m: TEXT")
+    if not scope.conversation_id:
+        raise Invalid("a schedule needs a conversation to speak in")
+    work = {"message": {"conversation_id": scope.conversation_id, "content": content.strip()}}
+    return [schedule_line(schedules.put(tx, scope.tenant_id, name, timing_of(when.strip()), work))]
+
+
+def timing_of(when: str) -> Timing:
+    found = re.fullmatch(r"every (\d{1,9})(s|m|h|d)", when)
+    return Timing(every_ms=int(found[1]) * UNITS_MS[found[2]]) if found else Timing(cron=when)
+
+
+def schedule_line(one: Schedule) -> str:
+    when = one.cron or f"every {one.every_ms // 1000}s"
+    return f"{inline(one.name)} [{'paused' if one.paused else 'active'}] {inline(when)}"
 
 
 def todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
@@ -80,12 +150,14 @@ def list_(tx: Transaction, scope: Scope, _rest: str, _body: str | None) -> list[
     return open_todos(tx, scope) or ["no open todos"]
 
 
-def open_todos(tx: Transaction, scope: Scope) -> list[str]:
-    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none."""
+def open_todos(tx: Transaction, scope: Scope, plan: Sequence[Todo] = ()) -> list[str]:
+    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none. The open rows
+    of a plan come first, where there is one to show."""
     selection = Selection(scope.conversation_id, statuses=OPEN, plans=False)
-    rows = todo_pages.page(tx, scope.tenant_id, selection, LISTED).todos
+    rows = [*plan, *todo_pages.page(tx, scope.tenant_id, selection, LISTED).todos][:LISTED]
     counts = todo_pages.counts(tx, scope.tenant_id, selection)
-    going, waiting = counts["in_progress"], counts["pending"]
+    going = counts["in_progress"] + sum(todo.status == "in_progress" for todo in plan)
+    waiting = counts["pending"] + sum(todo.status == "pending" for todo in plan)
     if not going + waiting:
         return []
     more = going + waiting - len(rows)

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal, NamedTuple
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
 MAX_ATTEMPTS: Final = 5
-FIRST_DELAY_MS: Final = 1_000
 LONGEST_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
 NEVER: Final = 2**62  # due when somebody wakes it
@@ -22,6 +21,7 @@ class Job(NamedTuple):
     attempts: int  # that failed in a row
     max_attempts: int
     errors: str  # JSON: what went wrong each time
+    result: str  # JSON: what came of it
     owner: str  # the process that works on it
     due_at: int
     created_at: int
@@ -42,16 +42,17 @@ class Job(NamedTuple):
             "error": errors[-1] if errors else None,
             "errors": errors,
             "payload": json.loads(self.payload),
+            "result": json.loads(self.result),
             "due_at": 0 if self.due_at >= NEVER else self.due_at // 1000,
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,
         }
 
 
-def backoff_ms(attempts: int, chance: float, asked_s: float | None = None) -> int:
+def backoff_ms(attempts: int, first_ms: int, chance: float, asked_s: float | None = None) -> int:
     """How long to wait after so many failures: what was asked for, or twice as long each time, give or take a quarter.
     `chance` is from 0 to 1."""
     if asked_s is not None:
         return int(min(max(asked_s, 0.0) * 1000, LONGEST_DELAY_MS))
-    delay = min(FIRST_DELAY_MS * 2 ** min(attempts - 1, 30), LONGEST_DELAY_MS)
+    delay = min(first_ms * 2 ** min(attempts - 1, 30), LONGEST_DELAY_MS)
     return int(delay * (1 - JITTER + 2 * JITTER * chance))

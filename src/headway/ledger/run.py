@@ -28,7 +28,6 @@ class Run(NamedTuple):
     iterations: int  # model calls so far,
     limit: int  # and at most
     resubmissions: int
-    owner: str  # the process that drives it
     refusals: int  # answers refused in a row, with the list as plan_mark tells
     plan_mark: str
     reserved: int
@@ -74,6 +73,12 @@ class Limits(NamedTuple):
     iterations_with_plan: int = 50
     resubmissions: int = 5
     refusals: int = 3  # in a row with no change to the list: a stagnation
+    attempts: int = 5  # at a call that fails in a way that may pass,
+    retry_delay_ms: int = 1_000  # with so much time after the first, and twice as much each time
+    per_parent: int = 4  # sub-agents of one parent at work at once
+    depth: int = 2  # of sub-agents within sub-agents
+    breadth: int = 16  # sub-agents of a turn at once, waiting ones included
+    lifetime: int = 64  # and in all
     budget: int = 5 * NANOS  # of a tenant, per rolling 24 hours
 
     def extended(self, limit: int, used: int, *, has_open: bool) -> int:

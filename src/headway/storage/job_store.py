@@ -3,12 +3,13 @@
 from headway.ledger.job import Job, JobState
 from headway.storage.transaction import Transaction
 
-COLUMNS = "id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, owner, due_at, created_at, updated_at"
+COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
+    created_at, updated_at"""
 WAITING = "state IN ('queued', 'delayed')"
 
 
 def insert(tx: Transaction, job: Job) -> None:
-    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *job)
+    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *job)
 
 
 def get(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
@@ -24,11 +25,12 @@ def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
 
 def save(tx: Transaction, job: Job) -> None:
     tx.run(
-        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, owner = ?, due_at = ?, updated_at = ?
+        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?
            WHERE tenant_id = ? AND id = ?""",
         job.state,
         job.attempts,
         job.errors,
+        job.result,
         job.owner,
         job.due_at,
         job.updated_at,
@@ -73,13 +75,16 @@ def next_due(tx: Transaction) -> int | None:
 
 
 def due(tx: Transaction, per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
-    """Waiting ones whose time has come and whose family may have one more, locked by us and by nobody else."""
-    chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only))})"
+    """Waiting ones whose time has come and whose family may have one more, locked by us and by nobody else. Only: these, and
+    those that they began."""
+    marks = ", ".join("?" * len(only or ()))
+    chosen = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? {chosen} AND (family = '' OR (
                 SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         tx.now,
+        *(only or ()),
         *(only or ()),
         per_family,
         limit,
@@ -105,16 +110,16 @@ def running_of(tx: Transaction, owner: str) -> set[str]:
 ORPHANED = "state = 'running' AND NOT EXISTS (SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ?)"
 
 
-def has_orphans(tx: Transaction, alive_since: int) -> bool:
-    return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHANED} LIMIT 1", alive_since) is not None
+def has_orphans(tx: Transaction, lease_ms: int) -> bool:
+    return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHANED} LIMIT 1", clock(tx) - lease_ms) is not None
 
 
-def orphans(tx: Transaction, alive_since: int, limit: int, job_id: str | None = None) -> list[Job]:
+def orphans(tx: Transaction, lease_ms: int, limit: int, job_id: str | None = None) -> list[Job]:
     """Running ones whose process is no more (or that very one), locked by us and by nobody else."""
     chosen, parameters = ("AND id = ?", (job_id,)) if job_id else ("", ())
     rows = tx.all(
         f"SELECT {COLUMNS} FROM jobs WHERE {ORPHANED} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
-        alive_since,
+        clock(tx) - lease_ms,
         *parameters,
         limit,
     )
@@ -132,12 +137,20 @@ def hand_back(tx: Transaction, owner: str) -> None:
     tx.run("DELETE FROM worker_leases WHERE executor_id = ?", owner)
 
 
+def clock(tx: Transaction) -> int:
+    """The time that all processes agree on: the database's, where they may run on different machines."""
+    if tx.dialect.name == "sqlite":
+        return tx.now
+    row = tx.one("SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint")
+    return int(row[0]) if row else tx.now
+
+
 def beat(tx: Transaction, owner: str) -> None:
     tx.run(
         """INSERT INTO worker_leases (executor_id, beat_at) VALUES (?, ?)
            ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at""",
         owner,
-        tx.now,
+        clock(tx),
     )
 
 

@@ -4,11 +4,11 @@ from headway.ledger.run import Effect, Run
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, result, iterations,
-    iteration_limit, resubmissions, owner, refusals, plan_mark, reserved, cost, created_at, updated_at, ended_at"""
-INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    iteration_limit, resubmissions, refusals, plan_mark, reserved, cost, created_at, updated_at, ended_at"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING RETURNING id"""
 GET = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
-UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?, owner = ?,
+UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?,
     refusals = ?, plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ? WHERE tenant_id = ? AND id = ?"""
 
 
@@ -33,6 +33,14 @@ def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
     return Run._make(row) if row else None
 
 
+def running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:
+    """The run that answers the conversation's unfinished turn."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
+        AND parent_run_id IS NULL AND ended_at = 0"""
+    row = tx.one(sql, tenant_id, conversation_id)
+    return Run._make(row) if row else None
+
+
 def save(tx: Transaction, run: Run) -> None:
     tx.run(
         UPDATE,
@@ -41,7 +49,6 @@ def save(tx: Transaction, run: Run) -> None:
         run.iterations,
         run.limit,
         run.resubmissions,
-        run.owner,
         run.refusals,
         run.plan_mark,
         run.reserved,
@@ -51,6 +58,34 @@ def save(tx: Transaction, run: Run) -> None:
         run.tenant_id,
         run.id,
     )
+
+
+def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int) -> list[Run]:
+    """The newest first."""
+    chosen, parameters = ("AND turn_id = ?", (turn_id,)) if turn_id else ("", ())
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? {chosen} ORDER BY created_at DESC, id DESC LIMIT ?",
+        tenant_id,
+        *parameters,
+        limit,
+    )
+    return [Run._make(row) for row in rows]
+
+
+def sub_agents(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
+    """How many sub-agents a turn has begun, and how many of them are not over."""
+    row = tx.one(
+        """SELECT COUNT(*), SUM(CASE ended_at WHEN 0 THEN 1 ELSE 0 END) FROM runs
+           WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NOT NULL""",
+        tenant_id,
+        turn_id,
+    )
+    return (int(row[0]), int(row[1] or 0)) if row else (0, 0)
+
+
+def unfinished_children(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
+    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND parent_run_id = ? AND ended_at = 0 ORDER BY created_at, id"
+    return [Run._make(row) for row in tx.all(sql, tenant_id, run_id)]
 
 
 # The transcript
@@ -101,41 +136,3 @@ def put_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> 
         tx.now,
         ended_at,
     )
-
-
-# Who drives what. These look across tenants: they belong to the engine room, which no door leads to.
-
-
-def unfinished(tx: Transaction, not_by: str, alive_since: int) -> list[Run]:
-    """Runs under way that nobody drives: handed back, or left by a process that is no more."""
-    rows = tx.all(
-        f"""SELECT {COLUMNS} FROM runs WHERE ended_at = 0 AND owner <> ? AND NOT EXISTS (
-                SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ?) ORDER BY created_at, id""",
-        not_by,
-        alive_since,
-    )
-    return [Run._make(row) for row in rows]
-
-
-def take_over(tx: Transaction, run: Run, owner: str) -> bool:
-    """Whether it is ours now; of several that try, one is told so."""
-    sql = "UPDATE runs SET owner = ?, updated_at = ? WHERE id = ? AND owner = ? AND ended_at = 0 RETURNING id"
-    return tx.one(sql, owner, tx.now, run.id, run.owner) is not None
-
-
-def hand_back(tx: Transaction, owner: str) -> None:
-    tx.run("UPDATE runs SET owner = '' WHERE owner = ? AND ended_at = 0", owner)
-    tx.run("DELETE FROM worker_leases WHERE executor_id = ?", owner)
-
-
-def beat(tx: Transaction, owner: str) -> None:
-    tx.run(
-        """INSERT INTO worker_leases (executor_id, beat_at) VALUES (?, ?)
-           ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at""",
-        owner,
-        tx.now,
-    )
-
-
-def owned(tx: Transaction, owner: str) -> set[str]:
-    return {str(row[0]) for row in tx.all("SELECT id FROM runs WHERE owner = ? AND ended_at = 0", owner)}

@@ -20,7 +20,6 @@ CREATE TABLE runs (
     iterations BIGINT NOT NULL DEFAULT 0,
     iteration_limit BIGINT NOT NULL,
     resubmissions BIGINT NOT NULL DEFAULT 0,
-    owner TEXT NOT NULL DEFAULT '',
     refusals BIGINT NOT NULL DEFAULT 0,
     plan_mark TEXT NOT NULL DEFAULT '',
     reserved BIGINT NOT NULL DEFAULT 0,
@@ -33,8 +32,9 @@ CREATE TABLE runs (
 -- A conversation has one running turn at a time, whoever asks at the same moment.
 CREATE UNIQUE INDEX runs_one_turn_at_a_time ON runs (tenant_id, conversation_id)
     WHERE turn_id IS NOT NULL AND parent_run_id IS NULL AND ended_at = 0;
-CREATE INDEX runs_unfinished ON runs (owner, id) WHERE ended_at = 0;
 CREATE INDEX runs_of_turn ON runs (tenant_id, turn_id);
+CREATE INDEX runs_of_tenant ON runs (tenant_id, created_at, id);
+CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 
 -- What was said, in order. A row that is not sent any more was replaced by what came after it.
 CREATE TABLE transcript (

@@ -13,6 +13,7 @@ CREATE TABLE jobs (
     attempts BIGINT NOT NULL DEFAULT 0,
     max_attempts BIGINT NOT NULL,
     errors TEXT NOT NULL DEFAULT '[]',
+    result TEXT NOT NULL DEFAULT 'null',
     owner TEXT NOT NULL DEFAULT '',
     due_at BIGINT NOT NULL,
     created_at BIGINT NOT NULL,

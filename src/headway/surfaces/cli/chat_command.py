@@ -10,18 +10,21 @@ from typing import Any
 
 import click
 
-from headway.actions import conversations, halts, turns
+from headway.actions import conversations, halts, jobs, turns
+from headway.actions.feed import Reader
 from headway.assembly import Headway
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
-from headway.ledger.run import Mode, Run
+from headway.ledger.job import Job
+from headway.ledger.run import Mode
 from headway.ledger.scope import Scope
 from headway.settings import REHEARSAL, Settings
-from headway.storage import conversation_store
+from headway.storage import conversation_store, halt_store, run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input
 from headway.surfaces.cli.turn_view import TurnView, turn_view
 
+HALT_CHECK_S = 0.3
 ENDS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 
 
@@ -104,7 +107,7 @@ class Talk:
     async def begin(self) -> None:
         self.headway = Headway(self.settings)
         self.headway.start()
-        self.headway.start_agents(sweeping=False)
+        self.headway.start_agents(alone=True)
 
     async def end(self) -> None:
         if self.headway:
@@ -116,47 +119,59 @@ class Talk:
         headway = self.opened
         with turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
-            for run in await self.interrupted():
+            if left_behind := await headway.database.write(self.interrupted):
                 view.note("Finishing the turn that was interrupted.")
-                await self.follow(run, view)
+                headway.engine.adopt(left_behind.id)
+                await self.follow(left_behind, view)
             scope = self.scope
-            run = await headway.database.write(
+            job = await headway.database.write(
                 lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, words, self.mode)
             )
-            await self.follow(run, view)
-        document = await headway.database.read(lambda tx: self.document(tx, run.turn_id or ""))
+            headway.engine.take(job)
+            await self.follow(job, view)
+        document = await headway.database.read(lambda tx: self.document(tx, turns.turn_of(job)))
         self.failed = document["turn"]["status"] != "finished"
         self.call.answer(document, lambda: view.farewell(self.scope.conversation_id) if self.once else None)
 
-    async def interrupted(self) -> list[Run]:
-        """A turn of this conversation that a process which is no more has left behind."""
-        return await self.opened.runner.take_up((self.scope.tenant_id, self.scope.conversation_id))
+    def interrupted(self, tx: Transaction) -> Job | None:
+        """A turn of this conversation that a process which is no more has left behind, queued again."""
+        run = run_store.running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
+        if run is None:
+            return None
+        self.opened.engine.recover(tx, run.id)
+        job = jobs.get(tx, run.tenant_id, run.id)
+        return job if job.state == "queued" else None
 
-    async def follow(self, run: Run, view: TurnView) -> None:
+    async def follow(self, job: Job, view: TurnView) -> None:
         """Show what happens until the turn has ended, or cannot go on here."""
         headway = self.opened
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
-        reader.follow_turn(run.turn_id or "", reader.after)
-        task = headway.runner.take(run)
-        task.add_done_callback(lambda done: reader.leave() if stopped_short(done) else None)  # nothing more will be told
+        reader.follow_turn(turns.turn_of(job), reader.after)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(run)))
+        watch = loop.create_task(self.leave_when_halted(job, reader))
+        loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
         try:
             async for kind, data in events(headway.feed.follow(channel, reader)):
                 view.show(kind, data)
                 if kind in ENDS:
                     return
         finally:
+            watch.cancel()
             loop.remove_signal_handler(signal.SIGINT)
             headway.feed.leave(channel, reader)
-        await task  # if it broke, this tells why
         await headway.database.read(halts.check)
         raise Halted
 
-    async def cancel(self, run: Run) -> None:
+    async def leave_when_halted(self, job: Job, reader: Reader) -> None:
+        """A turn that was halted tells nothing more."""
+        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halt_store.in_force):
+            await asyncio.sleep(HALT_CHECK_S)
+        reader.leave()
+
+    async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):
-            await self.opened.database.write(lambda tx: turns.cancel(tx, self.scope.tenant_id, run.turn_id or ""))
-        self.opened.interrupt(run.turn_id or "")
+            ended = await self.opened.database.write(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.turn_of(job)))
+            self.opened.interrupt(ended)
 
     def document(self, tx: Transaction, turn_id: str) -> dict[str, Any]:
         said = turns.messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
@@ -169,11 +184,6 @@ class Talk:
     def opened(self) -> Headway:
         assert self.headway is not None
         return self.headway
-
-
-def stopped_short(task: "asyncio.Task[Any]") -> bool:
-    """Whether no event will tell of the turn's end: it was halted, or broke. One that was taken over ends elsewhere."""
-    return not task.cancelled() and (task.exception() is not None or task.result().why == "halted")
 
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:

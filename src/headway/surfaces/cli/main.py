@@ -18,12 +18,16 @@ from headway.surfaces.cli.calling import Family, exit_code
 # Where each command lives. A module is imported when its command is called, so that `todo add` loads no web stack.
 COMMANDS = {
     "serve": "serve_command:serve",
+    "worker": "worker_command:worker",
     "chat": "chat_command:chat",
     "todo": "todo_commands:todo",
     "conversation": "tenant_commands:conversation",
     "tenant": "tenant_commands:tenant",
     "token": "tenant_commands:token",
     "mcp": "mcp_command:mcp",
+    "agents": "engine_commands:agents",
+    "jobs": "engine_commands:jobs",
+    "schedule": "engine_commands:schedule",
     "halt": "halt_commands:halt",
     "unhalt": "halt_commands:unhalt",
     "doctor": "doctor:doctor",

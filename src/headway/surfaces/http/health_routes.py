@@ -29,7 +29,12 @@ async def healthz(_request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     version = await headway.database.read(current_version)
-    checks = {"database": True, "migrations": version == newest_version(), "feed": headway.feed.alive}
+    checks = {
+        "database": True,
+        "migrations": version == newest_version(),
+        "feed": headway.feed.alive,
+        "worker": headway.engine_alive,
+    }
     if not all(checks.values()):
         missing = ", ".join(name for name, good in checks.items() if not good)
         raise Problem(503, "not_ready", f"Not ready: {missing}.")

@@ -276,6 +276,7 @@ class Checks(BaseModel):
     database: Literal[True]
     migrations: Literal[True]
     feed: Literal[True]
+    worker: Literal[True]
 
 
 class Ready(BaseModel):

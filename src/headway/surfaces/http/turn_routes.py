@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from headway.actions import conversations, turns
 from headway.ledger.errors import TurnRunning
-from headway.ledger.run import Run
+from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
 from headway.storage import event_store
 from headway.storage.transaction import Transaction
@@ -62,11 +62,11 @@ async def say(request: Request) -> Response:
     conversation_id = await call.path_id("conversation_id")
     query = await call.query(agent_shapes.WaitQuery)
     wanted = await call.body(MESSAGE)
-    begun: list[Run] = []
+    begun: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, wanted.content, wanted.mode)]
-        return {"turn_id": begun[0].turn_id}
+        return {"turn_id": turns.turn_of(begun[0])}
 
     if EVENT_STREAM not in request.headers.get("accept", ""):
         answer = await once_free(call, begin, query.wait or 0)
@@ -104,10 +104,10 @@ async def once_free(call: Call, begin: Any, wait_s: float) -> Response:
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
-def drive(call: Call, begun: list[Run]) -> None:
+def drive(call: Call, begun: list[Job]) -> None:
     """An answer that was given before has begun nothing now."""
-    for run in begun:
-        call.headway.runner.take(run)
+    for job in begun:
+        call.headway.engine.take(job)
 
 
 @routes.post(
@@ -119,12 +119,14 @@ async def cancel(request: Request) -> Response:
     call = Call(request)
     turn_id = request.path_params["turn_id"]
 
+    ended: list[str] = []
+
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        turns.cancel(tx, tenant_id, turn_id)
+        ended[:] = turns.cancel(tx, tenant_id, turn_id)
         return {"turn": turns.show(tx, tenant_id, turn_id, call.headway.settings.limits)}
 
     answer = await call.post(stop, 200)
-    call.headway.interrupt(turn_id)
+    call.headway.interrupt(ended)
     return answer
 
 

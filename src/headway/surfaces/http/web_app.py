@@ -22,6 +22,7 @@ from headway.assembly import Headway
 from headway.surfaces.http import (
     agent_routes,
     conversation_routes,
+    engine_routes,
     event_routes,
     health_routes,
     operator_routes,
@@ -36,7 +37,17 @@ from headway.surfaces.http.session_routes import LoginLink
 from headway.surfaces.mcp.http_door import HttpDoor
 
 COMPRESS_FROM = 1_000
-ROUTES = (todo_routes, conversation_routes, turn_routes, agent_routes, operator_routes, event_routes, health_routes, session_routes)
+ROUTES = (
+    todo_routes,
+    conversation_routes,
+    turn_routes,
+    agent_routes,
+    engine_routes,
+    operator_routes,
+    event_routes,
+    health_routes,
+    session_routes,
+)
 
 
 class PlainRoute(Route):
@@ -81,7 +92,7 @@ class WebApp:
     @asynccontextmanager
     async def lifespan(self, _app: Any) -> AsyncIterator[None]:
         self.headway.start()
-        self.headway.start_agents(sweeping=True)
+        self.headway.start_agents()
         doorkeeper = asyncio.create_task(self.mcp.keep())
         yield
         doorkeeper.cancel()

@@ -31,9 +31,10 @@ class Means(NamedTuple):
     owner: str  # the name of this process among those that drive runs
     execution: Callable[[Place, Role], Execution]
     stream: Callable[[Run, dict[str, Any]], None]  # tells live watchers what a model is saying; nobody else ever hears it
+    nudge: Callable[[], None]  # there is a job for somebody
 
 
-class Job(NamedTuple):
+class Work(NamedTuple):
     """One run, as it was when it was taken up."""
 
     means: Means
@@ -49,22 +50,27 @@ class Job(NamedTuple):
 
     @property
     def parameters(self) -> ModelRequestParameters:
-        return parameters(self.means.toolbox, self.role, self.mode)
+        may_delegate = self.run.depth < self.means.limits.depth
+        return parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate)
 
 
-def take_up(tx: Transaction, means: Means, run: Run) -> Job:
-    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
+def take_up(tx: Transaction, means: Means, run: Run) -> Work:
+    """A sub-agent knows nothing of the turn's plan nor of what was said before: only what it was handed."""
     role = means.roles.find(run.role)
-    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id, role.name)
-    execution = means.execution(find_place(tx, scope), role)
+    is_root = run.parent_run_id is None
+    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if is_root else None, role.name)
+    execution = means.execution(find_place(tx, scope), role)._replace(run_id=run.id, roles=means.roles, limits=means.limits)
+    if not is_root:
+        return Work(means, run, "plan", role, execution, [])
+    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     before = transcript.history(tx, run.tenant_id, run.conversation_id, turn.id)
-    return Job(means, run, "queue" if turn.mode == "queue" else "plan", role, execution, before)
+    return Work(means, run, "queue" if turn.mode == "queue" else "plan", role, execution, before)
 
 
 @lru_cache(maxsize=64)
-def parameters(toolbox: Toolbox, role: Role, mode: Mode) -> ModelRequestParameters:
+def parameters(toolbox: Toolbox, role: Role, mode: Mode, *, may_delegate: bool) -> ModelRequestParameters:
     """Who the model is and what it may call. Made once: it is the same at every step of every run."""
-    tools = offered(toolbox, role, mode)
+    tools = [tool for tool in offered(toolbox, role, mode) if may_delegate or tool.family != "agents"]
     said = prompts.instructions(role, [tool.name for tool in tools], mode)
     return ModelRequestParameters(
         function_tools=[definition(tool) for tool in tools], instruction_parts=[InstructionPart(content=said)]

@@ -1,0 +1,126 @@
+"""Runs of agents: sub-agents beginning and ending, and what people see of all of them."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from headway.actions import jobs, spending
+from headway.ledger import text
+from headway.ledger.errors import Conflict, NotFound
+from headway.ledger.events import Event, encode
+from headway.ledger.run import Run, RunStatus, dollars
+from headway.storage import run_store
+from headway.storage.transaction import Transaction
+
+AGENT = "agent"  # the kind of a sub-agent's job
+
+
+def begin_child(tx: Transaction, parent: Run, role: str, task: str, limit: int) -> Run:
+    """A sub-agent, queued: those of one parent share a number of slots."""
+    child = parent._replace(
+        id=str(uuid4()),
+        parent_run_id=parent.id,
+        role=role,
+        task=task,
+        depth=parent.depth + 1,
+        status="queued",
+        result=None,
+        iterations=0,
+        limit=limit,
+        resubmissions=0,
+        refusals=0,
+        plan_mark="",
+        reserved=0,
+        cost=0,
+        created_at=tx.now,
+        updated_at=tx.now,
+        ended_at=0,
+    )
+    run_store.insert(tx, child)
+    payload = {"run_id": child.id, "role": role, "task": task[: text.SUBJECT_LIMIT]}
+    jobs.new(tx, parent.tenant_id, AGENT, payload, job_id=child.id, family=parent.id)
+    tell(tx, child)
+    return child
+
+
+def end_child(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> Run:
+    """Its result is stored, its job moves on, and whoever waits for it is woken."""
+    run = spending.release(tx, run)
+    result = {"status": status, "summary": summary, "data": data, "error": error, "cost_usd": dollars(run.cost)}
+    run = run._replace(status=status, result=encode(result), updated_at=tx.now, ended_at=tx.now)
+    run_store.save(tx, run)
+    jobs.close(tx, run.tenant_id, run.id, "canceled" if status == "canceled" else "completed", "")
+    if run.parent_run_id:
+        jobs.wake(tx, run.tenant_id, run.parent_run_id)
+    tell(tx, run)
+    return run
+
+
+def revive(tx: Transaction, run: Run) -> None:
+    """A sub-agent that failed goes on, from where its transcript ends."""
+    run = run._replace(status="queued", result=None, updated_at=tx.now, ended_at=0)
+    run_store.save(tx, run)
+    tell(tx, run)
+
+
+def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
+    """A sub-agent and all that it began."""
+    run = get(tx, tenant_id, run_id)
+    if run.parent_run_id is None:
+        raise Conflict("This run answers a turn: cancel the turn instead.")
+    if run.ended:
+        raise Conflict(f"Run {run_id} has already ended: {run.status}.")
+    return cancel_tree(tx, run)
+
+
+def cancel_tree(tx: Transaction, run: Run) -> Run:
+    cancel_children(tx, run)
+    return end_child(tx, run, "canceled", "", error="It was canceled.")
+
+
+def cancel_children(tx: Transaction, run: Run) -> list[str]:
+    """All that it began, and all that those began; their ids."""
+    ended: list[str] = []
+    for child in run_store.unfinished_children(tx, run.tenant_id, run.id):
+        ended += [*cancel_children(tx, child), child.id]
+        end_child(tx, child, "canceled", "", error="It was canceled.")
+    return ended
+
+
+def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
+    run = run_store.get(tx, tenant_id, text.safe(run_id, "run_id"))
+    if run is None:
+        raise NotFound(f"No run {run_id[:80]!r}.")
+    return run
+
+
+def tell(tx: Transaction, run: Run) -> None:
+    tx.emit(Event(run.tenant_id, "agent_changed", encode({"run": as_json(run)}), run.conversation_id, run.turn_id))
+
+
+def result_of(run: Run) -> dict[str, Any]:
+    """What became of a sub-agent, as its parent gets it; one that is not over is `running`."""
+    if not run.ended:
+        return {"run_id": run.id, "status": "running"}
+    return {"run_id": run.id, **json.loads(run.result or "{}")}
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    structured = run.parent_run_id is not None and run.ended
+    return {
+        "id": run.id,
+        "parent_run_id": run.parent_run_id,
+        "conversation_id": run.conversation_id,
+        "turn_id": run.turn_id,
+        "role": run.role,
+        "task": run.task,
+        "depth": run.depth,
+        "status": run.status,
+        "result": json.loads(run.result or "null") if structured else run.result,
+        "iterations": run.iterations,
+        "limit": run.limit,
+        "cost_usd": dollars(run.cost),
+        "created_at": run.created_at // 1000,
+        "updated_at": run.updated_at // 1000,
+        "ended_at": run.ended_at // 1000,
+    }

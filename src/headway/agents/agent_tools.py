@@ -1,0 +1,136 @@
+"""Tools that begin sub-agents, wait for them, look after them and stop them."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from headway.actions import runs, todos, turn_plan
+from headway.agents.delegation import Assignment, hand_over
+from headway.agents.execution import Execution
+from headway.agents.toolbox import Arguments, Filled, Pending, Tool
+from headway.ledger.errors import Conflict, NotFound
+from headway.ledger.run import Run
+from headway.ledger.todo import Change
+from headway.storage import run_store
+from headway.storage.transaction import Transaction
+
+DEFAULT_WAIT_S = 600
+
+
+class Delegate(Arguments):
+    agent: Annotated[Filled, Field(description="Role of the worker")]
+    task: Annotated[Filled, Field(description="All it needs to know: it sees nothing else of this conversation")]
+    todoId: Annotated[str | None, Field(description="The item of your plan that this is")] = None
+
+
+def begin_delegate(tx: Transaction, execution: Execution, wanted: Delegate) -> Pending:
+    if wanted.todoId:
+        turn_plan.start(tx, execution.scope, execution.scope.turn_id or "", wanted.todoId)
+    child = hand_over(tx, run_of(tx, execution), Assignment(execution.roles.find(wanted.agent), wanted.task), execution.limits)
+    return Pending(child.id)
+
+
+def look_delegate(tx: Transaction, execution: Execution, wanted: Delegate, pending: Pending) -> dict[str, Any] | None:
+    child = runs.get(tx, execution.scope.tenant_id, pending.run_id)
+    if not child.ended:
+        return None
+    result = runs.result_of(child)
+    if wanted.todoId and result.get("status") == "completed":
+        finish_item(tx, execution, wanted.todoId, str(result["summary"]))
+    return result
+
+
+def finish_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome: str) -> None:
+    """The item that was delegated is done, with the worker's outcome; somebody may have ended it in the meantime."""
+    todo = turn_plan.find(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
+    if not todo.ended:
+        todos.change(tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome or "Done."))
+
+
+class SpawnAgent(Arguments):
+    task: Filled
+    context: Annotated[Any, Field(description="Anything it should know: an object or a text")] = None
+    role: Filled = "researcher"
+
+
+def spawn_agent(tx: Transaction, execution: Execution, wanted: SpawnAgent) -> dict[str, Any]:
+    assignment = Assignment(execution.roles.find(wanted.role), wanted.task, wanted.context)
+    return {"run_id": hand_over(tx, run_of(tx, execution), assignment, execution.limits).id}
+
+
+class AwaitAgent(Arguments):
+    run_id: Filled
+    timeout_s: Annotated[float, Field(gt=0, le=24 * 3600)] = DEFAULT_WAIT_S
+
+
+def begin_await(tx: Transaction, execution: Execution, wanted: AwaitAgent) -> Pending:
+    child_of(tx, execution, wanted.run_id)
+    return Pending(wanted.run_id, tx.now + int(wanted.timeout_s * 1000))
+
+
+def look_await(tx: Transaction, execution: Execution, wanted: AwaitAgent, pending: Pending) -> dict[str, Any] | None:
+    child = child_of(tx, execution, wanted.run_id)
+    if not child.ended and tx.now < pending.until:
+        return None
+    return runs.result_of(child)
+
+
+class RunId(Arguments):
+    run_id: Filled
+
+
+def check_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
+    child = child_of(tx, execution, wanted.run_id)
+    return {
+        **runs.result_of(child),
+        "iterations": child.iterations,
+        "last_activity_s": (tx.now - child.updated_at) // 1000,
+    }
+
+
+def cancel_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
+    child = child_of(tx, execution, wanted.run_id)
+    if child.ended:
+        raise Conflict(f"Run {child.id} has already ended: {child.status}.")
+    return runs.result_of(runs.cancel_tree(tx, child))
+
+
+def run_of(tx: Transaction, execution: Execution) -> Run:
+    return runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
+
+
+def child_of(tx: Transaction, execution: Execution, run_id: str) -> Run:
+    """A sub-agent that this very run began; anybody else's is not found."""
+    child = run_store.get(tx, execution.scope.tenant_id, run_id)
+    if child is None or child.parent_run_id != execution.run_id:
+        raise NotFound(f"No sub-agent {run_id[:80]!r} of yours.")
+    return child
+
+
+def has_run(execution: Execution) -> bool:
+    return execution.run_id is not None
+
+
+AGENT_TOOLS = (
+    Tool(
+        "delegate",
+        "Hand a task to a worker and wait for its result.",
+        "agents",
+        Delegate,
+        begin_wait=begin_delegate,
+        look=look_delegate,
+        needs=has_run,
+    ),
+    Tool("spawn_agent", "Begin a sub-agent that works beside you.", "agents", SpawnAgent, spawn_agent, needs=has_run),
+    Tool(
+        "await_agent",
+        "Wait for a sub-agent; one that takes longer is still running, and you may wait again.",
+        "agents",
+        AwaitAgent,
+        begin_wait=begin_await,
+        look=look_await,
+        needs=has_run,
+    ),
+    Tool("check_agent", "How a sub-agent is doing.", "agents", RunId, check_agent, needs=has_run),
+    Tool("cancel_agent", "Stop a sub-agent.", "agents", RunId, cancel_agent, needs=has_run),
+)

@@ -1,0 +1,90 @@
+"""Handing work to a sub-agent: what it is told, how many there may be, and waiting for them without holding a slot."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from headway.actions import memory, runs
+from headway.agents import transcript, writs
+from headway.agents.roles import Role
+from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.framing import frame, inline
+from headway.ledger.run import Limits, Run
+from headway.ledger.scope import Scope
+from headway.storage import run_store, todo_store
+from headway.storage.transaction import Transaction
+
+REQUEST_SHOWN = 2_000
+MEMORIES_SHOWN = 10
+TODO_HINT = "Open todos (mark progress as you go — /todo start <id>, /todo done <id>):"
+
+
+class Assignment(NamedTuple):
+    role: Role
+    task: str
+    context: Any = None
+
+
+def hand_over(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
+    """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
+    check_caps(tx, parent, limits)
+    child = runs.begin_child(tx, parent, assignment.role.name, assignment.task, limits.iterations)
+    parts = [envelope(tx, parent, child, limits), assignment.task]
+    if assignment.context not in (None, "", {}, []):
+        given = assignment.context
+        parts.append(f"Context:\n{given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1)}")
+    run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
+    return child
+
+
+def check_caps(tx: Transaction, parent: Run, limits: Limits) -> None:
+    if parent.depth >= limits.depth:
+        raise Invalid(f"Sub-agents may be nested {limits.depth} deep; do this yourself.")
+    begun, under_way = run_store.sub_agents(tx, parent.tenant_id, parent.turn_id or "")
+    if under_way >= limits.breadth:
+        raise Invalid(f"{under_way} sub-agents of this turn are at work, which is the limit: await one of them first.")
+    if begun >= limits.lifetime:
+        raise Invalid(f"This turn has begun {begun} sub-agents, which is the limit: do the rest yourself.")
+
+
+def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
+    """Where the work comes from. Every look-up is best effort: one that fails, or finds nothing, leaves its section out."""
+    scope = Scope(parent.tenant_id, parent.conversation_id, parent.turn_id)
+    lines = [
+        f"Original request: {inline(request_of(tx, parent), REQUEST_SHOWN)}",
+        f"Delegated by: {inline(parent.role)}",
+        f"Pipeline depth: {child.depth}/{limits.depth}",
+        *section(tx, lambda tx: remembered(tx, scope)),
+        *section(tx, lambda tx: still_open(tx, scope)),
+    ]
+    return frame("DELEGATION CONTEXT", lines, "END DELEGATION CONTEXT")
+
+
+def section(tx: Transaction, look_up: Callable[[Transaction], list[str]]) -> list[str]:
+    try:
+        return tx.attempt(look_up)
+    except HeadwayError:
+        return []
+
+
+def request_of(tx: Transaction, parent: Run) -> str:
+    """What the person asked for, however deep this is."""
+    root = parent
+    while root.parent_run_id is not None:
+        root = runs.get(tx, root.tenant_id, root.parent_run_id)
+    return root.task
+
+
+def remembered(tx: Transaction, scope: Scope) -> list[str]:
+    entries = memory.recall(tx, scope, limit=MEMORIES_SHOWN)
+    if not entries:
+        return []
+    lines = [f"- #{entry.id} [{inline(entry.kind)}] {inline(entry.text)}" for entry in entries]
+    return ["Pipeline memory (entries written by prior agents this conversation):", *lines]
+
+
+def still_open(tx: Transaction, scope: Scope) -> list[str]:
+    """The conversation's and the tenant's, and the plan of the turn that delegates."""
+    plan = [todo for todo in todo_store.of_turn(tx, scope.tenant_id, scope.turn_id or "") if not todo.ended]
+    lines = writs.open_todos(tx, scope, plan)
+    return [TODO_HINT, *lines] if lines else []

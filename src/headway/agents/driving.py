@@ -1,0 +1,82 @@
+"""How the engine's jobs are worked on: turns and sub-agents are driven, scheduled tools are called."""
+
+import json
+from functools import partial
+
+from headway.actions import jobs, runs, turns
+from headway.agents.execution import find_place
+from headway.agents.loop import drive
+from headway.agents.toolbox import Result, judged, perform, reach_out
+from headway.agents.work import Means
+from headway.engine import INTERRUPTED, Handler
+from headway.ledger.errors import HeadwayError
+from headway.ledger.job import Job
+from headway.ledger.scope import Scope
+from headway.storage import job_store, run_store
+from headway.storage.transaction import Transaction
+
+TOOL = "tool"
+
+
+def handlers(means: Means) -> dict[str, Handler]:
+    run = Handler(partial(drive_run, means), bury_run)
+    return {turns.TURN: run, runs.AGENT: run, TOOL: Handler(partial(call_tool, means), jobs_die)}
+
+
+async def drive_run(means: Means, job: Job) -> None:
+    run = await means.database.read(lambda tx: run_store.get(tx, job.tenant_id, job.id))
+    if run is not None:
+        await drive(means, run, taken_over=json.loads(job.errors)[-1:] == [INTERRUPTED])
+
+
+def bury_run(tx: Transaction, job: Job, error: str) -> None:
+    """A run that a fault of ours ended, or that keeps bringing processes down."""
+    run = run_store.get(tx, job.tenant_id, job.id)
+    if run is None or run.ended:
+        jobs_die(tx, job, error)
+    elif run.parent_run_id is None:
+        turns.fail(tx, run, error, "internal")
+    else:
+        jobs_die(tx, job, error)
+        runs.end_child(tx, run, "failed", "", error=error)
+
+
+def jobs_die(tx: Transaction, job: Job, error: str) -> None:
+    jobs.die(tx, job, error)
+
+
+async def call_tool(means: Means, job: Job) -> None:
+    """A tool of the ledger is called in the transaction that ends its job. One that reaches outside and was interrupted is not
+    called again unless that is harmless."""
+    wanted = json.loads(job.payload)
+    scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, "schedule")
+    try:
+        tool = means.toolbox.find(wanted["name"])
+        place = await means.database.read(lambda tx: find_place(tx, scope))
+    except HeadwayError as error:
+        await means.database.write(partial(end_tool, job=job, owner=means.owner, result=judged({"error": str(error)})))
+        return
+    execution = means.execution(place, means.roles.find("index"))
+    if tool.in_transaction is not None:
+
+        def work(tx: Transaction) -> None:
+            end_tool(tx, job, means.owner, perform(tool, wanted["arguments"], execution, tx))
+
+        await means.database.write(work)
+        return
+    interrupted = job.attempts > 0 and not tool.idempotent
+    if interrupted:
+        result = Result({"error": "It was interrupted, and nobody knows whether it had its effect."}, is_error=True)
+    else:
+        result = await reach_out(tool, wanted["arguments"], execution)
+    await means.database.write(partial(end_tool, job=job, owner=means.owner, result=result))
+
+
+def end_tool(tx: Transaction, job: Job, owner: str, result: Result) -> None:
+    held = job_store.get_locked(tx, job.tenant_id, job.id)
+    if held is None or held.owner != owner or held.state != "running":
+        return  # somebody else has it
+    if result.is_error:
+        jobs.die(tx, held, json.dumps(result.value, ensure_ascii=False))
+    else:
+        jobs.complete(tx, held, result.value)

@@ -1,0 +1,240 @@
+"""`headway jobs …`, `agents …`, `schedule …`: the engine room from the shell."""
+
+import json
+from typing import Any
+
+import click
+
+from headway.actions import dead_letters, runs, schedules
+from headway.actions import jobs as job_actions
+from headway.actions.schedules import Timing
+from headway.ledger.errors import Invalid
+from headway.ledger.job import Job
+from headway.ledger.run import Run, dollars
+from headway.ledger.schedule import Schedule
+from headway.ledger.text import one_line
+from headway.storage import job_store, run_store, schedule_store
+from headway.surfaces.cli.arguments import SECONDS
+from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
+from headway.surfaces.cli.drawing import clock_time
+
+LISTED = 50
+
+
+@click.group(cls=Family)
+def jobs() -> None:
+    """What keeps things running, and what died on the way."""
+
+
+@jobs.command("list")
+@click.option("--dead", is_flag=True, help="Only those that wait for a decision.")
+@click.option("--limit", default=LISTED, show_default=True, type=click.IntRange(1, 500))
+@pass_call
+def list_jobs(call: Call, limit: int, *, dead: bool) -> None:
+    """Show jobs, the newest first."""
+    with call.desk() as desk:
+        found = desk.read(job_store.page, "dead" if dead else None, limit)
+    call.answer({"jobs": [job.as_json() for job in found]}, lambda: show(map(job_line, found), "no jobs"))
+
+
+@jobs.command("show")
+@click.argument("job_id")
+@pass_call
+def show_job(call: Call, job_id: str) -> None:
+    """Everything about a job: attempts, errors, payload."""
+    with call.desk() as desk:
+        job = desk.read(job_actions.get, job_id)
+    call.answer({"job": job.as_json()}, lambda: fields(job.as_json()))
+
+
+@jobs.command("retry")
+@click.argument("job_id")
+@pass_call
+def retry_job(call: Call, job_id: str) -> None:
+    """Run a dead job anew, with the same context."""
+    with call.desk() as desk:
+        job = desk.write(dead_letters.retry, job_id)
+    call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
+
+
+@jobs.command("drop")
+@click.argument("job_id")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@pass_call
+def drop_job(call: Call, job_id: str, *, yes: bool) -> None:
+    """Give a dead job up for good."""
+    with call.desk() as desk:
+        job_actions.must_be_dead(desk.read(job_actions.get, job_id))
+        confirmed(f"Drop job {job_id} for good?", yes=yes)
+        desk.write(job_actions.drop, job_id)
+    call.answer({"deleted": True}, lambda: click.echo(f"dropped {job_id}"))
+
+
+def job_line(job: Job) -> str:
+    known = job.as_json()
+    error = f"  {one_line(known['error'])[:80]}" if known["error"] else ""
+    return f"{job.id}  {job.kind:<6} {job.state:<9} {job.attempts}/{job.max_attempts}{error}"
+
+
+@click.group(cls=Family)
+def agents() -> None:
+    """Agents at work: those that answer turns, and their sub-agents."""
+
+
+@agents.command("list")
+@click.option("--turn", metavar="UUID", help="Only those of a turn.")
+@click.option("--limit", default=LISTED, show_default=True, type=click.IntRange(1, 500))
+@pass_call
+def list_agents(call: Call, turn: str | None, limit: int) -> None:
+    """Show runs, the newest first."""
+    with call.desk() as desk:
+        found = desk.read(run_store.page, turn, limit)
+    call.answer({"agents": [runs.as_json(run) for run in found]}, lambda: show(map(run_line, found), "no agents"))
+
+
+@agents.command("show")
+@click.argument("run_id")
+@pass_call
+def show_agent(call: Call, run_id: str) -> None:
+    """Everything about a run."""
+    with call.desk() as desk:
+        run = desk.read(runs.get, run_id)
+    call.answer({"agent": runs.as_json(run)}, lambda: fields(runs.as_json(run)))
+
+
+@agents.command("cancel")
+@click.argument("run_id")
+@pass_call
+def cancel_agent(call: Call, run_id: str) -> None:
+    """Stop a sub-agent, and all that it began."""
+    with call.desk() as desk:
+        run = desk.write(runs.cancel, run_id)
+    call.answer({"agent": runs.as_json(run)}, lambda: click.echo(run_line(run)))
+
+
+def run_line(run: Run) -> str:
+    who = f"{'  ' * run.depth}{run.role}"
+    return f"{run.id}  {who:<14} {run.status:<9} {run.iterations:>3} steps  ${dollars(run.cost):.4f}  {one_line(run.task)[:60]}"
+
+
+@click.group(cls=Family)
+def schedule() -> None:
+    """Recurring work."""
+
+
+@schedule.command("put")
+@click.argument("name")
+@click.option("--cron", metavar="EXPRESSION", help='For example "0 6 * * *".')
+@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="The time zone of --cron.")
+@click.option("--every", type=SECONDS, metavar="DURATION", help="For example 30s, 15m, 6h.")
+@click.option("--message", metavar="TEXT", help="Have an agent answer this, in --conversation.")
+@click.option("--tool", "tool_name", metavar="NAME", help="Call a tool.")
+@click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments.")
+@pass_call
+def put_schedule(
+    call: Call,
+    name: str,
+    cron: str | None,
+    tz: str,
+    every: float | None,
+    message: str | None,
+    tool_name: str | None,
+    arguments: str,
+) -> None:
+    """Make a schedule, or change the one of that name."""
+    timing = Timing(cron or "", tz, int((every or 0) * 1000))
+    with call.desk() as desk:
+        work = {**message_work(desk, message), **tool_work(desk, tool_name, arguments)}
+        made = desk.write(schedules.put, name, timing, work)
+    answer_one(call, made)
+
+
+def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
+    if message is None:
+        return {}
+    if not desk.scope.conversation_id:
+        raise Invalid("--message needs --conversation: where to say it.")
+    return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
+
+
+def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]:
+    if name is None:
+        return {}
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise Invalid("--args must be one JSON object.")
+    return {"tool": {"name": name, "arguments": given, "conversation_id": desk.scope.conversation_id}}
+
+
+@schedule.command("list")
+@pass_call
+def list_schedules(call: Call) -> None:
+    """Show schedules, with their last and next run."""
+    with call.desk() as desk:
+        found = desk.read(schedule_store.every, 500)
+    call.answer({"schedules": [one.as_json() for one in found]}, lambda: show(map(schedule_line, found), "no schedules"))
+
+
+@schedule.command("pause")
+@click.argument("name")
+@pass_call
+def pause_schedule(call: Call, name: str) -> None:
+    """Let it rest."""
+    with call.desk() as desk:
+        answer_one(call, desk.write(schedules.pause, name))
+
+
+@schedule.command("resume")
+@click.argument("name")
+@pass_call
+def resume_schedule(call: Call, name: str) -> None:
+    """Let it go on, from now."""
+    with call.desk() as desk:
+        answer_one(call, desk.write(schedules.resume, name))
+
+
+@schedule.command("run")
+@click.argument("name")
+@pass_call
+def run_schedule(call: Call, name: str) -> None:
+    """Run it once, now. A `serve` or `worker` process does the work."""
+    with call.desk() as desk:
+        answer_one(call, desk.write(schedules.run_now, name))
+
+
+@schedule.command("rm")
+@click.argument("name")
+@pass_call
+def remove_schedule(call: Call, name: str) -> None:
+    """Delete a schedule."""
+    with call.desk() as desk:
+        desk.write(schedules.remove, name)
+    call.answer({"deleted": True}, lambda: click.echo(f"deleted {one_line(name)}"))
+
+
+def answer_one(call: Call, made: Schedule) -> None:
+    call.answer({"schedule": made.as_json()}, lambda: click.echo(schedule_line(made)))
+
+
+def schedule_line(one: Schedule) -> str:
+    when = f"{one.cron} {one.timezone}" if one.cron else f"every {one.every_ms / 1000:g}s"
+    work = json.loads(one.work)
+    what = one_line(work["message"]["content"])[:50] if "message" in work else work["tool"]["name"]
+    following = "paused" if one.paused else f"next {clock_time(one.next_at)}"
+    last = f"last {clock_time(one.last_at)}" if one.last_at else "never run"
+    return f"{one_line(one.name)}  {when}  {following}  {last}  {what}"
+
+
+def show(lines: Any, nothing: str) -> None:
+    click.echo("\n".join(lines) or nothing)
+
+
+def fields(document: dict[str, Any]) -> None:
+    """A line for each field that says something."""
+    for name, value in document.items():
+        if value not in (None, "", [], {}):
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(f"{name:<14} {one_line(shown)}")

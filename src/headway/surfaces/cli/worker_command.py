@@ -1,0 +1,40 @@
+"""`headway worker`: one more process that works on jobs."""
+
+import asyncio
+import json
+import logging
+import signal
+
+import click
+
+from headway.assembly import Headway
+from headway.settings import Settings, shown
+from headway.surfaces.cli.calling import Call, Command, pass_call
+
+
+@click.command(cls=Command)
+@click.option("--log-level", default="warning", show_default=True, type=click.Choice(["debug", "info", "warning", "error"]))
+@pass_call
+def worker(call: Call, log_level: str) -> None:
+    """Work on jobs of this database until Ctrl-C: turns, sub-agents, schedules. `serve` does so, too."""
+    settings = call.settings()
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    asyncio.run(work(call, settings))
+
+
+async def work(call: Call, settings: Settings) -> None:
+    headway = Headway(settings)
+    stopped = asyncio.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stopped.set)
+    headway.start()
+    headway.start_agents()
+    await headway.agents_ready()
+    document = {"worker": headway.executor_id, "database": shown(settings.database_url), "model": settings.model}
+    if call.as_json:
+        click.echo(json.dumps(document))
+    else:
+        click.echo(f"Worker {headway.executor_id} on {document['database']}, model {settings.model}. Stop with Ctrl-C.")
+    await stopped.wait()
+    await headway.stop_agents()
+    headway.close()

@@ -1,0 +1,149 @@
+"""/v1/jobs, /v1/agents and /v1/schedules: the engine room, seen from outside."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import dead_letters, jobs, runs, schedules
+from headway.actions.schedules import Timing
+from headway.ledger.schedule import Schedule
+from headway.storage import job_store, run_store, schedule_store
+from headway.storage.transaction import Transaction
+from headway.surfaces.http import engine_shapes as shapes
+from headway.surfaces.http.calls import Action, Call, rendered
+from headway.surfaces.http.describing import described
+from headway.surfaces.http.shapes import Deleted, PageQuery
+
+routes = APIRouter(prefix="/v1", tags=["engine room"])
+
+SCHEDULE = TypeAdapter(shapes.NewSchedule)
+JOB_PATH: dict[str, Any] = {"path": {"job_id": str}}
+RUN_PATH: dict[str, Any] = {"path": {"run_id": str}}
+NAMED: dict[str, Any] = {"path": {"name": str}}
+
+
+@routes.get("/jobs", summary="Jobs, the newest first", **described({200: shapes.ManyJobs}, query=shapes.JobsQuery))
+async def list_jobs(request: Request) -> Response:
+    call = Call(request)
+    query = await call.query(shapes.JobsQuery)
+    found = await call.read(lambda tx, tenant_id: job_store.page(tx, tenant_id, query.state, query.limit))
+    return rendered({"jobs": [job.as_json() for job in found]})
+
+
+@routes.get("/jobs/{job_id}", summary="One job", **described({200: shapes.OneJob}, also=(404,), **JOB_PATH))
+async def get_job(request: Request) -> Response:
+    job_id = request.path_params["job_id"]
+    return rendered({"job": (await Call(request).read(lambda tx, tenant_id: jobs.get(tx, tenant_id, job_id))).as_json()})
+
+
+@routes.post(
+    "/jobs/{job_id}/retry",
+    summary="Run a dead job anew, with the same context",
+    **described({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
+)
+async def retry_job(request: Request) -> Response:
+    call, job_id = Call(request), request.path_params["job_id"]
+    answer = await call.post(lambda tx, tenant_id: {"job": dead_letters.retry(tx, tenant_id, job_id).as_json()}, 200)
+    call.headway.nudge()
+    return answer
+
+
+@routes.delete("/jobs/{job_id}", summary="Drop a dead job", **described({200: Deleted}, also=(404, 409, 507), **JOB_PATH))
+async def drop_job(request: Request) -> Response:
+    job_id = request.path_params["job_id"]
+    await Call(request).write(lambda tx, tenant_id: jobs.drop(tx, tenant_id, job_id))
+    return rendered({"deleted": True})
+
+
+@routes.get("/agents", summary="Agents at work, the newest first", **described({200: shapes.ManyAgents}, query=shapes.AgentsQuery))
+async def list_agents(request: Request) -> Response:
+    call = Call(request)
+    query = await call.query(shapes.AgentsQuery)
+    found = await call.read(lambda tx, tenant_id: run_store.page(tx, tenant_id, query.turn_id, query.limit))
+    return rendered({"agents": [runs.as_json(run) for run in found]})
+
+
+@routes.get("/agents/{run_id}", summary="One agent's run", **described({200: shapes.OneAgent}, also=(404,), **RUN_PATH))
+async def get_agent(request: Request) -> Response:
+    run_id = request.path_params["run_id"]
+    return rendered({"agent": runs.as_json(await Call(request).read(lambda tx, tenant_id: runs.get(tx, tenant_id, run_id)))})
+
+
+@routes.post(
+    "/agents/{run_id}/cancel",
+    summary="Stop a sub-agent, and all that it began",
+    **described({200: shapes.OneAgent}, also=(404, 409), idempotent=True, **RUN_PATH),
+)
+async def cancel_agent(request: Request) -> Response:
+    call, run_id = Call(request), request.path_params["run_id"]
+    answer = await call.post(lambda tx, tenant_id: {"agent": runs.as_json(runs.cancel(tx, tenant_id, run_id))}, 200)
+    call.headway.nudge()
+    return answer
+
+
+@routes.get("/schedules", summary="Recurring work", **described({200: shapes.ManySchedules}, query=PageQuery))
+async def list_schedules(request: Request) -> Response:
+    call = Call(request)
+    query = await call.query(PageQuery)
+    found = await call.read(lambda tx, tenant_id: schedule_store.every(tx, tenant_id, query.limit))
+    return rendered({"schedules": [schedule.as_json() for schedule in found]})
+
+
+@routes.put(
+    "/schedules/{name}",
+    summary="Make a schedule, or change the one of that name",
+    **described({200: shapes.OneSchedule}, also=(404,), body=shapes.NewSchedule, **NAMED),
+)
+async def put_schedule(request: Request) -> Response:
+    call = Call(request)
+    wanted = await call.body(SCHEDULE)
+    if wanted.tool:
+        await call.known(call.headway.toolbox.find, wanted.tool.name)
+    timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
+    work = {name: one.model_dump() for name, one in (("message", wanted.message), ("tool", wanted.tool)) if one}
+    return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))
+
+
+@routes.get("/schedules/{name}", summary="One schedule", **described({200: shapes.OneSchedule}, also=(404,), **NAMED))
+async def get_schedule(request: Request) -> Response:
+    name = request.path_params["name"]
+    found = await Call(request).read(lambda tx, tenant_id: schedules.get(tx, tenant_id, name))
+    return rendered({"schedule": found.as_json()})
+
+
+@routes.delete("/schedules/{name}", summary="Delete a schedule", **described({200: Deleted}, also=(404, 507), **NAMED))
+async def delete_schedule(request: Request) -> Response:
+    name = request.path_params["name"]
+    await Call(request).write(lambda tx, tenant_id: schedules.remove(tx, tenant_id, name))
+    return rendered({"deleted": True})
+
+
+def verb(name: str, summary: str, action: Any) -> None:
+    """POST /schedules/{name}/VERB"""
+
+    async def handle(request: Request) -> Response:
+        call = Call(request)
+
+        def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+            return {"schedule": action(tx, tenant_id, request.path_params["name"]).as_json()}
+
+        answer = await call.post(act, 200)
+        call.headway.nudge()
+        return answer
+
+    described_as = described({200: shapes.OneSchedule}, also=(404, 409), idempotent=True, **NAMED)
+    routes.post(f"/schedules/{{name}}/{name}", summary=summary, operation_id=f"{name}_schedule", **described_as)(handle)
+
+
+verb("pause", "Let it rest", schedules.pause)
+verb("resume", "Let it go on, from now", schedules.resume)
+verb("run", "Run it once, now", schedules.run_now)
+
+
+async def answered(call: Call, action: Action[Schedule]) -> Response:
+    schedule = await call.write(action)
+    call.headway.nudge()
+    return rendered({"schedule": schedule.as_json()})

@@ -1,0 +1,115 @@
+"""The shapes of jobs, agents and schedules."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Sent
+
+JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
+
+
+class JobsQuery(PageQuery):
+    state: JobState | None = None
+
+
+class AgentsQuery(PageQuery):
+    turn_id: Name | None = None
+
+
+class ScheduledMessage(Sent):
+    conversation_id: Id
+    content: Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+
+
+class ScheduledTool(Sent):
+    name: Name
+    arguments: dict[str, Any] = {}
+    conversation_id: ListId = 0
+
+
+class NewSchedule(Sent):
+    """Either `cron` or `every_s`, and either `message` or `tool`."""
+
+    cron: Annotated[str | None, Field(max_length=200, examples=["0 6 * * *"])] = None
+    timezone: Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
+    every_s: Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)] = None
+    message: ScheduledMessage | None = None
+    tool: ScheduledTool | None = None
+
+
+# Answers
+
+
+class JobShape(BaseModel):
+    id: str
+    kind: str
+    state: JobState
+    attempts: int
+    max_attempts: int
+    error: str | None
+    errors: list[str]
+    payload: dict[str, Any]
+    result: Any
+    due_at: int
+    created_at: int
+    updated_at: int
+
+
+class OneJob(BaseModel):
+    job: JobShape
+
+
+class ManyJobs(BaseModel):
+    jobs: list[JobShape]
+
+
+class RunShape(BaseModel):
+    id: str
+    parent_run_id: str | None
+    conversation_id: int
+    turn_id: str | None
+    role: str
+    task: str
+    depth: int
+    status: str
+    result: Any
+    iterations: int
+    limit: int
+    cost_usd: float
+    created_at: int
+    updated_at: int
+    ended_at: int
+
+
+class OneAgent(BaseModel):
+    agent: RunShape
+
+
+class ManyAgents(BaseModel):
+    agents: list[RunShape]
+
+
+class ScheduleShape(BaseModel):
+    name: str
+    cron: str | None = None
+    timezone: str | None = None
+    every_s: float | None = None
+    message: dict[str, Any] | None = None
+    tool: dict[str, Any] | None = None
+    paused: bool
+    next_at: int
+    last_at: int
+    last_job: str | None
+    skipped: int
+    created_at: int
+    updated_at: int
+
+
+class OneSchedule(BaseModel):
+    schedule: ScheduleShape
+
+
+class ManySchedules(BaseModel):
+    schedules: list[ScheduleShape]
