@@ -174,6 +174,8 @@ class Engine:
             return []
         taken = []
         for job in job_store.due(tx, self.limits.per_family, room, self.only):
+            if job.id in self.tasks:
+                continue  # delayed by a task of ours that has yet to end: two of one owner would not be told apart
             if job.family and not self._has_slot(tx, job.family):
                 continue
             taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))

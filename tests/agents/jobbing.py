@@ -1,0 +1,75 @@
+"""Looking at the job of a turn, and at moments that a test cannot wait for."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from turning import Talk
+
+from headway.actions import conversations, dead_letters, turns
+from headway.ledger.job import Job
+from headway.storage import run_store
+
+LONG_S = "60"  # a delay that no test waits for
+
+
+def errors(talk: Talk) -> list[str]:
+    found: list[str] = json.loads(talk.job().errors)
+    return found
+
+
+async def until_state(talk: Talk, state: str) -> Job:
+    await talk.until(lambda: talk.job().state == state)
+    return talk.job()
+
+
+async def delayed(talk: Talk) -> Job:
+    """A turn is begun, and its model fails in a way that may pass."""
+    await talk.begin()
+    job = await until_state(talk, "delayed")
+    await talk.until(lambda: not talk.headway.engine.tasks)
+    return job
+
+
+def make_due(talk: Talk) -> None:
+    """The time that it waits for has come."""
+    talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0 WHERE state = 'delayed'"))
+
+
+async def over(talk: Talk) -> dict[str, Any]:
+    await talk.until(lambda: bool(talk.turn()["ended_at"]))
+    return talk.turn()
+
+
+def enqueue(talk: Talk, content: str = "Do it.") -> None:
+    """A turn that nobody works on yet, in a conversation of its own; from now on it is the one that the talk looks at."""
+
+    def start(tx: Any) -> Any:
+        talk.conversation_id = conversations.add(tx, talk.tenant_id).id
+        return turns.start(tx, talk.tenant_id, talk.conversation_id, turns.Beginning(content))
+
+    talk.run = talk.database.write(start)
+
+
+def retry(talk: Talk) -> None:
+    job_id = talk.job().id
+    talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, job_id))
+    talk.headway.nudge()
+
+
+def cancel(talk: Talk) -> None:
+    """As another process does it: nobody here is told."""
+    turn_id = talk.turn()["id"]
+    talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+
+
+def another_turn_ends(talk: Talk, content: str = "Something else.") -> None:
+    """Whoever waits in the queue before it had its chance by then. The talk goes on looking at the turn it looked at."""
+    before, conversation_id = talk.run, talk.conversation_id
+    enqueue(talk, content)
+    talk.wait(over(talk))
+    talk.run, talk.conversation_id = before, conversation_id
+
+
+def row_of(talk: Talk, read: Callable[..., Any] = run_store.get) -> Any:
+    return talk.database.read(lambda tx: read(tx, talk.tenant_id, talk.job().id))

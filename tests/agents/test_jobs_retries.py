@@ -1,0 +1,170 @@
+"""A model call that failed in a way that may pass is tried again later, without holding anything up; but not for ever."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over
+from turning import Talk, in_order, talking
+
+from headway.ledger.job import LONGEST_DELAY_MS
+from headway.testing import scripted_model
+from model_server import ModelServer, Reply, calls, drop, error, flaky, slow, text
+
+HELLO = text("Hello.")
+
+
+def seconds_left(talk: Talk) -> float:
+    return talk.job().due_at / 1000 - time.time()
+
+
+def test_a_turns_job_completes_with_it(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, HELLO) as talk:
+        turn = talk.say("Say hello.")
+        job = talk.job().as_json()
+        assert (job["kind"], job["state"], job["attempts"], job["errors"]) == ("turn", "completed", 0, [])
+        assert job["payload"] == {"turn_id": turn["id"], "conversation_id": talk.conversation_id, "request": "Say hello."}
+        assert talk.job().owner == ""
+
+
+@pytest.mark.parametrize("failure", [error(503), error(429), drop(), slow(60, HELLO)], ids=["503", "429", "cut off", "timeout"])
+def test_what_may_pass_is_tried_again_later_with_the_same_request(database_url: str, tmp_path: Path, failure: Reply) -> None:
+    script = in_order(calls(("now", {})), failure, HELLO)
+    with talking(database_url, tmp_path, script, retry_delay_s=LONG_S, model_timeout_s="0.5") as talk:
+        job = talk.wait(delayed(talk))
+        assert (job.owner, job.attempts, job.max_attempts) == ("", 1, 5)
+        assert 44 < seconds_left(talk) < 75  # a quarter more or less
+        assert len(errors(talk)) == 1
+        assert talk.turn()["status"] == "running"
+        assert (talk.headway.engine.tasks, talk.pool().reserved) == ({}, 0)
+        make_due(talk)
+        assert talk.wait(over(talk))["outcome"] == "answered"
+        _, first, second = talk.server.requests
+        assert first.body == second.body
+        assert talk.job().state == "completed"
+        assert talk.answers() == ["Hello."]
+
+
+def test_a_provider_that_is_not_there_is_asked_again(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with talking(database_url, tmp_path, HELLO, retry_delay_s=LONG_S) as talk:
+        with ModelServer(HELLO) as gone:
+            port, url = gone.server_port, gone.url
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        talk.wait(delayed(talk))
+        with ModelServer(HELLO, port) as back:
+            make_due(talk)
+            assert talk.wait(over(talk))["outcome"] == "answered"
+            assert len(back.requests) == 1
+
+
+@pytest.mark.parametrize(("asked", "least", "most"), [(120, 115, 120), (100_000, 290, LONGEST_DELAY_MS / 1000)])
+def test_a_provider_that_says_how_long_is_waited_for_as_long(
+    sqlite_url: str, tmp_path: Path, asked: float, least: float, most: float
+) -> None:
+    with talking(sqlite_url, tmp_path, in_order(error(429, retry_after=asked), HELLO)) as talk:
+        talk.wait(delayed(talk))
+        assert least < seconds_left(talk) <= most
+        make_due(talk)
+        assert talk.wait(over(talk))["outcome"] == "answered"
+
+
+def test_a_provider_that_says_at_once_is_asked_at_once(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(error(503, retry_after=0), HELLO), retry_delay_s=LONG_S) as talk:
+        assert talk.say()["outcome"] == "answered"
+
+
+def test_every_wait_is_twice_as_long_as_the_one_before(sqlite_url: str, tmp_path: Path) -> None:
+    async def story() -> list[float]:
+        waits = []
+        await talk.begin()
+        for attempt in range(1, 5):
+            await talk.until(lambda attempt=attempt: talk.job().attempts == attempt)  # type: ignore[misc]
+            waits.append(seconds_left(talk))
+            make_due(talk)
+        await over(talk)
+        return waits
+
+    with talking(sqlite_url, tmp_path, flaky(4, error(500), HELLO), retry_delay_s="20") as talk:
+        for wait, whole in zip(talk.wait(story()), (20, 40, 80, 160), strict=True):
+            assert whole * 0.75 - 2 < wait < whole * 1.25
+
+
+def test_getting_further_is_a_new_beginning(database_url: str, tmp_path: Path) -> None:
+    """Four failures before every answer, and five in a row would be the end."""
+    bad = [error(503)] * 4
+    with talking(database_url, tmp_path, in_order(*bad, calls(("now", {})), *bad, calls(("now", {})), *bad, HELLO)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len(talk.server.requests) == 15
+        assert (talk.job().attempts, talk.turn()["iterations"]) == (0, 3)
+
+
+def test_after_five_failures_it_is_dead_and_tells_why(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, in_order(*(error(503, f"reason {n}") for n in range(1, 6)))) as talk:
+        turn = talk.say()
+        assert (turn["status"], turn["outcome"]) == ("failed", None)
+        assert len({str(request.body) for request in talk.server.requests}) == 1
+        job = talk.job().as_json()
+        assert (job["state"], job["attempts"]) == ("dead", 5)
+        assert [f"reason {n}" in told for n, told in enumerate(job["errors"], start=1)] == [True] * 5
+        assert job["error"] == job["errors"][-1]
+        assert talk.told("job_dead") == [{"job": job}]
+        (failed,) = talk.told("turn_failed")
+        assert (failed["code"], failed["error"]) == ("model_failed", job["error"])
+        assert talk.pool().reserved == 0
+
+
+@pytest.mark.parametrize(
+    "failure", [error(400), error(401), error(403), error(404), error(422)], ids=lambda one: one.failure.status
+)
+def test_what_would_be_the_same_again_is_dead_at_once(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
+    with talking(sqlite_url, tmp_path, failure) as talk:
+        assert talk.say()["status"] == "failed"
+        assert len(talk.server.requests) == 1
+        job = talk.job().as_json()
+        assert (job["state"], job["attempts"], len(job["errors"])) == ("dead", 1, 1)
+        assert len(talk.told("job_dead")) == len(talk.told("turn_failed")) == 1
+
+
+def test_a_fault_of_ours_is_dead_at_once_and_tells_nobody_its_details(database_url: str, tmp_path: Path) -> None:
+    def broken(_: object) -> None:
+        raise KeyError("secret detail")
+
+    with talking(database_url, tmp_path, scripted_model(broken)) as talk:  # type: ignore[arg-type]
+        assert talk.say()["status"] == "failed"
+        assert [told["code"] for told in talk.told("turn_failed")] == ["internal"]
+        assert talk.job().state == "dead"
+        assert len(errors(talk)) == len(talk.told("job_dead")) == 1
+        assert "secret" not in str(talk.events())
+
+
+def test_a_retry_that_waits_survives_its_process_and_is_picked_up_when_it_is_due(database_url: str, tmp_path: Path) -> None:
+    async def dies() -> None:
+        for task in talk.headway.engine.background:
+            task.cancel()
+        await asyncio.gather(*talk.headway.engine.background, return_exceptions=True)
+
+    with talking(database_url, tmp_path, in_order(error(503), HELLO), retry_delay_s=LONG_S) as talk:
+        talk.wait(delayed(talk))
+        talk.wait(dies())
+        talk.revive()
+        talk.wait(asyncio.sleep(0.3))
+        assert (len(talk.server.requests), talk.job().state) == (1, "delayed")
+        make_due(talk)
+        assert talk.wait(over(talk))["outcome"] == "answered"
+        first, second = talk.server.requests
+        assert first.body == second.body
+        assert talk.told("recovered") == []
+
+
+def test_a_turn_with_an_impatient_setting_is_dead_at_its_first_failure(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, error(503), model_retries="0") as talk:
+        assert talk.say()["status"] == "failed"
+        assert (len(talk.server.requests), talk.job().state) == (1, "dead")
+
+
+def test_while_one_waits_others_are_answered(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, in_order(error(503), HELLO), sweeping=True, retry_delay_s=LONG_S) as talk:
+        talk.wait(delayed(talk))
+        another_turn_ends(talk)
+        assert talk.job().state == "delayed"
