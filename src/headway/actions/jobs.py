@@ -5,6 +5,7 @@ import random
 from typing import Any
 from uuid import uuid4
 
+from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, backoff_ms
@@ -127,14 +128,14 @@ def with_error(job: Job, error: str) -> str:
 
 
 def get(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    job = job_store.get(tx, tenant_id, job_id)
+    job = job_store.get(tx, tenant_id, text.safe(job_id, "job_id"))
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job
 
 
 def locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    job = job_store.get_locked(tx, tenant_id, job_id)
+    job = job_store.get_locked(tx, tenant_id, text.safe(job_id, "job_id"))
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job

@@ -94,6 +94,11 @@ def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
     return run
 
 
+def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int) -> list[Run]:
+    """The newest first; only those of a turn, if one is named."""
+    return run_store.page(tx, tenant_id, text.safe(turn_id, "turn_id") if turn_id else None, limit)
+
+
 def tell(tx: Transaction, run: Run) -> None:
     tx.emit(Event(run.tenant_id, "agent_changed", encode({"run": as_json(run)}), run.conversation_id, run.turn_id))
 

@@ -13,7 +13,7 @@ from headway.ledger.job import Job
 from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
-from headway.storage import job_store, run_store, schedule_store
+from headway.storage import job_store, schedule_store
 from headway.surfaces.cli.arguments import SECONDS
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
@@ -88,7 +88,7 @@ def agents() -> None:
 def list_agents(call: Call, turn: str | None, limit: int) -> None:
     """Show runs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(run_store.page, turn, limit)
+        found = desk.read(runs.page, turn, limit)
     call.answer({"agents": [runs.as_json(run) for run in found]}, lambda: show(map(run_line, found), "no agents"))
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from headway.actions import dead_letters, jobs, runs, schedules
 from headway.actions.schedules import Timing
 from headway.ledger.schedule import Schedule
-from headway.storage import job_store, run_store, schedule_store
+from headway.storage import job_store, schedule_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import engine_shapes as shapes
 from headway.surfaces.http.calls import Action, Call, rendered
@@ -62,7 +62,7 @@ async def drop_job(request: Request) -> Response:
 async def list_agents(request: Request) -> Response:
     call = Call(request)
     query = await call.query(shapes.AgentsQuery)
-    found = await call.read(lambda tx, tenant_id: run_store.page(tx, tenant_id, query.turn_id, query.limit))
+    found = await call.read(lambda tx, tenant_id: runs.page(tx, tenant_id, query.turn_id, query.limit))
     return rendered({"agents": [runs.as_json(run) for run in found]})
 
 
