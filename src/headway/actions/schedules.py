@@ -33,11 +33,14 @@ class Timing(NamedTuple):
     def checked(self) -> "Timing":
         if bool(self.cron) == bool(self.every_ms):
             raise Invalid("Say when: either cron or every.")
+        text.safe(self.cron, "cron", text.NAME_LIMIT)
         if self.cron:
             next_cron(self, 0)
-        elif not SHORTEST_MS <= self.every_ms <= LONGEST_MS:
+            return self
+        zone_of(self)
+        if not SHORTEST_MS <= self.every_ms <= LONGEST_MS:
             raise Invalid("An interval is at least a second, and at most 366 days.")
-        return self
+        return self._replace(timezone="UTC")  # it is the same everywhere
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
@@ -163,12 +166,16 @@ def after(timing: Timing, last: int, now: int) -> int:
 
 
 def next_cron(timing: Timing, now: int) -> int:
+    here = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone_of(timing))
     try:
-        zone = ZoneInfo(timing.timezone)
-    except (KeyError, ValueError, OSError):
-        raise Invalid(f"Unknown time zone {timing.timezone[:80]!r}; one is called Europe/Berlin, for example.") from None
-    try:
-        found = next(CronSim(timing.cron, datetime.fromtimestamp(now / 1000, UTC).astimezone(zone)))
+        found = next(CronSim(timing.cron, here))
     except (CronSimError, StopIteration, OverflowError):
         raise Invalid(f"{timing.cron[:80]!r} is no cron expression that ever fires; one is `0 6 * * *`, for example.") from None
     return int(found.timestamp() * 1000)
+
+
+def zone_of(timing: Timing) -> ZoneInfo:
+    try:
+        return ZoneInfo(timing.timezone)
+    except (KeyError, ValueError, OSError):
+        raise Invalid(f"Unknown time zone {timing.timezone[:80]!r}; one is called Europe/Berlin, for example.") from None
