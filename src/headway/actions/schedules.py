@@ -71,14 +71,14 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
 
 
 def get(tx: Transaction, tenant_id: int, name: str) -> Schedule:
-    schedule = schedule_store.get(tx, tenant_id, text.safe(name, "name"))
+    schedule = schedule_store.get(tx, tenant_id, text.safe(name, "name").strip())
     if schedule is None:
         raise NotFound(f"No schedule named {name[:80]!r}.")
     return schedule
 
 
 def locked(tx: Transaction, tenant_id: int, name: str) -> Schedule:
-    schedule = schedule_store.get_locked(tx, tenant_id, text.safe(name, "name"))
+    schedule = schedule_store.get_locked(tx, tenant_id, text.safe(name, "name").strip())
     if schedule is None:
         raise NotFound(f"No schedule named {name[:80]!r}.")
     return schedule
@@ -86,7 +86,7 @@ def locked(tx: Transaction, tenant_id: int, name: str) -> Schedule:
 
 def remove(tx: Transaction, tenant_id: int, name: str) -> None:
     schedule = locked(tx, tenant_id, name)
-    schedule_store.delete(tx, tenant_id, name)
+    schedule_store.delete(tx, tenant_id, schedule.name)
     tell(tx, schedule, "deleted")
 
 
