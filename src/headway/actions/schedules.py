@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from headway.actions import conversations, jobs, turns
+from headway.actions import conversations, halts, jobs, turns
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.events import Event, encode
@@ -103,6 +103,7 @@ def resume(tx: Transaction, tenant_id: int, name: str) -> Schedule:
 
 def run_now(tx: Transaction, tenant_id: int, name: str) -> Schedule:
     """Once more, whatever the clock says; the next tick comes as it would have come."""
+    halts.check(tx)
     schedule = locked(tx, tenant_id, name)
     return save(tx, schedule._replace(last_at=tx.now, last_job=begin(tx, schedule)))
 
