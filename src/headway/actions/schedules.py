@@ -113,7 +113,12 @@ def tick(tx: Transaction) -> None:
     if halt_store.in_force(tx):
         return
     for schedule in schedule_store.due(tx, TICKS_AT_ONCE):
-        advanced = schedule._replace(next_at=after(timing_of(schedule), schedule.next_at, tx.now))
+        try:
+            advanced = schedule._replace(next_at=after(timing_of(schedule), schedule.next_at, tx.now))
+        except Invalid as error:  # a time zone that this machine does not know, say: nobody can tell when to look again
+            log.warning("schedule %s of tenant %d is paused: %s", schedule.name, schedule.tenant_id, error)
+            save(tx, schedule._replace(paused=1))
+            continue
         if is_running(tx, schedule):
             log.warning("schedule %s of tenant %d is skipped: its last run is not over", schedule.name, schedule.tenant_id)
             save(tx, advanced._replace(skipped=schedule.skipped + 1))
