@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from math import isfinite
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
@@ -16,7 +15,7 @@ from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, StorageError
 from headway.ledger.job import NEVER
-from headway.ledger.text import MAX_INTEGER, one_line
+from headway.ledger.text import check_numbers, one_line, place_of
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.tools")
@@ -197,17 +196,6 @@ def admitted(tool: Tool, arguments: dict[str, Any], execution: Execution | None)
         raise Invalid(complaint(error)) from None
 
 
-def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
-    """Numbers that no database and few languages can hold are refused, wherever in the arguments they are."""
-    if isinstance(value, dict | list):
-        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
-            check_numbers(one, (*path, name))
-    elif isinstance(value, int) and not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
-        raise Invalid(f"Invalid arguments: {place_of(path)}: the number is outside of 64 bits")
-    elif isinstance(value, float) and not isfinite(value):
-        raise Invalid(f"Invalid arguments: {place_of(path)}: NaN and infinity are not numbers here")
-
-
 def judged(value: Any) -> Result:
     """Families say no in their own ways; a caller wants to know without knowing the family."""
     refused = isinstance(value, dict) and (value.get("ok") is False or (set(value) == {"error"}))
@@ -225,11 +213,6 @@ def complaint(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     said = "; ".join(f"{place_of(one['loc'])}: {one['msg']}" for one in found[:5])
     return f"Invalid arguments: {said}"
-
-
-def place_of(path: tuple[str | int, ...]) -> str:
-    """Where in the arguments; names are the model's own and may be anything."""
-    return ".".join(one_line(str(part)[:60]) for part in path) or "arguments"
 
 
 def compact(schema: dict[str, Any]) -> dict[str, Any]:

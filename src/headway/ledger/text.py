@@ -2,6 +2,7 @@
 
 import json
 import re
+from math import isfinite
 from typing import Any
 
 from headway.ledger.errors import EmptySubject, Invalid, TextTooLong, UnsafeText
@@ -10,6 +11,7 @@ SUBJECT_LIMIT = 1_000
 TEXT_LIMIT = 200_000
 NAME_LIMIT = 200
 MAX_INTEGER = 2**63 - 1
+DEEPEST = 200  # as deep as documents that come over HTTP can be
 JOINERS = "\u200c\u200d"  # not printable by themselves, but Persian words and many emoji need them
 
 
@@ -75,3 +77,35 @@ def document(data: Any) -> str:
 
 def escaped(line: str) -> str:
     return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
+
+
+# The arguments of tools
+
+
+def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
+    """Numbers that no database and few languages can hold are refused, wherever in the arguments they are."""
+    if len(path) > DEEPEST:
+        raise Invalid(f"Invalid arguments: {place_of(path[:3])}…: nested too deeply")
+    if isinstance(value, dict | list):
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            check_numbers(one, (*path, name))
+    elif isinstance(value, int) and not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
+        raise Invalid(f"Invalid arguments: {place_of(path)}: the number is outside of 64 bits")
+    elif isinstance(value, float) and not isfinite(value):
+        raise Invalid(f"Invalid arguments: {place_of(path)}: NaN and infinity are not numbers here")
+
+
+def check_texts(value: Any) -> None:
+    """The same for texts, names included."""
+    if isinstance(value, str):
+        safe(value, "An argument")
+    elif isinstance(value, dict | list):
+        for one in value:
+            check_texts(one)
+        for one in value.values() if isinstance(value, dict) else ():
+            check_texts(one)
+
+
+def place_of(path: tuple[str | int, ...]) -> str:
+    """Where in the arguments; names are the model's own and may be anything."""
+    return ".".join(one_line(str(part)[:60]) for part in path) or "arguments"

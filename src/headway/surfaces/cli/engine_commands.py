@@ -162,7 +162,7 @@ def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]
         return {}
     try:
         given = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         raise Invalid("--args must be one JSON object.")
