@@ -29,6 +29,7 @@ SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
+DEADLY = 10  # processes that a job may outlive without getting any further
 INTERRUPTED = "The process that worked on it was interrupted."
 BROKEN = "Something broke inside Headway; its log tells what."
 
@@ -209,11 +210,11 @@ class Engine:
         found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
         revived: dict[int, int] = {}
         for job in found:
-            if job.attempts + 1 >= job.max_attempts:
+            if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
                 self.handlers[job.kind].bury(tx, job, INTERRUPTED)
                 continue
             due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
-            jobs.move(tx, job, "queued", due_at, attempts=job.attempts + 1, errors=jobs.with_error(job, INTERRUPTED))
+            jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))
             revived[job.tenant_id] = revived.get(job.tenant_id, 0) + 1
         for tenant, runs in revived.items():
             tx.emit(Event(tenant, "recovered", encode({"runs": runs, "goals": 0, "at": tx.now // 1000})))

@@ -142,7 +142,7 @@ async def be(life: Life) -> None:
     if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
         await headway.run_turn(life.tenant_id, life.conversation_id, REQUEST)
     elif not found["runs"][0]["ended_at"]:
-        await swept_up(life)
+        await headway.engine.ended(found["runs"][0]["id"])
     await headway.stop_agents()
     headway.close()
     life.left.write_text(json.dumps(remains(life)))
@@ -155,12 +155,6 @@ def remains(life: Life) -> dict[str, Any]:
     calls = life.workspace / "calls.jsonl"
     ran = [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
     return {**read(life.database_url, life.tenant_id), "ran": ran}
-
-
-async def swept_up(life: Life) -> None:
-    """Until the sweep has found the run, and that has ended."""
-    while not remains(life)["runs"][0]["ended_at"]:
-        await asyncio.sleep(0.01)
 
 
 def age_leases(database_url: str) -> None:

@@ -96,7 +96,7 @@ def test_a_turn_killed_over_and_over_ends_all_the_same(lives: Zygote, database_u
     unkilled = lived(lives, party_home.build(tmp_path / "unkilled", database_url))
     life = party_home.build(tmp_path / "killed", database_url)
     found: list[Remains] = []
-    while not lives.live(life._replace(number=70)):
+    while not lives.live(life._replace(number=120)):
         found.append(loaded(life.found))
     assert len(found) > 4
     reckon(life, unkilled, *found, loaded(life.found))

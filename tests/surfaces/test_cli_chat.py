@@ -209,7 +209,7 @@ def test_what_was_halted_on_its_way_waits_for_the_next_call(talker: Shell, model
         out, _ = other.communicate(timeout=PATIENCE_S)
     talker.ok("unhalt")
     (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
-    until(lambda: rows(talker, "SELECT owner FROM runs") == [("",)], "it is handed back")
+    until(lambda: rows(talker, "SELECT owner FROM jobs") == [("",)], "it is handed back")
     model.script = drains("buy milk")
     ran = talker("chat", "And now?", "--conversation", conversation)
 

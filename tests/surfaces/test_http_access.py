@@ -9,7 +9,7 @@ import pytest
 from documented import Operation, operations
 from serving import Client, Service, plain, problem
 
-from headway.actions import tenants
+from headway.actions import jobs, tenants
 from headway.storage import tenant_store
 
 MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
@@ -107,16 +107,21 @@ def test_the_last_use_of_a_token_is_recorded(client: Client, method: str, body: 
 class Ids:
     """What a request can name: a conversation, a turn in it, a todo."""
 
-    def __init__(self, conversation: int, turn: str, todo: int) -> None:
+    def __init__(self, conversation: int, turn: str, todo: int, job: str, schedule: str) -> None:
         self.conversation = conversation
         self.turn = turn
         self.todo = todo
+        self.job = job
+        self.schedule = schedule
 
     def fill(self, path: str) -> str:
         return (
             path.replace("{todo_id}", str(self.todo))
             .replace("{conversation_id}", str(self.conversation))
             .replace("{turn_id}", self.turn)
+            .replace("{job_id}", self.job)
+            .replace("{run_id}", self.job)
+            .replace("/schedules/{name}", f"/schedules/{self.schedule}")
             .replace("{name}", "todo_update")
         )
 
@@ -138,6 +143,12 @@ class Ids:
             ("POST", "/v1/turns"): [{"conversation_id": self.conversation}],
             ("POST", "/v1/conversations/{conversation_id}/messages"): [{"content": "hello"}],
             ("POST", "/v1/conversations"): [{"key": "free"}],
+            ("PUT", "/v1/schedules/{name}"): [
+                {"every_s": 60, "message": {"conversation_id": self.conversation, "content": "go"}},
+                {"every_s": 60, "tool": {"name": "now", "conversation_id": self.conversation}},
+            ],
+            ("PUT", "/v1/halt"): [{}],
+            ("PUT", "/v1/costs"): [{"limit_usd": 1}],
             ("POST", "/v1/tools/{name}"): [
                 {"arguments": {"id": self.todo, "status": "completed"}},
                 {"arguments": {}, "conversation_id": self.conversation},
@@ -157,13 +168,25 @@ class Ids:
 
     def as_if(self, other: "Ids", text: str) -> str:
         """What was said of the other ids, as if it had been said of these."""
-        pairs = ((other.conversation, self.conversation), (other.turn, self.turn), (other.todo, self.todo))
+        pairs = (
+            (other.conversation, self.conversation),
+            (other.turn, self.turn),
+            (other.todo, self.todo),
+            (other.job, self.job),
+            (other.schedule, self.schedule),
+        )
         for before, after in pairs:
             text = text.replace(str(before), str(after))
         return text
 
 
-NOTHING = Ids(777_777_777_777_777, "7d444840-9dc0-11d1-b245-5ffdce74fad2", 888_888_888_888_888)
+NOTHING = Ids(
+    777_777_777_777_777,
+    "7d444840-9dc0-11d1-b245-5ffdce74fad2",
+    888_888_888_888_888,
+    "7d444840-9dc0-11d1-b245-5ffdce74fad3",
+    "nobodys-daily",
+)
 
 
 def lasting(answer: httpx.Response) -> list[tuple[str, str]]:
@@ -174,7 +197,11 @@ def test_what_belongs_to_another_tenant_is_answered_like_what_never_was(client: 
     with service.tenant() as owner:
         conversation = owner.conversation()
         turn = owner.turn(conversation)
-        foreign = Ids(conversation, turn, owner.add(conversation_id=conversation)["id"])
+        todo = owner.add(conversation_id=conversation)["id"]
+        job = owner.desk.write(jobs.new, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
+        every_day = {"every_s": 86_400, "message": {"conversation_id": conversation, "content": "go"}}
+        owner.ok("PUT", "/v1/schedules/somebodys-daily", json=every_day)
+        foreign = Ids(conversation, turn, todo, job, "somebodys-daily")
         before = owner.desk.events()
         asked = 0
         for operation in filter(is_guarded, operations(client)):

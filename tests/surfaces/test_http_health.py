@@ -25,7 +25,7 @@ def test_nobody_needs_a_token_to_ask_how_the_server_is(service: Service) -> None
         assert visitor.get("/healthz").json() == {"ok": True}
         assert visitor.get("/readyz").json() == {
             "ready": True,
-            "checks": {"database": True, "migrations": True, "feed": True},
+            "checks": {"database": True, "migrations": True, "feed": True, "worker": True},
         }
         assert visitor.get("/metrics").status_code == 200
 

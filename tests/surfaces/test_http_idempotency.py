@@ -12,6 +12,8 @@ import pytest
 from documented import operations
 from serving import PATIENCE_S, Client, Service, serving
 
+from headway.actions import jobs, runs, turns
+
 
 def key() -> dict[str, str]:
     return {"Idempotency-Key": uuid4().hex}
@@ -32,6 +34,12 @@ def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_r
     assert client.subjects() == ["renamed since"]
 
 
+def sub_agent(client: Client) -> str:
+    """One that waits for its turn, in a conversation of its own."""
+    parent = client.desk.write(turns.start, client.conversation(), turns.Beginning("look", owner="somebody"))
+    return client.desk.database.write(lambda tx: runs.begin_child(tx, parent, "coder", "fix it", 10)).id
+
+
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     conversation = client.conversation()
     turn = client.turn(conversation)
@@ -47,10 +55,25 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/conversations/{conversation_id}/messages": {"content": "hello"},
         "/v1/tools/{name}": {"arguments": {"subject": "once"}},
         "/v1/writs": {"text": "/todo add once"},
+        "/v1/jobs/{job_id}/retry": None,
+        "/v1/agents/{run_id}/cancel": None,
+        "/v1/schedules/{name}/pause": None,
+        "/v1/schedules/{name}/resume": None,
+        "/v1/schedules/{name}/run": None,
     }
+    dead = client.desk.write(jobs.new, "tool", {"name": "now", "arguments": {}}, owner="somebody")
+    client.desk.database.write(lambda tx: jobs.die(tx, dead, "made up"))
+    client.ok("PUT", "/v1/schedules/todo_add", json={"every_s": 86_400, "tool": {"name": "now"}})
     for operation in operations(client):
         if operation.method == "POST":
-            names = {"name": "todo_add", "todo_id": todo["id"], "turn_id": turn, "conversation_id": conversation}
+            names = {
+                "name": "todo_add",
+                "todo_id": todo["id"],
+                "turn_id": turn,
+                "conversation_id": conversation,
+                "job_id": dead.id,
+                "run_id": sub_agent(client),
+            }
             path = operation.path.format_map(names)
             headers = key()
             first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))

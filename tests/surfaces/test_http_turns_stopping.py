@@ -187,7 +187,7 @@ def test_a_plan_that_a_person_changes_is_seen_at_the_next_step(chatter: Client, 
 
 
 def owners(client: Client) -> list[tuple[object, ...]]:
-    return client.desk.read(lambda tx, _: tx.all("SELECT owner, ended_at FROM runs"))
+    return client.desk.read(lambda tx, _: tx.all("SELECT owner, state FROM jobs"))
 
 
 def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str,
             assert stopped.seconds < 4
             assert [told.event for told in rest] == ["message"]
             assert service.log.read_text() == ""
-            assert owners(client) == [("", 0)]  # handed back: nobody has to wait for a lease to run out
+            assert owners(client) == [("", "queued")]  # handed back: nobody has to wait for a lease to run out
             model.release()
             with serving(database_url, tmp_path, environment=environment(model)) as restarted:
                 client.base_url = httpx.URL(restarted.url)

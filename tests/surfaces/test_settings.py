@@ -86,6 +86,10 @@ AGENTS = {
     "max_iterations_with_plan": 50,
     "max_resubmissions": 5,
     "budget_usd": 5.0,
+    "subagents_per_parent": 4,
+    "agent_depth": 2,
+    "retry_delay_s": 1.0,
+    "restart_stagger_s": 2.0,
     "http_allow": (),
     "commands": (),
 }
@@ -99,6 +103,10 @@ def agents(chosen: settings.Settings) -> dict[str, object]:
         "max_iterations_with_plan": limits.iterations_with_plan,
         "max_resubmissions": limits.resubmissions,
         "budget_usd": limits.budget / 1_000_000_000,
+        "model_retries": limits.attempts,
+        "subagents_per_parent": limits.per_parent,
+        "agent_depth": limits.depth,
+        "retry_delay_s": limits.retry_delay_ms / 1000,
     }
 
 
@@ -113,7 +121,12 @@ def test_the_defaults_of_agents(headway: Shell) -> None:
         ("model_mid", "test:mid", "test:mid"),
         ("model_cheap", "test:cheap", "test:cheap"),
         ("model_timeout_s", "0.5", 0.5),
-        ("model_retries", "0", 0),
+        ("model_retries", "0", 1),  # there is always a first attempt
+        ("model_retries", "3", 3),
+        ("subagents_per_parent", "2", 2),
+        ("agent_depth", "0", 0),
+        ("retry_delay_s", "0.5", 0.5),
+        ("restart_stagger_s", "0", 0.0),
         ("max_iterations", "3", 3),
         ("max_iterations_with_plan", "20", 20),
         ("max_resubmissions", "0", 0),

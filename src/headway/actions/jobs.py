@@ -13,6 +13,7 @@ from headway.storage import job_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
+ERRORS_KEPT = 20
 KEPT_MS = 30 * 24 * 3600 * 1000
 FORGOTTEN_AT_ONCE = 10_000
 
@@ -63,7 +64,7 @@ def complete(tx: Transaction, job: Job, result: Any = None) -> Job:
 
 def progressed(tx: Transaction, job: Job) -> Job:
     """It got further: whatever failed before has passed."""
-    return move(tx, job, "running", attempts=0) if job.attempts else job
+    return move(tx, job, "running", attempts=0, errors="[]") if job.errors != "[]" else job
 
 
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
@@ -121,7 +122,7 @@ def bury(tx: Transaction, job: Job) -> Job:
 
 def with_error(job: Job, error: str) -> str:
     errors = [*json.loads(job.errors), error[:ERROR_LIMIT]]
-    return json.dumps(errors[-job.max_attempts :], ensure_ascii=False)
+    return json.dumps(errors[-ERRORS_KEPT:], ensure_ascii=False)
 
 
 # What people do

@@ -26,7 +26,7 @@ def handlers(means: Means) -> dict[str, Handler]:
 async def drive_run(means: Means, job: Job) -> None:
     run = await means.database.read(lambda tx: run_store.get(tx, job.tenant_id, job.id))
     if run is not None:
-        await drive(means, run, taken_over=json.loads(job.errors)[-1:] == [INTERRUPTED])
+        await drive(means, run, taken_over=job.failures_like(INTERRUPTED) > 0)
 
 
 def bury_run(tx: Transaction, job: Job, error: str) -> None:
@@ -64,8 +64,7 @@ async def call_tool(means: Means, job: Job) -> None:
 
         await means.database.write(work)
         return
-    interrupted = job.attempts > 0 and not tool.idempotent
-    if interrupted:
+    if INTERRUPTED in json.loads(job.errors) and not tool.idempotent:
         result = Result({"error": "It was interrupted, and nobody knows whether it had its effect."}, is_error=True)
     else:
         result = await reach_out(tool, wanted["arguments"], execution)

@@ -98,10 +98,11 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple
 
 
 def write_down(step: Step, news: News) -> None:
+    if isinstance(news, Said | Done | Summary | Verdict):
+        step.held = jobs.progressed(step.tx, step.held)
     match news:
         case Said(response, call):
             step.charge(call)
-            step.held = jobs.progressed(step.tx, step.held)
             step.run = step.run._replace(iterations=step.run.iterations + 1)
             step.append(response)
             if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):

@@ -34,9 +34,8 @@ todo_add, todo_list and todo_update work on todos that people see and other agen
 
 WRITS = """# Commands in your text
 A line of your answer that starts with /todo is carried out and taken out of what the user sees: /todo add SUBJECT, /todo list, \
-/todo start ID, /todo done ID, /todo cancel ID. Leave a blank line after /todo add: lines right below it are its description, up to \
-/endtodo. What they say comes back to you, and you go on. They act on this conversation's \
-todos."""
+/todo start ID, /todo done ID, /todo cancel ID. Leave a blank line after /todo add: lines right below it are its description, up \
+to /endtodo. What they say comes back to you, and you go on. They act on this conversation's todos."""
 
 DELEGATION = """# Delegation
 delegate hands one item to a worker with a role of its own and waits for its result. Delegate what is sizeable and needs no more \

@@ -31,6 +31,11 @@ class Job(NamedTuple):
     def ended(self) -> bool:
         return self.state in ("completed", "canceled")
 
+    def failures_like(self, error: str) -> int:
+        """How often in a row this was the last that happened to it."""
+        others = (place for place, one in enumerate(reversed(json.loads(self.errors))) if one != error)
+        return next(others, len(json.loads(self.errors)))
+
     def as_json(self) -> dict[str, Any]:
         errors = json.loads(self.errors)
         return {

@@ -121,14 +121,12 @@ class Talk:
             await headway.agents_ready()
             if left_behind := await headway.database.write(self.interrupted):
                 view.note("Finishing the turn that was interrupted.")
-                headway.engine.adopt(left_behind.id)
-                await self.follow(left_behind, view)
+                await self.follow(left_behind, view, lambda: headway.engine.adopt(left_behind.id))
             scope = self.scope
             job = await headway.database.write(
                 lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, words, self.mode)
             )
-            headway.engine.take(job)
-            await self.follow(job, view)
+            await self.follow(job, view, lambda: headway.engine.take(job))
         document = await headway.database.read(lambda tx: self.document(tx, turns.turn_of(job)))
         self.failed = document["turn"]["status"] != "finished"
         self.call.answer(document, lambda: view.farewell(self.scope.conversation_id) if self.once else None)
@@ -142,11 +140,12 @@ class Talk:
         job = jobs.get(tx, run.tenant_id, run.id)
         return job if job.state == "queued" else None
 
-    async def follow(self, job: Job, view: TurnView) -> None:
+    async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
         """Show what happens until the turn has ended, or cannot go on here."""
         headway = self.opened
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(turns.turn_of(job), reader.after)
+        begin()
         loop = asyncio.get_running_loop()
         watch = loop.create_task(self.leave_when_halted(job, reader))
         loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
