@@ -1,0 +1,363 @@
+"""A tick: what is due is started once, whoever looks and however often, and nothing that went wrong stops the others."""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headway.actions import conversations, halts, jobs, schedules, turns
+from headway.actions.schedules import Timing
+from headway.ledger.errors import Halted, Invalid, TurnRunning
+from headway.ledger.job import Job
+from headway.ledger.schedule import Schedule
+from headway.storage import job_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+MINUTELY = Timing(every_ms=60_000)
+NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
+
+
+class Ticking:
+    """One schedule, and the clock that it goes by."""
+
+    def __init__(self, desk: Desk, clock: FixedClock, timing: Timing = MINUTELY, work: dict[str, Any] | None = None) -> None:
+        self.desk = desk
+        self.clock = clock
+        desk.write(schedules.put, "it", timing, work or NOW)
+
+    def after(self, seconds: float) -> Schedule:
+        """As it is when so much time has passed and somebody looked."""
+        self.clock.advance(seconds)
+        self.desk.database.write(schedules.tick)
+        return self.now
+
+    @property
+    def now(self) -> Schedule:
+        return self.desk.read(schedules.get, "it")
+
+    def jobs(self) -> list[Job]:
+        return self.desk.read(job_store.page, None, 500)
+
+    def finish(self) -> None:
+        """What it started has been done."""
+        for job in self.jobs():
+            if job.kind == turns.TURN and not job.ended:
+                self.desk.write(turns.cancel, turns.turn_of(job))
+            elif not job.ended:
+                self.desk.database.write(lambda tx, job=job: jobs.complete(tx, job))  # type: ignore[misc]
+
+
+@pytest.fixture
+def ticking(desk: Desk, clock: FixedClock) -> Ticking:
+    return Ticking(desk, clock)
+
+
+def talking(desk: Desk, clock: FixedClock) -> Ticking:
+    """One that says something in a conversation."""
+    return Ticking(desk, clock, work={"message": {"conversation_id": desk.conversation().id, "content": "How is it going?"}})
+
+
+def conversation_of(one: Ticking) -> int:
+    return int(json.loads(one.now.work)["message"]["conversation_id"])
+
+
+# Due
+
+
+def test_nothing_happens_before_its_time(ticking: Ticking) -> None:
+    assert ticking.after(59).last_job == ""
+    assert ticking.jobs() == []
+
+
+def test_what_is_due_is_started_once(ticking: Ticking) -> None:
+    first = ticking.now.next_at
+    ticked = ticking.after(60)
+
+    (job,) = ticking.jobs()
+    assert (job.kind, job.state, json.loads(job.payload)) == ("tool", "queued", NOW["tool"])
+    assert (ticked.last_job, ticked.last_at, ticked.skipped) == (job.id, ticking.clock.now, 0)
+    assert ticked.next_at == first + 60_000
+    assert ticking.after(0) == ticked
+    assert len(ticking.jobs()) == 1
+
+
+def test_a_message_becomes_a_turn(desk: Desk, clock: FixedClock) -> None:
+    ticking = talking(desk, clock)
+    ticked = ticking.after(60)
+
+    (job,) = ticking.jobs()
+    turn = desk.read(conversations.get_turn, turns.turn_of(job))
+    assert ticked.last_job == job.id
+    assert (turn.conversation_id, turn.request, turn.status) == (conversation_of(ticking), "How is it going?", "running")
+    assert [kind for kind, _ in desk.events()][-3:] == ["turn_started", "message", "schedule_changed"]
+
+
+@pytest.mark.parametrize("late_s", [60, 61, 119, 150, 86_400 * 30 + 7])
+def test_ticks_that_were_missed_are_one_and_the_beat_is_kept(ticking: Ticking, late_s: int) -> None:
+    began = ticking.clock.now
+    ticked = ticking.after(late_s)
+
+    assert len(ticking.jobs()) == 1
+    assert ticked.skipped == 0
+    assert ticking.clock.now < ticked.next_at <= ticking.clock.now + 60_000
+    assert (ticked.next_at - began) % 60_000 == 0
+
+
+def test_days_that_were_missed_are_one_and_the_hour_is_kept(desk: Desk, clock: FixedClock) -> None:
+    ticking = Ticking(desk, clock, Timing("0 6 * * *", "Europe/Berlin"))
+    ticked = ticking.after(86_400 * 10)
+
+    assert len(ticking.jobs()) == 1
+    assert clock.now < ticked.next_at <= clock.now + 86_400_000
+    assert ticked.next_at % 86_400_000 == 5 * 3_600_000  # it is November
+
+
+def test_many_are_started_at_once(desk: Desk, clock: FixedClock) -> None:
+    for number in range(schedules.TICKS_AT_ONCE + 5):
+        desk.write(schedules.put, f"n{number}", MINUTELY, NOW)
+    clock.advance(60)
+    desk.database.write(schedules.tick)
+    assert desk.count("jobs") == schedules.TICKS_AT_ONCE
+    desk.database.write(schedules.tick)
+    assert desk.count("jobs") == schedules.TICKS_AT_ONCE + 5
+
+
+# Overlap
+
+
+def test_one_whose_last_run_is_not_over_is_skipped_and_counted(ticking: Ticking, caplog: pytest.LogCaptureFixture) -> None:
+    began = ticking.after(60)
+    with caplog.at_level(logging.WARNING, "headway.schedules"):
+        skipped = ticking.after(60)
+
+    assert skipped == began._replace(skipped=1, next_at=began.next_at + 60_000, updated_at=ticking.clock.now)
+    assert len(ticking.jobs()) == 1
+    assert "schedule it of tenant" in caplog.text
+    assert "its last run is not over" in caplog.text
+    assert ticking.after(60).skipped == 2
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "delayed"])
+def test_a_run_that_is_on_its_way_is_not_over(ticking: Ticking, state: str) -> None:
+    ticking.after(60)
+    ticking.desk.database.write(lambda tx: tx.run("UPDATE jobs SET state = ?", state))
+    assert ticking.after(60).skipped == 1
+
+
+@pytest.mark.parametrize("state", ["completed", "canceled", "dead"])
+def test_after_a_run_that_is_over_the_next_one_begins(ticking: Ticking, state: str) -> None:
+    first = ticking.after(60)
+    ticking.desk.database.write(lambda tx: tx.run("UPDATE jobs SET state = ?", state))
+    second = ticking.after(60)
+
+    assert (second.skipped, second.last_at) == (0, ticking.clock.now)
+    assert second.last_job not in ("", first.last_job)
+
+
+def test_one_whose_last_job_was_dropped_goes_on(ticking: Ticking) -> None:
+    first = ticking.after(60)
+    ticking.desk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'dead'"))
+    ticking.desk.write(jobs.drop, first.last_job)
+    assert ticking.after(60).last_job not in ("", first.last_job)
+
+
+def test_a_busy_conversation_is_not_interrupted(desk: Desk, clock: FixedClock, caplog: pytest.LogCaptureFixture) -> None:
+    ticking = talking(desk, clock)
+    run = desk.write(turns.start, conversation_of(ticking), turns.Beginning("I was here first."))
+    skipped = ticking.after(60)
+
+    assert (skipped.skipped, skipped.last_job, skipped.last_at) == (1, "", 0)
+    assert skipped.next_at > clock.now
+    assert [job.id for job in ticking.jobs()] == [run.id]
+    assert desk.count("turns") == 1
+    assert "A turn is running" in caplog.text
+
+    ticking.finish()
+    assert ticking.after(60).last_job
+
+
+# Pause, resume, run now
+
+
+def test_one_that_is_paused_does_not_tick(ticking: Ticking) -> None:
+    paused = ticking.desk.write(schedules.pause, "it")
+    assert (paused.as_json()["paused"], paused.as_json()["next_at"]) == (True, 0)
+    ticking.after(3_600)
+    assert ticking.jobs() == []
+
+
+def test_what_was_missed_in_the_meantime_stays_missed(ticking: Ticking) -> None:
+    due = ticking.now.next_at
+    ticking.desk.write(schedules.pause, "it")
+    ticking.after(150)
+    resumed = ticking.desk.write(schedules.resume, "it")
+
+    assert not resumed.paused
+    assert resumed.next_at == due + 120_000  # on the beat
+    assert ticking.after(29).last_job == ""
+    assert ticking.after(1).last_job
+
+
+def test_a_short_pause_changes_nothing(ticking: Ticking) -> None:
+    due = ticking.now.next_at
+    ticking.desk.write(schedules.pause, "it")
+    ticking.clock.advance(10)
+    assert ticking.desk.write(schedules.resume, "it").next_at == due
+
+
+def test_who_resumes_what_runs_takes_no_tick_away(ticking: Ticking) -> None:
+    ticking.clock.advance(61)
+    ticking.desk.write(schedules.resume, "it")
+    assert ticking.after(0).last_job
+
+
+def test_pausing_twice_is_pausing_once(ticking: Ticking) -> None:
+    assert ticking.desk.write(schedules.pause, "it") == ticking.desk.write(schedules.pause, "it")
+
+
+def test_run_now_leaves_the_beat_alone(ticking: Ticking) -> None:
+    ticking.clock.advance(10)
+    before = ticking.now
+    ran = ticking.desk.write(schedules.run_now, "it")
+
+    (job,) = ticking.jobs()
+    assert ran == before._replace(last_at=ticking.clock.now, last_job=job.id, updated_at=ticking.clock.now)
+    ticking.finish()
+    assert len({job.id for job in ticking.jobs()} | {ticking.after(50).last_job}) == 2
+
+
+def test_run_now_works_on_one_that_is_paused_too(ticking: Ticking) -> None:
+    ticking.desk.write(schedules.pause, "it")
+    assert ticking.desk.write(schedules.run_now, "it").paused
+    assert len(ticking.jobs()) == 1
+
+
+def test_run_now_into_a_busy_conversation_is_a_conflict(desk: Desk, clock: FixedClock) -> None:
+    ticking = talking(desk, clock)
+    desk.write(schedules.run_now, "it")
+    before = ticking.now
+    with pytest.raises(TurnRunning):
+        desk.write(schedules.run_now, "it")
+    assert ticking.now == before
+
+
+# Halt
+
+
+def test_while_everything_is_halted_nothing_ticks(ticking: Ticking) -> None:
+    database = ticking.desk.database
+    database.write(halts.halt)
+    before = ticking.now
+    assert ticking.after(150) == before
+    assert ticking.jobs() == []
+
+    database.write(halts.unhalt)
+    ticked = ticking.after(0)
+    assert len(ticking.jobs()) == 1  # what was missed is one
+    assert (ticked.skipped, ticked.last_at) == (0, ticking.clock.now)
+
+
+def test_while_everything_is_halted_nothing_is_run_by_hand_either(desk: Desk, clock: FixedClock) -> None:
+    for one in (Ticking(desk, clock), talking(desk, clock)):
+        desk.database.write(halts.halt)
+        with pytest.raises(Halted):
+            desk.write(schedules.run_now, "it")
+        assert one.jobs() == []
+        assert one.desk.write(schedules.pause, "it").paused  # which starts nothing
+        desk.database.write(halts.unhalt)
+
+
+# What is not as it was
+
+
+def two_more(desk: Desk) -> None:
+    for name in ("before", "zz after"):
+        desk.write(schedules.put, name, MINUTELY, NOW)
+
+
+def test_a_conversation_that_is_gone_is_a_tick_that_is_skipped(
+    desk: Desk, clock: FixedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ticking = talking(desk, clock)
+    two_more(desk)
+    desk.database.write(lambda tx: tx.run("DELETE FROM conversations"))
+    skipped = ticking.after(60)
+
+    assert (skipped.skipped, skipped.last_job) == (1, "")
+    assert skipped.next_at > clock.now
+    assert "is skipped: No conversation" in caplog.text
+    assert desk.count("jobs") == 2
+    assert desk.count("turns") == 0
+
+
+def test_a_time_zone_that_nobody_knows_any_more_pauses_only_its_own(
+    desk: Desk, clock: FixedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ticking = Ticking(desk, clock, Timing("* * * * *", "Europe/Berlin"))
+    two_more(desk)
+    desk.database.write(lambda tx: tx.run("UPDATE schedules SET timezone = 'Europe/Atlantis' WHERE name = 'it'"))
+    assert ticking.after(60).paused
+    assert desk.count("jobs") == 2
+    assert "Unknown time zone 'Europe/Atlantis'" in caplog.text
+
+    with pytest.raises(Invalid, match="Unknown time zone"):
+        desk.write(schedules.resume, "it")
+    desk.write(schedules.put, "it", MINUTELY, NOW)
+    assert not desk.write(schedules.resume, "it").paused
+
+
+def test_a_tenant_that_goes_takes_its_schedules_along(ticking: Ticking, database: DirectDatabase) -> None:
+    database.write(lambda tx: tx.run("DELETE FROM tenants"))
+    ticking.clock.advance(60)
+    database.write(schedules.tick)
+    assert ticking.desk.count("schedules") == 0
+
+
+# Several processes
+
+TICK = """
+import sys, time
+from headway.actions import schedules
+from headway.storage.direct import DirectDatabase
+with DirectDatabase(sys.argv[1]) as database:
+    print("ready", flush=True)
+    input()
+    for _ in range(5):
+        database.write(schedules.tick)
+"""
+
+
+def test_processes_that_look_at_the_same_moment_start_it_once(
+    desk: Desk, database_url: str, at_once: Callable[..., list[str]]
+) -> None:
+    conversation = desk.conversation().id
+    yearly = Timing(every_ms=schedules.LONGEST_MS)  # once, whatever the time is now
+    names = [f"n{number}" for number in range(7)]
+    for name in names:
+        desk.write(schedules.put, name, yearly, NOW)
+    desk.write(schedules.put, "talk", yearly, {"message": {"conversation_id": conversation, "content": "hi"}})
+    desk.database.write(lambda tx: tx.run("UPDATE schedules SET next_at = ?", desk.tenant.created_at))
+    at_once(TICK, database_url, processes=3)
+
+    known = [desk.read(schedules.get, name) for name in [*names, "talk"]]
+    assert desk.count("jobs") == 8
+    assert desk.count("turns") == 1
+    assert {one.last_job for one in known} == {job.id for job in desk.read(job_store.page, None, 500)}
+    assert [one.skipped for one in known] == [0] * 8
+
+
+def test_a_tick_that_did_not_commit_started_nothing(ticking: Ticking, database: DirectDatabase) -> None:
+    def torn(tx: Transaction) -> None:
+        schedules.tick(tx)
+        raise Invalid("the lights went out")
+
+    before = ticking.now
+    ticking.clock.advance(60)
+    with pytest.raises(Invalid):
+        database.write(torn)
+    assert (ticking.now, ticking.jobs()) == (before, [])
+    assert len({ticking.after(0).last_job} - {""}) == 1
