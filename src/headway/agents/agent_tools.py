@@ -8,6 +8,7 @@ from headway.actions import runs, todos, turn_plan
 from headway.agents.delegation import Assignment, hand_over
 from headway.agents.execution import Execution
 from headway.agents.toolbox import Arguments, Filled, Pending, Tool
+from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.run import Run
 from headway.ledger.todo import Change
@@ -101,7 +102,7 @@ def run_of(tx: Transaction, execution: Execution) -> Run:
 
 def child_of(tx: Transaction, execution: Execution, run_id: str) -> Run:
     """A sub-agent that this very run began; anybody else's is not found."""
-    child = run_store.get(tx, execution.scope.tenant_id, run_id)
+    child = run_store.get(tx, execution.scope.tenant_id, text.safe(run_id, "run_id"))
     if child is None or child.parent_run_id != execution.run_id:
         raise NotFound(f"No sub-agent {run_id[:80]!r} of yours.")
     return child

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from headway.actions import memory, runs
 from headway.agents import transcript, writs
 from headway.agents.roles import Role
+from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.framing import frame, inline
 from headway.ledger.run import Limits, Run
@@ -24,15 +25,21 @@ class Assignment(NamedTuple):
     task: str
     context: Any = None
 
+    def given(self) -> str:
+        """The context as text, as far as that can be stored; nothing if there is none."""
+        if self.context in (None, "", {}, []):
+            return ""
+        shown = self.context if isinstance(self.context, str) else json.dumps(self.context, ensure_ascii=False, indent=1)
+        return text.safe(shown, "context")
+
 
 def hand_over(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
     """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
     check_caps(tx, parent, limits)
-    child = runs.begin_child(tx, parent, assignment.role.name, assignment.task, limits.iterations)
-    parts = [envelope(tx, parent, child, limits), assignment.task]
-    if assignment.context not in (None, "", {}, []):
-        given = assignment.context
-        parts.append(f"Context:\n{given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1)}")
+    given = assignment.given()
+    task = text.safe(assignment.task, "task")
+    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations)
+    parts = [envelope(tx, parent, child, limits), task, *([f"Context:\n{given}"] if given else [])]
     run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
     return child
 
