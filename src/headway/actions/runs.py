@@ -8,6 +8,7 @@ from headway.actions import jobs, spending
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
+from headway.ledger.job import MAX_ATTEMPTS
 from headway.ledger.run import Run, RunStatus, dollars
 from headway.storage import run_store
 from headway.storage.transaction import Transaction
@@ -15,7 +16,7 @@ from headway.storage.transaction import Transaction
 AGENT = "agent"  # the kind of a sub-agent's job
 
 
-def begin_child(tx: Transaction, parent: Run, role: str, task: str, limit: int) -> Run:
+def begin_child(tx: Transaction, parent: Run, role: str, task: str, limit: int, attempts: int = MAX_ATTEMPTS) -> Run:
     """A sub-agent, queued: those of one parent share a number of slots."""
     child = parent._replace(
         id=str(uuid4()),
@@ -38,7 +39,7 @@ def begin_child(tx: Transaction, parent: Run, role: str, task: str, limit: int) 
     )
     run_store.insert(tx, child)
     payload = {"run_id": child.id, "role": role, "task": task[: text.SUBJECT_LIMIT]}
-    jobs.new(tx, parent.tenant_id, AGENT, payload, job_id=child.id, family=parent.id)
+    jobs.new(tx, parent.tenant_id, AGENT, payload, job_id=child.id, family=parent.id, max_attempts=attempts)
     tell(tx, child)
     return child
 

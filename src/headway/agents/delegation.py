@@ -38,7 +38,7 @@ def hand_over(tx: Transaction, parent: Run, assignment: Assignment, limits: Limi
     check_caps(tx, parent, limits)
     given = assignment.given()
     task = text.safe(assignment.task, "task")
-    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations)
+    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations, limits.attempts)
     parts = [envelope(tx, parent, child, limits), task, *([f"Context:\n{given}"] if given else [])]
     run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
     return child
