@@ -1,14 +1,13 @@
 """Handing work to a sub-agent: what it is told, how many there may be, and waiting for them without holding a slot."""
 
 import json
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headway.actions import memory, runs
 from headway.agents import transcript, writs
 from headway.agents.roles import Role
 from headway.ledger import text
-from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.errors import Invalid
 from headway.ledger.framing import frame, inline
 from headway.ledger.run import Limits, Run
 from headway.ledger.scope import Scope
@@ -61,17 +60,10 @@ def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
         f"Original request: {inline(request_of(tx, parent), REQUEST_SHOWN)}",
         f"Delegated by: {inline(parent.role)}",
         f"Pipeline depth: {child.depth}/{limits.depth}",
-        *section(tx, lambda tx: remembered(tx, scope)),
-        *section(tx, lambda tx: still_open(tx, scope)),
+        *(tx.glance(lambda tx: remembered(tx, scope)) or []),
+        *(tx.glance(lambda tx: still_open(tx, scope)) or []),
     ]
     return frame("DELEGATION CONTEXT", lines, "END DELEGATION CONTEXT")
-
-
-def section(tx: Transaction, look_up: Callable[[Transaction], list[str]]) -> list[str]:
-    try:
-        return tx.attempt(look_up)
-    except HeadwayError:
-        return []
 
 
 def request_of(tx: Transaction, parent: Run) -> str:

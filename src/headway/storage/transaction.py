@@ -4,12 +4,15 @@ SQL is written once, with `?` for parameters and in the words both databases sha
 where they differ are the constants of Dialect.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
+
+log = logging.getLogger("headway.storage")
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -53,6 +56,10 @@ class Transaction(Protocol):
 
     def attempt(self, work: "Work[T]") -> T:
         """Run work whose failure undoes itself alone, its events included; the error goes on to the caller."""
+        ...
+
+    def glance(self, work: "Work[T]") -> T | None:
+        """Look up something that one can do without: nothing, if that fails, also for the database's own reasons."""
         ...
 
     def emit(self, event: Event) -> None:
@@ -117,6 +124,17 @@ class LoggedTransaction(ABC):
             raise
         self.run("RELEASE SAVEPOINT attempt")
         return value
+
+    def glance(self, work: Work[T]) -> T | None:
+        self.run("SAVEPOINT glance")
+        try:
+            return work(self)
+        except Exception:  # a database that cannot go back to the savepoint either raises an error that goes on
+            log.warning("a look-up that one can do without failed", exc_info=True)
+            return None
+        finally:
+            self.run("ROLLBACK TO SAVEPOINT glance")
+            self.run("RELEASE SAVEPOINT glance")
 
 
 INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
