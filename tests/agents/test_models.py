@@ -147,12 +147,22 @@ def test_no_failure_repeats_the_key(sqlite_url: str, tmp_path: Path, monkeypatch
         assert KEY[-8:] not in stored
 
 
+def test_a_short_key_is_not_repeated_either_and_words_are(sqlite_url: str, tmp_path: Path) -> None:
+    said = "authentication_error: test-key is not a key for claude-sonnet-4-5-20250929, internationalization_failed"
+    with talking(sqlite_url, tmp_path, error(401, said), model="openai-chat:claude-sonnet-4-5-20250929") as talk:
+        told = failure(talk)["error"]
+        assert "test-key" not in told
+        assert "authentication_error" in told
+        assert "internationalization_failed" in told
+        assert "claude-sonnet-4-5-20250929" in told
+
+
 # Names
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("nobody:nothing", "nobody:nothing"), ("gpt", "gpt"), ("rehearsa", "rehearsa")],
+    [("nobody:nothing", "nobody:nothing"), ("gpt", "gpt"), ("rehearsa", "rehearsa"), ("openai-chat:", "provider:name")],
 )
 def test_a_name_that_means_nothing_fails_the_turn_with_a_clear_sentence(
     sqlite_url: str, tmp_path: Path, name: str, said: str

@@ -42,7 +42,7 @@ PASSING: Final = (
 PASSING_STATUSES: Final = (408, 409, 425, 429)
 MESSAGE_LIMIT: Final = 500
 # Whatever could be a key: providers like to quote the one they refused.
-SECRET_LIKE: Final = re.compile(r"[A-Za-z0-9_\-+/=.*]{20,}")
+SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
 WANTED_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 
 
@@ -109,13 +109,16 @@ class Models:
     ) -> Reply:
         """One answer, or a ModelFailed that says what to do and whether it may pass. Trying again is the caller's business:
         only the caller can wait without holding anything up, and survive doing so."""
+        model = self.find(tier)
         try:
-            response = cleaned(await self.stream(self.find(tier), messages, parameters, listener))
+            response = cleaned(await self.stream(model, messages, parameters, listener))
         except (AgentRunError, TimeoutError, OSError) as error:
             if listener:
                 listener.withdrawn()
             asked = error.retry_after if isinstance(error, ModelAPIError) else None
-            raise ModelFailed(explained(self.names[tier], error), passes=passes(error), retry_after_s=asked) from error
+            raise ModelFailed(
+                explained(self.names[tier], error, key_of(model)), passes=passes(error), retry_after_s=asked
+            ) from error
         return Reply(response, self.bill(tier, response))
 
     async def stream(
@@ -146,8 +149,10 @@ def make(name: str) -> Model:
     """The model of that name. Its key and address come from its provider's own variables."""
     if name == REHEARSAL:
         return rehearsal_model()
-    provider = name.partition(":")[0]
+    provider, _, rest = name.partition(":")
     try:
+        if not rest.strip():
+            raise ValueError("write it as provider:name")
         return infer_model(name)
     except (UserError, ValueError) as error:
         missing = WANTED_VARIABLE.search(str(error))
@@ -183,9 +188,30 @@ def passes(error: Exception) -> bool:
     return isinstance(error, ModelHTTPError) and (error.status_code in PASSING_STATUSES or error.status_code >= 500)
 
 
-def explained(name: str, error: Exception) -> str:
-    """What went wrong, for people; without anything that could be a key."""
-    said = SECRET_LIKE.sub("…", one_line(str(error)))[:MESSAGE_LIMIT]
+def explained(name: str, error: Exception, key: str) -> str:
+    """What went wrong, for people; without the key, and without anything else that could be one."""
+    if isinstance(error, TimeoutError):
+        return f"The model {name} did not answer in time."
+    said = provider_words(error)
+    if key:
+        said = said.replace(key, "…")
+    said = SECRET_LIKE.sub(lambda found: found[0] if found[0] in name else "…", one_line(said))[:MESSAGE_LIMIT].rstrip(".")
     status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
-    kind = "did not answer in time" if isinstance(error, TimeoutError) else f"failed{status}: {said or type(error).__name__}"
-    return f"The model {name} {kind}."
+    return f"The model {name} failed{status}: {said or type(error).__name__}."
+
+
+def provider_words(error: Exception) -> str:
+    """What the provider itself said, where it said something; else what its library made of it."""
+    body = error.body if isinstance(error, ModelAPIError) else None
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        words = inner.get("message") if isinstance(inner, dict) else inner
+        if isinstance(words, str) and words.strip():
+            return words
+    return str(error)
+
+
+def key_of(model: Model) -> str:
+    """The key that a provider may quote, as far as its library shows it."""
+    key = getattr(getattr(model, "client", None), "api_key", None)
+    return key if isinstance(key, str) else ""
