@@ -29,6 +29,7 @@ SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
+OVER = ("completed", "canceled", "dead")
 DEADLY = 10  # processes that a job may outlive without getting any further
 INTERRUPTED = "The process that worked on it was interrupted."
 BROKEN = "Something broke inside Headway; its log tells what."
@@ -58,6 +59,7 @@ class Engine:
         self.background: list[asyncio.Task[None]] = []
         self.bell = asyncio.Event()
         self.only: set[str] | None = None
+        self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
         self.stopping = False
 
     def start(self, *, alone: bool = False) -> None:
@@ -122,7 +124,7 @@ class Engine:
             log.exception("%s %s stopped by a fault", job.kind, job.id)
             await self.database.write(partial(self._bury, job=job, error=BROKEN))
         state = await self.database.write(partial(self._settle, job=job))
-        if state in ("completed", "canceled", "dead"):
+        if state in OVER:
             self._tell_ended(job.id)
 
     def _bury(self, tx: Transaction, job: Job, error: str) -> None:
@@ -139,10 +141,8 @@ class Engine:
             held = jobs.put_back(tx, held)
         return held.state
 
-    def _done(self, job_id: str, task: "asyncio.Task[None]") -> None:
+    def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
         self.tasks.pop(job_id, None)
-        if task.cancelled() and not self.stopping:
-            self._tell_ended(job_id)
         self.bell.set()
 
     def _tell_ended(self, job_id: str) -> None:
@@ -157,6 +157,8 @@ class Engine:
         self.bell.clear()
         next_due, next_tick = await self.database.read(lambda tx: (job_store.next_due(tx), schedule_store.next_due(tx)))
         now = time.time() * 1000
+        if self.only is not None and not self.only:
+            next_due = None
         if next_tick is not None and next_tick <= now and self.only is None:
             await self.database.write(schedules.tick)
             next_due = 0
@@ -173,24 +175,26 @@ class Engine:
     def _claim(self, tx: Transaction, room: int) -> list[Job]:
         if halt_store.in_force(tx):
             return []
+        found = job_store.due(tx, self.limits.per_family, room, self.only)
+        for family in sorted({job.family for job in found if job.family}):  # in one order: nobody waits in a circle
+            job_store.lock_family(tx, family)
         taken = []
-        for job in job_store.due(tx, self.limits.per_family, room, self.only):
+        for job in found:
             if job.id in self.tasks:
                 continue  # delayed by a task of ours that has yet to end: two of one owner would not be told apart
-            if job.family and not self._has_slot(tx, job.family):
+            if job.family and job_store.running_in_family(tx, job.family) >= self.limits.per_family:
                 continue
             taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
         if taken:
             job_store.beat(tx, self.owner)  # before anybody can see that they are ours
         return taken
 
-    def _has_slot(self, tx: Transaction, family: str) -> bool:
-        job_store.lock_family(tx, family)
-        return job_store.running_in_family(tx, family) < self.limits.per_family
-
     async def _beat(self) -> None:
+        """Show a sign of life, and compare what we work on with what the rows say."""
         await asyncio.sleep(BEAT_S)
-        if not self.tasks:
+        for job_id in await self.database.read(lambda tx: job_store.over(tx, list(self.waiting))):
+            self._tell_ended(job_id)  # somebody else ended it
+        if not self.tasks and not self.unheld:
             return
         driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
         await self.database.write(partial(job_store.beat, owner=self.owner))
@@ -198,6 +202,11 @@ class Engine:
         for job_id, task in driven.items():
             if job_id not in ours:  # ended or taken over by somebody else
                 task.cancel()
+        # Ours, and nobody works on it: a write that was to move it failed. What has only just begun gets until the next beat.
+        unheld = ours - set(driven) - set(self.tasks)
+        if forgotten := unheld & self.unheld:
+            await self.database.write(partial(job_store.put_back, owner=self.owner, job_ids=forgotten))
+        self.unheld = unheld
 
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):

@@ -1,5 +1,7 @@
 """Rows of jobs, and of the processes that work on them."""
 
+from collections.abc import Iterable, Sequence
+
 from headway.ledger.job import Job, JobState
 from headway.storage.transaction import Transaction
 
@@ -135,6 +137,28 @@ def hand_back(tx: Transaction, owner: str) -> None:
         owner,
     )
     tx.run("DELETE FROM worker_leases WHERE executor_id = ?", owner)
+
+
+def over(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
+    """Those that have ended, or are no more."""
+    if not job_ids:
+        return []
+    marks = ", ".join("?" * len(job_ids))
+    rows = tx.all(f"SELECT id FROM jobs WHERE id IN ({marks}) AND state IN ('queued', 'running', 'delayed')", *job_ids)
+    going = {str(row[0]) for row in rows}
+    return [job_id for job_id in job_ids if job_id not in going]
+
+
+def put_back(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
+    for job_id in job_ids:
+        tx.run(
+            """UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ?
+               WHERE id = ? AND state = 'running' AND owner = ?""",
+            tx.now,
+            tx.now,
+            job_id,
+            owner,
+        )
 
 
 def clock(tx: Transaction) -> int:

@@ -99,7 +99,7 @@ async def once_free(call: Call, begin: Any, wait_s: float) -> Response:
         try:
             return await call.post(begin, 202)
         except TurnRunning:
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or await call.request.is_disconnected():  # nobody waits any more
                 raise
         await asyncio.sleep(LOOK_AGAIN_S)
 
