@@ -1,0 +1,241 @@
+"""/v1/jobs and /v1/agents: what keeps things running, what died, and who is at work."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from chatting import ended, say
+from listening import listening
+from serving import Client, Service, until
+
+from headway.actions import halts, jobs, tenants
+from headway.ledger.job import Job
+from headway.storage.transaction import Transaction
+from headway.testing import Desk
+from model_server import ModelServer, Reply, Request, calls, error, text
+
+SHAPE = {"id", "kind", "state", "attempts", "max_attempts", "error", "errors", "payload", "result", "due_at"}
+RUN_SHAPE = {"id", "parent_run_id", "conversation_id", "turn_id", "role", "task", "depth", "status", "result", "iterations"}
+TIMES = {"created_at", "updated_at"}
+ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
+
+
+def dead(desk: Desk, payload: dict[str, Any] | None = None) -> str:
+    """The id of a job that died a moment ago."""
+
+    def story(tx: Transaction, tenant_id: int) -> Job:
+        return jobs.die(tx, jobs.new(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
+
+    return desk.write(story).id
+
+
+def job(client: Client, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = client.ok("GET", f"/v1/jobs/{job_id}")["job"]
+    return found
+
+
+def states(client: Client, **query: Any) -> list[str]:
+    return [one["state"] for one in client.ok("GET", "/v1/jobs", params=query)["jobs"]]
+
+
+# Jobs
+
+
+def test_a_job_tells_what_it_is_and_how_it_goes(client: Client) -> None:
+    document = client.ok("GET", f"/v1/jobs/{dead(client.desk)}")
+    assert list(document) == ["job"]
+    shown = document["job"]
+    assert set(shown) == SHAPE | TIMES
+    assert (shown["kind"], shown["state"], shown["payload"]) == ("tool", "dead", ADD)
+    assert (shown["attempts"], shown["max_attempts"]) == (1, 5)
+    assert (shown["error"], shown["errors"]) == ("the shop was closed", ["the shop was closed"])
+
+
+def test_dead_letters_are_a_state_like_others(client: Client) -> None:
+    first, second = dead(client.desk), dead(client.desk)
+    client.ok("PUT", "/v1/schedules/it", json={"every_s": 3_600, "tool": {"name": "now"}})
+    client.ok("POST", "/v1/schedules/it/run")
+    until(lambda: states(client, state="completed") == ["completed"], "the third is done")
+
+    assert {one["id"] for one in client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]} == {first, second}
+    assert states(client) == ["completed", "dead", "dead"]  # the newest first
+    assert states(client, limit=1) == ["completed"]
+    for state in ("queued", "running", "delayed", "canceled"):
+        assert states(client, state=state) == []
+
+
+def test_a_retry_runs_it_anew_with_the_same_payload(client: Client) -> None:
+    job_id = dead(client.desk)
+    retried = client.ok("POST", f"/v1/jobs/{job_id}/retry")["job"]
+    assert (retried["id"], retried["state"], retried["attempts"], retried["payload"]) == (job_id, "queued", 0, ADD)
+    until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+
+    assert client.subjects() == ["buy milk"]
+    assert job(client, job_id)["result"]["todo"]["subject"] == "buy milk"
+    client.refused("POST", f"/v1/jobs/{job_id}/retry", 409, "conflict")
+    client.refused("DELETE", f"/v1/jobs/{job_id}", 409, "conflict")
+
+
+def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
+    job_id = dead(client.desk)
+    answers = [client.ok("POST", f"/v1/jobs/{job_id}/retry", headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert answers[0] == answers[1]
+    until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    assert client.subjects() == ["buy milk"]
+
+
+def test_one_that_is_dropped_is_gone(client: Client) -> None:
+    job_id = dead(client.desk)
+    assert client.ok("DELETE", f"/v1/jobs/{job_id}") == {"deleted": True}
+    client.refused("GET", f"/v1/jobs/{job_id}", 404, "not_found")
+    client.refused("DELETE", f"/v1/jobs/{job_id}", 404, "not_found")
+    assert states(client) == []
+
+
+def test_whose_time_is_not_over_is_neither_retried_nor_dropped(chatter: Client, model: ModelServer) -> None:
+    model.hold()
+    turn_id = say(chatter, chatter.conversation())
+    model.wait_for_requests(1)
+    (running,) = chatter.ok("GET", "/v1/jobs")["jobs"]
+    assert (running["kind"], running["state"], running["payload"]["turn_id"]) == ("turn", "running", turn_id)
+    assert "running" in chatter.refused("POST", f"/v1/jobs/{running['id']}/retry", 409, "conflict")
+    assert "running" in chatter.refused("DELETE", f"/v1/jobs/{running['id']}", 409, "conflict")
+    model.release()
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+
+
+def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+    known, unknown = dead(client.desk), str(uuid4())
+    with service.tenant() as stranger:
+        for method, path in (("GET", ""), ("POST", "/retry"), ("DELETE", "")):
+            foreign = stranger.refused(method, f"/v1/jobs/{known}{path}", 404, "not_found")
+            nobody = stranger.refused(method, f"/v1/jobs/{unknown}{path}", 404, "not_found")
+            assert foreign.replace(known, unknown) == nobody
+        assert stranger.ok("GET", "/v1/jobs") == {"jobs": []}
+    assert job(client, known)["state"] == "dead"
+
+
+@pytest.mark.parametrize("query", ["state=broken", "state=", "state=dead%00", "limit=0", "limit=501", "limit=x", "page=2"])
+def test_filters_that_are_none(sqlite_client: Client, query: str) -> None:
+    assert sqlite_client.get(f"/v1/jobs?{query}").status_code == 422
+
+
+def test_ids_that_cannot_be(client: Client) -> None:
+    for path in ("/v1/jobs/%00", "/v1/agents/%00", "/v1/agents?turn_id=%00"):
+        client.refused("GET", path, 422, "unsafe_text")
+    for method, path in (("POST", "/v1/jobs/%00/retry"), ("DELETE", "/v1/jobs/%00"), ("POST", "/v1/agents/%00/cancel")):
+        client.refused(method, path, 422, "unsafe_text")
+    for odd in ("%ED%A0%80", "'", "x" * 3_000, "..%20"):
+        assert client.get(f"/v1/jobs/{odd}").status_code == 404
+        assert client.get(f"/v1/agents/{odd}").status_code == 404
+
+
+def test_watchers_hear_of_a_death(sqlite_client: Client) -> None:
+    with sqlite_client.again() as watcher, listening(watcher) as stream:
+        job_id = dead(sqlite_client.desk)
+        (told,) = stream.take(1)
+    assert (told.event, told.data["job"]) == ("job_dead", job(sqlite_client, job_id))
+
+
+def test_a_turn_that_failed_is_a_dead_job_and_its_retry_the_same_turn(chatter: Client, model: ModelServer) -> None:
+    model.script = lambda _: error(400, "I do not like this")
+    conversation = chatter.conversation()
+    turn_id = say(chatter, conversation)
+    assert ended(chatter, turn_id)["status"] == "failed"
+    (letter,) = chatter.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]
+    assert letter["payload"]["turn_id"] == turn_id
+    assert letter["error"]
+
+    model.script = lambda _: text("Now I do.")
+    chatter.ok("POST", f"/v1/jobs/{letter['id']}/retry")
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert job(chatter, letter["id"])["state"] == "completed"
+
+
+def test_while_halted_nothing_is_retried(client: Client) -> None:
+    job_id, other = dead(client.desk), dead(client.desk)
+    client.desk.database.write(halts.halt)
+    try:
+        client.refused("POST", f"/v1/jobs/{job_id}/retry", 503, "halted")
+        assert states(client) == ["dead", "dead"]
+        client.ok("DELETE", f"/v1/jobs/{other}")
+    finally:
+        client.desk.database.write(halts.unhalt)
+    client.ok("POST", f"/v1/jobs/{job_id}/retry")
+    until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+
+
+# Agents
+
+
+def with_a_helper(model: ModelServer) -> None:
+    """A supervisor that spawns a researcher and waits for it; the researcher is held until it is released."""
+
+    def script(request: Request) -> Reply:
+        if "[DELEGATION CONTEXT]" in "".join(request.texts):
+            model.hold()
+            return text("Found it.")
+        results = request.tool_results
+        if not results:
+            return calls(("spawn_agent", {"task": "find it", "role": "researcher"}))
+        if len(results) == 1:
+            return calls(("await_agent", {"run_id": str(results[0].content).split('"')[3]}))
+        return text(f"It said: {results[1].content}")
+
+    model.script = script
+
+
+def helped(client: Client, model: ModelServer) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The turn, and its two runs while the second one is at work."""
+    with_a_helper(model)
+    turn_id = say(client, client.conversation())
+    until(lambda: len(client.ok("GET", "/v1/agents")["agents"]) == 2, "there are two")
+    until(lambda: any("[DELEGATION CONTEXT]" in "".join(one.texts) for one in model.requests), "the helper is at work")
+    helper, main = client.ok("GET", "/v1/agents")["agents"]
+    return turn_id, main, helper
+
+
+def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model: ModelServer) -> None:
+    turn_id, main, helper = helped(chatter, model)
+    assert set(main) == set(helper) == RUN_SHAPE | {"limit", "cost_usd", "ended_at"} | TIMES
+    assert (main["role"], main["depth"], main["parent_run_id"], main["turn_id"]) == ("index", 0, None, turn_id)
+    assert (helper["role"], helper["depth"], helper["parent_run_id"], helper["task"]) == ("researcher", 1, main["id"], "find it")
+    assert helper["status"] == "running"
+    assert chatter.ok("GET", "/v1/agents", params={"turn_id": turn_id})["agents"][0]["id"] == helper["id"]
+    assert chatter.ok("GET", "/v1/agents", params={"turn_id": str(uuid4())}) == {"agents": []}
+
+    model.release()
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+    done = chatter.ok("GET", f"/v1/agents/{helper['id']}")["agent"]
+    assert (done["status"], done["result"]["status"], done["result"]["summary"]) == ("completed", "completed", "Found it.")
+    assert done["ended_at"] >= done["created_at"]
+
+
+def test_a_sub_agent_is_canceled_and_its_parent_goes_on(chatter: Client, model: ModelServer) -> None:
+    turn_id, main, helper = helped(chatter, model)
+    chatter.refused("POST", f"/v1/agents/{main['id']}/cancel", 409, "conflict")
+    canceled = chatter.ok("POST", f"/v1/agents/{helper['id']}/cancel")["agent"]
+    assert (canceled["id"], canceled["status"]) == (helper["id"], "canceled")
+    chatter.refused("POST", f"/v1/agents/{helper['id']}/cancel", 409, "conflict")
+    model.release()
+
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert "canceled" in model.requests[-1].tool_results[-1].content
+    assert {one["state"] for one in chatter.ok("GET", "/v1/jobs")["jobs"]} == {"completed", "canceled"}
+
+
+def test_foreign_runs_are_not_found(chat_service: Service, chatter: Client, model: ModelServer) -> None:
+    turn_id = say(chatter, chatter.conversation())
+    ended(chatter, turn_id)
+    (run,) = chatter.ok("GET", "/v1/agents")["agents"]
+    with chat_service.tenant() as stranger:
+        for method, path in (("GET", ""), ("POST", "/cancel")):
+            foreign = stranger.refused(method, f"/v1/agents/{run['id']}{path}", 404, "not_found")
+            assert foreign.replace(run["id"], "none") == stranger.refused(method, f"/v1/agents/none{path}", 404, "not_found")
+        assert stranger.ok("GET", "/v1/agents") == {"agents": []}
+
+
+def test_a_revoked_token_sees_nothing(sqlite_client: Client) -> None:
+    sqlite_client.desk.write(tenants.revoke_token, sqlite_client.token_id)
+    for path in ("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/costs", "/v1/halt"):
+        assert sqlite_client.get(path).status_code == 401

@@ -1,0 +1,264 @@
+"""/v1/schedules: recurring work, put by name and seen to happen."""
+
+from typing import Any
+
+import pytest
+from chatting import said
+from listening import listening
+from serving import Client, Service, until
+
+from headway.actions import halts, schedules
+from headway.actions.schedules import Timing
+from model_server import ModelServer
+
+TOOL = {"tool": {"name": "now", "arguments": {}}}
+SHAPE = {"name", "paused", "next_at", "last_at", "last_job", "skipped", "created_at", "updated_at"}
+
+
+def put(client: Client, name: str = "it", **body: Any) -> dict[str, Any]:
+    made: dict[str, Any] = client.ok("PUT", f"/v1/schedules/{name}", json={"every_s": 3_600, **TOOL, **body})["schedule"]
+    return made
+
+
+def get(client: Client, name: str = "it") -> dict[str, Any]:
+    found: dict[str, Any] = client.ok("GET", f"/v1/schedules/{name}")["schedule"]
+    return found
+
+
+def jobs_of(client: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.ok("GET", "/v1/jobs")["jobs"]
+    return found
+
+
+# The documents
+
+
+def test_put_get_list_and_delete(client: Client) -> None:
+    conversation = client.conversation()
+    message = {"conversation_id": conversation, "content": "How is it going?"}
+    by_cron = client.ok("PUT", "/v1/schedules/report", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", "message": message})
+    by_beat = client.ok("PUT", "/v1/schedules/beat", json={"every_s": 30.5, "tool": {"name": "now"}})
+
+    assert list(by_cron) == list(by_beat) == ["schedule"]
+    assert set(by_cron["schedule"]) == SHAPE | {"cron", "timezone", "message"}
+    assert set(by_beat["schedule"]) == SHAPE | {"every_s", "tool"}
+    assert by_cron["schedule"]["message"] == message
+    assert by_beat["schedule"]["tool"] == {"name": "now", "arguments": {}, "conversation_id": 0}
+    assert by_beat["schedule"]["next_at"] - by_beat["schedule"]["created_at"] in (30, 31)
+    assert client.ok("GET", "/v1/schedules/report") == by_cron
+    assert client.ok("GET", "/v1/schedules") == {"schedules": [by_beat["schedule"], by_cron["schedule"]]}
+    assert client.ok("GET", "/v1/schedules", params={"limit": 1})["schedules"] == [by_beat["schedule"]]
+
+    assert client.ok("DELETE", "/v1/schedules/report") == {"deleted": True}
+    client.refused("GET", "/v1/schedules/report", 404, "not_found")
+    client.refused("DELETE", "/v1/schedules/report", 404, "not_found")
+    assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
+
+
+def test_put_twice_alike_is_put_once(client: Client) -> None:
+    first, second = put(client), put(client)
+    assert {**second, "updated_at": 0} == {**first, "updated_at": 0}
+    assert put(client, every_s=7_200)["next_at"] > first["next_at"]
+
+
+def test_the_verbs(client: Client) -> None:
+    made = put(client)
+    paused = client.ok("POST", "/v1/schedules/it/pause")["schedule"]
+    assert (paused["paused"], paused["next_at"]) == (True, 0)
+    resumed = client.ok("POST", "/v1/schedules/it/resume")["schedule"]
+    assert (resumed["paused"], resumed["next_at"]) == (False, made["next_at"])
+    ran = client.ok("POST", "/v1/schedules/it/run")["schedule"]
+    assert (ran["next_at"], get(client)["last_job"]) == (made["next_at"], ran["last_job"])
+    assert ran["last_at"] >= made["created_at"]
+
+    until(lambda: jobs_of(client)[0]["state"] == "completed", "the tool is called")
+    (job,) = jobs_of(client)
+    assert (job["id"], job["kind"], job["payload"]["name"]) == (ran["last_job"], "tool", "now")
+
+
+def test_a_verb_with_a_key_acts_once(client: Client) -> None:
+    put(client)
+    answers = [client.ok("POST", "/v1/schedules/it/run", headers={"Idempotency-Key": "once"}) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len(jobs_of(client)) == 1
+
+
+def test_watchers_hear_of_changes(sqlite_client: Client) -> None:
+    with sqlite_client.again() as watcher, listening(watcher) as stream:
+        made = put(sqlite_client)
+        sqlite_client.ok("DELETE", "/v1/schedules/it")
+        heard = stream.take(2)
+    assert [(one.event, one.data["change"]) for one in heard] == [("schedule_changed", "updated"), ("schedule_changed", "deleted")]
+    assert heard[0].data["schedule"] == made
+
+
+# What is refused
+
+BAD: dict[str, dict[str, Any]] = {
+    "no time": {"every_s": None},
+    "two times": {"cron": "0 6 * * *"},
+    "no cron": {"every_s": None, "cron": "at dawn"},
+    "never": {"every_s": None, "cron": "0 0 31 2 *"},
+    "no zone": {"every_s": None, "cron": "0 6 * * *", "timezone": "Mars/Olympus"},
+    "no zone of an interval": {"timezone": "Mars/Olympus"},
+    "NUL": {"timezone": "\0"},
+    "too often": {"every_s": 0.5},
+    "never again": {"every_s": 1e12},
+    "text for a number": {"every_s": "60"},
+    "no work": {"tool": None},
+    "two kinds of work": {"message": {"conversation_id": 1, "content": "hi"}},
+    "an empty message": {"tool": None, "message": {"conversation_id": 1, "content": " "}},
+    "no conversation": {"tool": None, "message": {"content": "hi"}},
+    "a number beyond 64 bits": {"tool": {"name": "now", "arguments": {"n": 2**63}}},
+    "NUL in the arguments": {"tool": {"name": "now", "arguments": {"n": "\0"}}},
+    "arguments that are none": {"tool": {"name": "now", "arguments": []}},
+    "a field that nobody knows": {"color": "red"},
+}
+
+
+def test_bad_input_is_422_and_changes_nothing(client: Client) -> None:
+    conversation = client.conversation()
+    for name, body in BAD.items():
+        if "conversation_id" in body.get("message", ()):
+            body["message"]["conversation_id"] = conversation
+        answer = client.put("/v1/schedules/it", json={"every_s": 60, **TOOL, **body})
+        assert answer.status_code == 422, (name, answer.text)
+    for raw in ('{"every_s": NaN, "tool": {"name": "now"}}', '{"every_s": 60, "tool": {"name": "now", "arguments": {"n": NaN}}}'):
+        answer = client.put("/v1/schedules/it", content=raw, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422, answer.text
+    assert client.ok("GET", "/v1/schedules") == {"schedules": []}
+
+
+@pytest.mark.parametrize("name", ["%00", "a%0Ab", "%1B%5B2J", "%20", "x" * 201], ids=["NUL", "line", "escape", "blank", "long"])
+def test_names_that_are_none(client: Client, name: str) -> None:
+    assert client.put(f"/v1/schedules/{name}", json={"every_s": 60, **TOOL}).status_code == 422
+    assert client.get(f"/v1/schedules/{name}").status_code in (404, 422)
+    assert client.post(f"/v1/schedules/{name}/run").status_code in (404, 422)
+
+
+def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+    with service.tenant() as stranger:
+        put(client)
+        for method, path in (
+            ("GET", "/v1/schedules/it"),
+            ("DELETE", "/v1/schedules/it"),
+            *(("POST", f"/v1/schedules/it/{verb}") for verb in ("pause", "resume", "run")),
+        ):
+            foreign = stranger.refused(method, path, 404, "not_found")
+            assert foreign.replace("it", "no") == stranger.refused(method, path.replace("/it", "/no"), 404, "not_found")
+        assert stranger.ok("GET", "/v1/schedules") == {"schedules": []}
+        conversation = client.conversation()
+        for work in (
+            {"message": {"conversation_id": conversation, "content": "hi"}},
+            {"tool": {"name": "now", "conversation_id": conversation}},
+        ):
+            stranger.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, **work})
+    assert not get(client)["paused"]
+    assert jobs_of(client) == []
+
+
+def test_a_tool_that_nobody_has_is_not_found(client: Client) -> None:
+    said = client.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, "tool": {"name": "make_coffee"}})
+    assert "now" in said  # it tells which there are
+
+
+def test_strangers_hear_that_they_are_strangers(sqlite_service: Service, sqlite_client: Client) -> None:
+    for method, path in (("PUT", "/v1/schedules/it"), ("GET", "/v1/schedules"), ("GET", "/v1/jobs"), ("GET", "/v1/agents")):
+        answer = sqlite_client.request(method, path, headers={"Authorization": "Bearer hw_wrong"}, json={})
+        assert answer.status_code == 401
+
+
+# Ticks
+
+
+def test_what_comes_every_second_comes_again_and_again(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    put(chatter, "talk", every_s=1, tool=None, message={"conversation_id": conversation, "content": "How is it going?"})
+    put(chatter, "note", every_s=1, tool={"name": "todo_add", "arguments": {"subject": "look"}})
+    until(lambda: len(said(chatter, conversation)) >= 4 and len(chatter.subjects()) >= 2, "both have come twice")
+    for name in ("talk", "note"):
+        chatter.ok("POST", f"/v1/schedules/{name}/pause")
+    until(lambda: all(job["state"] == "completed" for job in jobs_of(chatter)), "what was begun has ended")
+
+    talk, note = get(chatter, "talk"), get(chatter, "note")
+    done = {kind: [job for job in jobs_of(chatter) if job["kind"] == kind] for kind in ("turn", "tool")}
+    assert said(chatter, conversation)[:2] == [("user", "How is it going?"), ("assistant", "hello")]
+    assert len(chatter.subjects()) == len(done["tool"])  # each tick was one call
+    assert len(said(chatter, conversation)) == 2 * len(done["turn"])
+    for one, kind in ((talk, "turn"), (note, "tool")):
+        assert one["last_job"] == done[kind][0]["id"]
+        assert one["last_at"] == done[kind][0]["created_at"] > one["created_at"]
+        times = [job["created_at"] for job in done[kind]]
+        assert len(times) - 1 <= max(times) - min(times) + 1  # never twice in one beat
+
+
+def test_a_turn_that_is_slow_is_not_overtaken(sqlite_chatter: Client, model: ModelServer) -> None:
+    conversation = sqlite_chatter.conversation()
+    model.hold()
+    put(sqlite_chatter, every_s=1, tool=None, message={"conversation_id": conversation, "content": "How is it going?"})
+    until(lambda: get(sqlite_chatter)["skipped"] >= 1, "a tick is skipped")
+    sqlite_chatter.ok("POST", "/v1/schedules/it/pause")
+    model.release()
+    until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
+    assert len(jobs_of(sqlite_chatter)) == 1
+    assert len(model.requests) == 1
+    sqlite_chatter.refused("GET", "/v1/schedules/none", 404, "not_found")
+
+
+def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, model: ModelServer) -> None:
+    conversation = sqlite_chatter.conversation()
+    model.hold()
+    put(sqlite_chatter, tool=None, message={"conversation_id": conversation, "content": "How is it going?"})
+    sqlite_chatter.ok("POST", "/v1/schedules/it/run")
+    sqlite_chatter.refused("POST", "/v1/schedules/it/run", 409, "turn_running")
+    model.release()
+    until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
+
+
+def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None:
+    put(client, "wrong", tool={"name": "todo_add", "arguments": {"colour": "red"}})
+    put(client, "run-less", tool={"name": "spawn_agent", "arguments": {"task": "x"}})
+    gone = {"tool": {"name": "a_tool_of_old", "arguments": {}, "conversation_id": 0}}
+    client.desk.write(schedules.put, "gone", Timing(every_ms=3_600_000), gone)
+    said = {}
+    for name in ("wrong", "run-less", "gone"):
+        ran = client.ok("POST", f"/v1/schedules/{name}/run")["schedule"]["last_job"]
+        until(lambda ran=ran: client.ok("GET", f"/v1/jobs/{ran}")["job"]["state"] == "dead", f"{name} is dead")  # type: ignore[misc]
+        said[name] = client.ok("GET", f"/v1/jobs/{ran}")["job"]["error"]
+
+    assert "subject" in said["wrong"]
+    assert "No tool named 'a_tool_of_old'" in said["gone"]
+    assert said["run-less"]
+    put(client)
+    client.ok("POST", "/v1/schedules/it/run")
+    until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+
+
+def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> None:
+    put(client, "broken", every_s=None, cron="* * * * *", timezone="Europe/Berlin")
+    client.desk.database.write(
+        lambda tx: tx.run(
+            "UPDATE schedules SET timezone = 'Europe/Atlantis', next_at = 0 WHERE tenant_id = ?", client.desk.tenant.id
+        )
+    )
+    until(lambda: get(client, "broken")["paused"], "it is paused")
+    put(client)
+    client.ok("POST", "/v1/schedules/it/run")
+    until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+    assert client.get("/readyz").status_code == 200
+
+
+def test_while_halted_nothing_is_run_and_all_can_be_read(client: Client) -> None:
+    put(client)
+    put(client, "talk", tool=None, message={"conversation_id": client.conversation(), "content": "hi"})
+    client.desk.database.write(halts.halt)
+    try:
+        for name in ("it", "talk"):
+            client.refused("POST", f"/v1/schedules/{name}/run", 503, "halted")
+        put(client, "later", every_s=1)
+        assert len(client.ok("GET", "/v1/schedules")["schedules"]) == 3
+        assert jobs_of(client) == []
+        client.ok("DELETE", "/v1/schedules/talk")
+    finally:
+        client.desk.database.write(halts.unhalt)
+    until(lambda: get(client, "later")["last_job"] is not None, "it ticks again")

@@ -1,0 +1,194 @@
+"""/v1/halt and /v1/costs: everybody may look, operators may act."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from chatting import ended, messages_path, said, say, turn
+from listening import listening
+from serving import Client, Service, plain, serving, until
+
+from headway.actions import halts, tenants
+from model_server import MODEL, ModelServer, calls, environment, text
+
+PRICED = "openai-chat:gpt-4o"
+
+
+def operator(client: Client) -> dict[str, str]:
+    """Headers of somebody who may act for the installation."""
+    return {"Authorization": f"Bearer {client.desk.write(tenants.new_token, 'operator', operator=True).secret}"}
+
+
+@contextmanager
+def halted(client: Client) -> Iterator[None]:
+    client.ok("PUT", "/v1/halt", json={"why": "lunch"}, headers=operator(client))
+    try:
+        yield
+    finally:
+        client.desk.database.write(halts.unhalt)
+
+
+# The kill switch
+
+
+def test_thrown_and_lifted(client: Client) -> None:
+    assert client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0}}
+    before = int(time.time())
+    with halted(client):
+        found = client.ok("GET", "/v1/halt")["halt"]
+        assert (found["halted"], found["why"]) == (True, "lunch")
+        assert before <= found["since"] <= time.time()
+        again = client.ok("PUT", "/v1/halt", json={"why": "something else"}, headers=operator(client))
+        assert again == {"halt": found}
+        lifted = client.ok("DELETE", "/v1/halt", headers=operator(client))
+    assert lifted == client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0}}
+    assert client.ok("DELETE", "/v1/halt", headers=operator(client)) == lifted
+
+
+def test_a_reason_need_not_be_given(sqlite_client: Client) -> None:
+    headers = operator(sqlite_client)
+    try:
+        assert sqlite_client.ok("PUT", "/v1/halt", json={}, headers=headers)["halt"]["why"] == ""
+    finally:
+        sqlite_client.ok("DELETE", "/v1/halt", headers=headers)
+
+
+def test_who_is_no_operator_changes_nothing(client: Client) -> None:
+    for method, path, body in (("PUT", "/v1/halt", {"why": "me"}), ("PUT", "/v1/costs", {"limit_usd": 1_000})):
+        assert "--operator" in client.refused(method, path, 403, "forbidden", json=body)
+    client.refused("DELETE", "/v1/halt", 403, "forbidden")
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+    assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 5.0
+    with halted(client):
+        client.refused("DELETE", "/v1/halt", 403, "forbidden")
+        assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
+
+
+def test_an_operator_whose_token_was_revoked_is_nobody(sqlite_client: Client) -> None:
+    made = sqlite_client.desk.write(tenants.new_token, "operator", operator=True)
+    sqlite_client.desk.write(tenants.revoke_token, made.token.id)
+    headers = {"Authorization": f"Bearer {made.secret}"}
+    sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)
+
+
+def test_bad_input_halts_nothing(client: Client) -> None:
+    headers = operator(client)
+    for body in ({"why": "x" * 1_001}, {"why": "\0"}, {"why": 1}, {"reason": "x"}, []):
+        assert client.put("/v1/halt", json=body, headers=headers).status_code == 422, body
+    for limit in (-1, 1e9, "5", None, True):
+        assert client.put("/v1/costs", json={"limit_usd": limit}, headers=headers).status_code == 422, limit
+    for raw in ('{"limit_usd": NaN}', '{"limit_usd": 1e999}', '{"limit_usd": '):
+        answer = client.put("/v1/costs", content=raw, headers={**headers, "Content-Type": "application/json"})
+        assert answer.status_code in (400, 422), raw
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+    assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 5.0
+
+
+def test_the_local_login_is_an_operator_from_its_own_page(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as local, httpx.Client(**plain(local.url)) as browser:
+        assert browser.get(local.announced["login_url"]).status_code == 303
+        assert browser.put("/v1/halt", json={"why": "a forgery"}).status_code == 403
+        origin = {"Origin": local.url}
+        assert browser.put("/v1/halt", json={"why": "lunch"}, headers=origin).json()["halt"]["why"] == "lunch"
+        assert browser.get("/v1/halt").json()["halt"]["halted"] is True
+        assert browser.delete("/v1/halt", headers=origin).json()["halt"]["halted"] is False
+        assert browser.put("/v1/costs", json={"limit_usd": 7}, headers=origin).json()["costs"]["limit_usd"] == 7
+
+
+def test_while_halted_what_starts_work_is_refused_and_reads_go_on(chatter: Client, model: ModelServer) -> None:
+    conversation = chatter.conversation()
+    with halted(chatter):
+        answer = chatter.post(messages_path(conversation), json={"content": "hi"})
+        assert answer.headers["retry-after"]
+        for headers in ({}, {"Accept": "text/event-stream"}, {"Idempotency-Key": "k"}):
+            detail = chatter.refused("POST", messages_path(conversation), 503, "halted", json={"content": "hi"}, headers=headers)
+            assert "lunch" in detail
+        assert said(chatter, conversation) == []
+        for path in ("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/todos", "/v1/conversations", "/v1/costs", "/v1/tools"):
+            chatter.ok("GET", path)
+        chatter.add("by hand")
+    assert model.requests == []
+    turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # a refusal that may pass is not kept
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+
+
+def test_a_turn_under_way_stops_and_goes_on_where_it_stopped(chatter: Client, model: ModelServer) -> None:
+    model.script = lambda request: text("Late.") if request.tool_results else calls(("now", {}))
+    conversation = chatter.conversation()
+    model.hold()
+    turn_id = say(chatter, conversation)
+    model.wait_for_requests(1)
+    with halted(chatter):
+        model.release()
+        until(lambda: chatter.ok("GET", "/v1/jobs")["jobs"][0]["state"] == "queued", "it rests")
+        assert turn(chatter, turn_id)["status"] == "running"
+        assert len(model.requests) == 1
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert said(chatter, conversation)[-1] == ("assistant", "Late.")
+
+
+def test_every_tenant_hears_of_it(service: Service, client: Client) -> None:
+    with service.tenant() as neighbour, listening(neighbour) as stream:
+        with halted(client):
+            pass
+        heard = stream.take(2)
+    assert [(one.event, one.data["why"]) for one in heard] == [("halted", "lunch"), ("unhalted", "lunch")]
+
+
+# Costs
+
+
+def test_what_a_turn_came_to(chatter: Client, model: ModelServer) -> None:
+    empty = chatter.ok("GET", "/v1/costs")
+    assert empty == {"costs": {"spent_usd": 0.0, "limit_usd": 5.0, "window_s": 86_400, "by_model": [], "by_run": []}}
+    model.script = lambda _: text("hello", usage=(120, 7))
+    ended(chatter, say(chatter, chatter.conversation()))
+    (run,) = chatter.ok("GET", "/v1/agents")["agents"]
+    costs = chatter.ok("GET", "/v1/costs")["costs"]
+
+    used = {"calls": 1, "input_tokens": 120, "output_tokens": 7, "cost_usd": 0.0}
+    assert costs["by_model"] == [{"model": f"openai-chat:{MODEL}", **used}]
+    assert costs["by_run"] == [{"run_id": run["id"], **used}]
+
+
+def test_each_tenant_has_a_limit_of_its_own(service: Service, client: Client) -> None:
+    with service.tenant() as neighbour:
+        changed = client.ok("PUT", "/v1/costs", json={"limit_usd": 12.5}, headers=operator(client))
+        assert changed["costs"]["limit_usd"] == client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5
+        assert neighbour.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 5.0
+    assert client.ok("PUT", "/v1/costs", json={"limit_usd": 0}, headers=operator(client))["costs"]["limit_usd"] == 0
+
+
+@pytest.fixture
+def poor(tmp_path: Path, model: ModelServer) -> Iterator[Client]:
+    """A tenant whose pool cannot pay for a single call."""
+    settings = {**environment(model), "HEADWAY_MODEL": PRICED, "HEADWAY_BUDGET_USD": "0.000001"}
+    with (
+        serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, environment=settings) as service,
+        service.tenant() as client,
+    ):
+        yield client
+
+
+def test_who_waits_for_money_goes_on_when_there_is_some(poor: Client, model: ModelServer) -> None:
+    model.script = lambda _: text("hello", usage=(1_000, 500))
+    conversation = poor.conversation()
+    turn_id = say(poor, conversation)
+    until(lambda: turn(poor, turn_id)["status"] == "paused", "it waits")
+    (waiting,) = poor.ok("GET", "/v1/jobs")["jobs"]
+    assert waiting["state"] == "delayed"
+    assert model.requests == []
+    told = [json.loads(data) for kind, data in poor.desk.events() if kind == "turn_paused"]
+    assert [one["turn_id"] for one in told] == [turn_id]
+
+    assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator(poor))["costs"]["spent_usd"] == 0
+    poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # it would look by itself, some seconds later
+    assert ended(poor, turn_id)["outcome"] == "answered"
+    costs = poor.ok("GET", "/v1/costs")["costs"]
+    assert costs["spent_usd"] > 0
+    assert costs["by_model"][0]["cost_usd"] == costs["by_run"][0]["cost_usd"] == costs["spent_usd"]
+    assert said(poor, conversation)[-1] == ("assistant", "hello")
