@@ -216,6 +216,8 @@ class Engine:
 
     def recover(self, tx: Transaction, job_id: str | None = None) -> int:
         """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
+        if self.tasks:
+            job_store.beat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
         found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
         revived: dict[int, int] = {}
         for job in found:
