@@ -57,6 +57,7 @@ class Engine:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.waiting: dict[str, asyncio.Future[None]] = {}
         self.background: list[asyncio.Task[None]] = []
+        self.claim: asyncio.Future[list[Job]] | None = None
         self.bell = asyncio.Event()
         self.only: set[str] | None = None
         self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
@@ -108,6 +109,8 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.claim:
+            await asyncio.wait([self.claim])  # what it takes is to be handed back as well
         try:
             await self.database.write(partial(job_store.hand_back, owner=self.owner))
         except StorageError as error:
@@ -165,7 +168,8 @@ class Engine:
         room = self.limits.slots - len(self.tasks)
         taken: list[Job] = []
         if next_due is not None and next_due <= now and room > 0:
-            taken = await self.database.write(partial(self._claim, room=room))
+            self.claim = asyncio.ensure_future(self.database.write(partial(self._claim, room=room)))
+            taken = await asyncio.shield(self.claim)
             for job in taken:
                 self.take(job)
         if not taken:

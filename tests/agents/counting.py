@@ -1,0 +1,107 @@
+"""Jobs that only note when they ran: what an engine does with any kind of job.
+
+Run as a process it is one engine among several, which works until nothing is left.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
+
+from headway.actions import jobs
+from headway.engine import Engine, EngineLimits, Handler
+from headway.ledger.job import Job
+from headway.storage import job_store
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+
+KIND = "count"
+RAN = "CREATE TABLE IF NOT EXISTS ran (job TEXT, family TEXT, owner TEXT, began BIGINT, ended BIGINT)"
+TAKES_S = 0.004
+
+
+class Ran(NamedTuple):
+    job: str
+    family: str
+    owner: str
+    began: int  # by the clock that all processes of a machine share
+    ended: int
+
+
+def enqueue(tx: Transaction, tenant_id: int, families: Iterable[str]) -> list[Job]:
+    tx.run(RAN)
+    return [jobs.new(tx, tenant_id, KIND, {"place": place}, family=family) for place, family in enumerate(families)]
+
+
+def ran(tx: Transaction) -> list[Ran]:
+    return [Ran._make(row) for row in tx.all("SELECT job, family, owner, began, ended FROM ran ORDER BY began")]
+
+
+def bury(tx: Transaction, job: Job, error: str) -> None:
+    jobs.die(tx, job, error)
+
+
+async def work(database: Database, owner: str, job: Job, during: Callable[[], Awaitable[object]]) -> None:
+    began = time.monotonic_ns()
+    await during()
+
+    def end(tx: Transaction) -> None:
+        held = job_store.get_locked(tx, job.tenant_id, job.id)
+        assert held is not None
+        assert (held.state, held.owner) == ("running", owner)
+        tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
+        jobs.complete(tx, held)
+
+    await database.write(end)
+
+
+async def a_moment() -> None:
+    await asyncio.sleep(TAKES_S)
+
+
+def counting(
+    database: Database,
+    owner: str,
+    limits: EngineLimits | None = None,
+    during: Callable[[], Awaitable[object]] = a_moment,
+) -> Engine:
+    async def run(job: Job) -> None:
+        await work(database, owner, job, during)
+
+    return Engine(database, owner, {KIND: Handler(run, bury)}, limits)
+
+
+def left(tx: Transaction) -> int:
+    row = tx.one("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'delayed', 'running')")
+    return int(row[0]) if row else 0
+
+
+def most_at_once(rows: Iterable[Ran]) -> int:
+    """How many of them overlapped at most."""
+    moments = sorted([(one.began, 1) for one in rows] + [(one.ended, -1) for one in rows])
+    now = most = 0
+    for _, change in moments:
+        now += change
+        most = max(most, now)
+    return most
+
+
+async def work_off(engine: Engine) -> None:
+    engine.start()
+    while await engine.database.read(left):
+        await asyncio.sleep(0.02)
+    await engine.stop()
+
+
+async def main(url: str, owner: str, slots: int, per_family: int) -> None:
+    database = Database(url)
+    print("ready", flush=True)
+    await asyncio.to_thread(input)
+    await work_off(counting(database, owner, EngineLimits(slots, per_family)))
+    database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], str(os.getpid()), int(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,244 @@
+"""Engines that share a database: each job is worked on by one of them, no family has more at work than it may, and what one
+process cannot finish is never lost."""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+from counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
+
+from headway.actions import halts, jobs
+from headway.engine import POLL_S, Engine, EngineLimits
+from headway.storage import job_store
+from headway.storage.database import Database
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import Desk
+
+SLOTS, PER_FAMILY = 8, 2
+ALONE, FAMILIES = 100, 5
+PATIENCE_S = 30
+SCRIPT = f"""
+import runpy, sys
+sys.argv = ["counting", sys.argv[1], "{SLOTS}", "{PER_FAMILY}"]
+runpy.run_path({str(Path(__file__).with_name("counting.py"))!r}, run_name="__main__")
+"""
+
+
+@pytest.fixture
+def ledger(database_url: str) -> Iterator[Desk]:
+    with DirectDatabase(database_url) as database:
+        yield Desk(database)
+        database.write(lambda tx: tx.run("DROP TABLE IF EXISTS ran"))
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Database]:
+    database = Database(url)
+    yield database
+    database.close()
+
+
+def noted(desk: Desk) -> list[Ran]:
+    return desk.database.read(ran)
+
+
+def waited(story: "asyncio.Future[None] | object") -> None:
+    async def patient() -> None:
+        await asyncio.wait_for(story, PATIENCE_S)  # type: ignore[arg-type]
+
+    asyncio.run(patient())
+
+
+def running(desk: Desk) -> list[str]:
+    return [str(one) for (one,) in desk.database.read(lambda tx: tx.all("SELECT owner FROM jobs WHERE state = 'running'"))]
+
+
+def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limits(
+    ledger: Desk, database_url: str, at_once: Callable[..., list[str]]
+) -> None:
+    wanted = [""] * ALONE + [f"family {place % FAMILIES}" for place in range(100)]
+    random.Random(7).shuffle(wanted)
+    ledger.write(enqueue, wanted)
+    at_once(SCRIPT, database_url, processes=4)
+    found = noted(ledger)
+    assert Counter(one.job for one in found).most_common(1)[0][1] == 1
+    assert len(found) == 200
+    assert {job.state for job in ledger.read(job_store.page, None, 500)} == {"completed"}
+    owners = {one.owner for one in found}
+    assert len(owners) > 1
+    for family in (f"family {place}" for place in range(FAMILIES)):
+        assert 0 < most_at_once([one for one in found if one.family == family]) <= PER_FAMILY
+    for owner in owners:
+        assert most_at_once([one for one in found if one.owner == owner]) <= SLOTS
+
+
+def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(postgres_url: str) -> None:
+    """Where two lock the families they need in different orders, one of them has to give up after a second, and try again."""
+
+    async def story(databases: list[Database]) -> None:
+        limits = EngineLimits(slots=16, per_family=50)
+        engines = [counting(database, f"engine {n}", limits, partial(asyncio.sleep, 0)) for n, database in enumerate(databases)]
+        await asyncio.gather(*map(work_off, engines))
+
+    chance = random.Random(7)
+    with DirectDatabase(postgres_url) as database, ExitStack() as stack:
+        databases = [stack.enter_context(opened(postgres_url)) for _ in range(4)]
+        desk = Desk(database)
+        desk.write(enqueue, [f"family {chance.randrange(12)}" for _ in range(300)])
+        before = deadlocks(postgres_url)
+        waited(story(databases))
+        assert len(noted(desk)) == 300
+        database.write(lambda tx: tx.run("DROP TABLE ran"))
+    assert deadlocks(postgres_url) == before
+
+
+def deadlocks(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SELECT pg_stat_force_next_flush()")
+        row = admin.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_what_has_waited_longest_comes_first(ledger: Desk, database_url: str) -> None:
+    found = ledger.write(enqueue, [""] * 20)
+    order = random.Random(7).sample(found, 20)
+
+    def shuffle(tx: Transaction, _tenant_id: int) -> None:
+        for place, job in enumerate(order):
+            job_store.save(tx, job._replace(due_at=job.due_at - 1000 + place, state="delayed" if place % 2 else "queued"))
+
+    ledger.write(shuffle)
+    with opened(database_url) as database:
+        waited(work_off(counting(database, "one", EngineLimits(slots=1))))
+    assert [one.job for one in noted(ledger)] == [job.id for job in order]
+
+
+def test_nothing_is_taken_before_it_is_due(ledger: Desk, database_url: str) -> None:
+    (job,) = ledger.write(enqueue, [""])
+    due_at = job.due_at + 700
+    ledger.write(lambda tx, _: job_store.save(tx, job._replace(state="delayed", due_at=due_at)))
+    offset = time.time_ns() - time.monotonic_ns()
+    with opened(database_url) as database:
+        waited(work_off(counting(database, "one")))
+    (found,) = noted(ledger)
+    late_ms = (found.began + offset) / 1e6 - due_at
+    assert -1 < late_ms < 1000
+
+
+def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: Desk, database_url: str) -> None:
+    ledger.write(enqueue, [""] * 30)
+    with opened(database_url) as database:
+        waited(work_off(counting(database, "one", EngineLimits(slots=3))))
+    assert most_at_once(noted(ledger)) == 3
+
+
+def test_a_family_that_is_full_is_in_nobodys_way(ledger: Desk, database_url: str) -> None:
+    async def story(engine: Engine, gate: asyncio.Event) -> None:
+        engine.start()
+        await until(lambda: len(running(ledger)) == 2)
+        ledger.write(enqueue, ["", "another family"])
+        await until(lambda: len(running(ledger)) == 4)
+        await asyncio.sleep(2 * POLL_S)
+        assert len(running(ledger)) == 4
+        gate.set()
+        await until(lambda: ledger.database.read(left) == 0)
+        await engine.stop()
+
+    gate = asyncio.Event()
+    ledger.write(enqueue, ["full"] * 20)
+    with opened(database_url) as database:
+        waited(story(counting(database, "one", EngineLimits(per_family=2), gate.wait), gate))
+    assert len(noted(ledger)) == 22
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def test_nothing_is_taken_while_halted_and_everything_after(ledger: Desk, database_url: str) -> None:
+    async def story(engine: Engine) -> None:
+        engine.start()
+        await asyncio.sleep(3 * POLL_S)
+        assert running(ledger) == [] == noted(ledger)
+        ledger.database.write(halts.unhalt)
+        await until(lambda: ledger.database.read(left) == 0)
+        await engine.stop()
+
+    ledger.write(enqueue, [""] * 5)
+    ledger.database.write(halts.halt)
+    with opened(database_url) as database:
+        waited(story(counting(database, "one")))
+    assert len(noted(ledger)) == 5
+
+
+def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledger: Desk, database_url: str) -> None:
+    async def story(database: Database) -> None:
+        chance = random.Random(7)
+        for number in range(25):
+            engine = counting(database, f"engine {number}", EngineLimits(slots=10), partial(asyncio.sleep, 60))
+            engine.start()
+            await asyncio.sleep(chance.random() * 0.02)
+            await engine.stop()
+            assert running(ledger) == [], number
+            assert ledger.count("jobs") == 40
+
+    ledger.write(enqueue, [""] * 40)
+    with opened(database_url) as database:
+        waited(story(database))
+    assert ledger.database.read(lambda tx: tx.all("SELECT * FROM worker_leases")) == []
+    assert [kind for kind, _ in ledger.events()] == []
+
+
+def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger: Desk, database_url: str) -> None:
+    """A laptop that slept, say: the process wakes up, and its lease has run out meanwhile."""
+
+    async def story(engine: Engine, gate: asyncio.Event) -> None:
+        engine.start()
+        await until(lambda: len(running(ledger)) == 3)
+        ledger.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
+        assert ledger.database.write(engine.recover) == 0
+        gate.set()
+        await until(lambda: ledger.database.read(left) == 0)
+        await engine.stop()
+
+    gate = asyncio.Event()
+    ledger.write(enqueue, [""] * 3)
+    with opened(database_url) as database:
+        waited(story(counting(database, "one", EngineLimits(stagger_s=0), gate.wait), gate))
+    assert len(noted(ledger)) == 3
+    assert [kind for kind, _ in ledger.events()] == []
+
+
+def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger: Desk, database_url: str) -> None:
+    """It was taken by a commit whose answer got lost."""
+
+    async def story(engine: Engine, gate: asyncio.Event) -> None:
+        engine.start()
+        await until(lambda: len(running(ledger)) == 1)  # it shows signs of life
+        ledger.write(lambda tx, tenant_id: jobs.new(tx, tenant_id, "count", {}, owner=engine.owner))
+        await until(lambda: len(noted(ledger)) == 1)
+        gate.set()
+        await until(lambda: ledger.database.read(left) == 0)
+        await engine.stop()
+
+    gate, begun = asyncio.Event(), []
+
+    async def first_waits() -> None:
+        begun.append(1)
+        if len(begun) == 1:
+            await gate.wait()
+
+    ledger.write(enqueue, [""])
+    with opened(database_url) as database:
+        waited(story(counting(database, "one", during=first_waits), gate))
+    assert len(noted(ledger)) == 2
