@@ -64,6 +64,7 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
         if not text.safe(work["message"]["content"], "content").strip():
             raise Invalid("content must not be blank: say what is to be done.")
     elif set(work) == {"tool"}:
+        text.name(work["tool"]["name"], "tool")
         text.check_numbers(work["tool"]["arguments"])
         text.check_texts(work["tool"]["arguments"])
         if conversation_id := work["tool"].get("conversation_id"):
