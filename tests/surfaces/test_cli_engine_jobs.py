@@ -1,0 +1,182 @@
+"""`headway jobs …` and `headway agents …`: the queue, its dead letters, and who is at work."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from serving import Client, Service
+from shell import Shell, one_error
+
+from headway.actions import conversations, jobs, runs, tenants, turns
+from headway.ledger.job import Job
+from headway.ledger.run import Run
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+
+ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
+
+
+def arrange(headway: Shell, story: Callable[[Transaction, int], Any]) -> Any:
+    """Have something happened to the local tenant."""
+    headway.ok("todo", "list")  # so that there is a ledger
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        return database.write(lambda tx: story(tx, tenants.ensure_local(tx).id))
+
+
+def died(tx: Transaction, tenant_id: int) -> Job:
+    return jobs.die(tx, jobs.new(tx, tenant_id, "tool", ADD), "the shop\nwas closed \x1b[2J")
+
+
+def dead(headway: Shell) -> str:
+    return str(arrange(headway, died).id)
+
+
+def queued(headway: Shell) -> str:
+    return str(arrange(headway, lambda tx, tenant_id: jobs.new(tx, tenant_id, "tool", ADD)).id)
+
+
+def at_work(headway: Shell) -> tuple[Run, Run]:
+    """A supervisor and its helper."""
+
+    def story(tx: Transaction, tenant_id: int) -> tuple[Run, Run]:
+        talk = conversations.add(tx, tenant_id)
+        main = turns.start(tx, tenant_id, talk.id, turns.Beginning("do\nit"))
+        return main, runs.begin_child(tx, main, "researcher", "find it", 10)
+
+    main, helper = arrange(headway, story)
+    return main, helper
+
+
+# Jobs
+
+
+def test_what_people_see(headway: Shell) -> None:
+    assert headway.ok("jobs", "list") == "no jobs\n"
+    first, second = dead(headway), queued(headway)
+    waiting, broken = headway.ok("jobs", "list").splitlines()
+    assert waiting == f"{second}  tool   queued    0/5"
+    assert broken == f"{first}  tool   dead      1/5  the shop was closed \N{REPLACEMENT CHARACTER}[2J"
+    assert headway.ok("jobs", "list", "--dead") == f"{broken}\n"
+    assert headway.ok("jobs", "list", "--limit", "1") == f"{waiting}\n"
+    shown = headway.ok("jobs", "show", first)
+    assert '{"name": "todo_add"' in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:
+    flags = ("--database-url", sqlite_service.database_url, "--tenant", sqlite_client.desk.tenant.name)
+    first, second = (sqlite_client.desk.write(died).id for _ in range(2))
+    assert headway.json("jobs", "list", *flags) == sqlite_client.ok("GET", "/v1/jobs")
+    assert headway.json("jobs", "list", "--dead", *flags) == sqlite_client.ok("GET", "/v1/jobs", params={"state": "dead"})
+    assert headway.json("jobs", "show", first, *flags) == sqlite_client.ok("GET", f"/v1/jobs/{first}")
+    assert headway.json("jobs", "drop", first, *flags) == {"deleted": True}
+    sqlite_client.refused("GET", f"/v1/jobs/{first}", 404, "not_found")
+    assert headway.json("jobs", "retry", second, *flags)["job"]["id"] == second
+    assert headway.json("agents", "list", *flags) == sqlite_client.ok("GET", "/v1/agents") == {"agents": []}
+
+
+def test_a_retry_queues_it_again(headway: Shell) -> None:
+    job_id = dead(headway)
+    assert headway.ok("jobs", "retry", job_id).startswith(f"{job_id}  tool   queued    0/5")
+    assert "queued" in one_error(headway("jobs", "retry", job_id), 4)
+    assert "queued" in one_error(headway("jobs", "drop", job_id, "--yes"), 4)
+
+
+def test_who_drops_on_a_terminal_is_asked(headway: Shell) -> None:
+    job_id = dead(headway)
+    kept = headway.terminal("jobs", "drop", job_id, question="for good?", answer="n\n")
+    assert (kept.code, "Nothing was changed." in kept.out) == (1, True)
+    assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
+    gone = headway.terminal("jobs", "drop", job_id, question="for good?", answer="y\n")
+    assert (gone.code, f"dropped {job_id}" in gone.out) == (0, True)
+    one_error(headway("jobs", "show", job_id), 3)
+
+
+def test_who_says_yes_or_has_no_terminal_is_not(headway: Shell) -> None:
+    job_id = dead(headway)
+    assert "for good?" not in headway.terminal("jobs", "drop", job_id, "--yes").out
+    job_id = dead(headway)
+    assert headway.ok("jobs", "drop", job_id) == f"dropped {job_id}\n"
+
+
+def test_nobody_is_asked_about_what_cannot_be_dropped(headway: Shell) -> None:
+    job_id = queued(headway)
+    ran = headway.terminal("jobs", "drop", job_id)
+    assert (ran.code, "for good?" in ran.out) == (4, False)
+
+
+@pytest.mark.parametrize("verb", ["show", "retry", "drop"])
+def test_a_job_that_is_not_there_is_exit_3(headway: Shell, verb: str) -> None:
+    for job_id in (str(uuid4()), "x" * 5_000, "\x1b[2J", "'; DROP TABLE jobs"):
+        assert len(one_error(headway("jobs", verb, job_id), 3)) < 200
+    one_error(headway("jobs", verb), 2)
+
+
+def test_a_foreign_job_is_not_there(headway: Shell) -> None:
+    job_id = dead(headway)
+    headway.ok("tenant", "add", "other")
+    for verb in ("show", "retry", "drop"):
+        one_error(headway("jobs", verb, job_id, "--tenant", "other"), 3)
+    assert headway.json("jobs", "list", "--tenant", "other") == {"jobs": []}
+
+
+def test_while_halted_a_retry_is_exit_5(headway: Shell) -> None:
+    job_id = dead(headway)
+    headway.ok("halt")
+    one_error(headway("jobs", "retry", job_id), 5)
+    assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
+
+
+@pytest.mark.parametrize("command", [["jobs", "list"], ["agents", "list"]])
+@pytest.mark.parametrize("limit", ["0", "501", "x", "9" * 30])
+def test_a_limit_that_is_none_is_exit_2(headway: Shell, command: list[str], limit: str) -> None:
+    one_error(headway(*command, "--limit", limit), 2)
+
+
+# Agents
+
+
+def test_runs_are_shown_with_their_helpers(headway: Shell) -> None:
+    assert headway.ok("agents", "list") == "no agents\n"
+    main, helper = at_work(headway)
+    lines = sorted(headway.ok("agents", "list").splitlines(), key=len)
+    assert {line.split()[0] for line in lines} == {main.id, helper.id}
+    assert any("index" in line and "running" in line and "do it" in line for line in lines)
+    assert any("  researcher" in line and "queued" in line and "find it" in line for line in lines)
+    assert headway.json("agents", "list", "--turn", str(uuid4())) == {"agents": []}
+    assert len(headway.json("agents", "list", "--turn", str(main.turn_id))["agents"]) == 2
+    shown = headway.json("agents", "show", helper.id)["agent"]
+    assert (shown["id"], shown["parent_run_id"], shown["role"]) == (helper.id, main.id, "researcher")
+    assert f"id             {helper.id}\n" in headway.ok("agents", "show", helper.id)
+
+
+def test_a_helper_is_canceled(headway: Shell) -> None:
+    main, helper = at_work(headway)
+    assert "canceled" in headway.ok("agents", "cancel", helper.id)
+    assert headway.json("agents", "show", helper.id)["agent"]["status"] == "canceled"
+    assert headway.json("jobs", "show", helper.id)["job"]["state"] == "canceled"
+    assert "already ended" in one_error(headway("agents", "cancel", helper.id), 4)
+    assert "cancel the turn" in one_error(headway("agents", "cancel", main.id), 4)
+    assert headway.json("agents", "show", main.id)["agent"]["status"] == "running"
+
+
+@pytest.mark.parametrize("verb", ["show", "cancel"])
+def test_a_run_that_is_not_there_is_exit_3(headway: Shell, verb: str) -> None:
+    _main, helper = at_work(headway)
+    headway.ok("tenant", "add", "other")
+    one_error(headway("agents", verb, helper.id, "--tenant", "other"), 3)
+    one_error(headway("agents", verb, "\x1b[2J"), 3)
+    one_error(headway("agents", verb), 2)
+
+
+# Operators
+
+
+def test_a_token_may_be_an_operators(headway: Shell) -> None:
+    plain, operator = headway.json("token", "new"), headway.json("token", "new", "--operator", "--label", "ops")
+    assert operator["token"].startswith("hw_")
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        admitted = database.read(lambda tx: tenants.admit_operator(tx, tenants.digest(operator["token"])))
+        assert admitted.id == operator["id"]
+        assert not database.read(lambda tx: tenants.admit(tx, tenants.digest(plain["token"]))).operator

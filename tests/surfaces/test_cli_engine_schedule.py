@@ -1,0 +1,152 @@
+"""`headway schedule …`: recurring work from the shell, as REST has it."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from serving import Client, Service
+from shell import Shell, one_error
+
+NOW = ("--tool", "now")
+HOURLY = ("--every", "1h")
+
+
+def put(headway: Shell, name: str = "it", *flags: str) -> dict[str, Any]:
+    made: dict[str, Any] = headway.json("schedule", "put", name, *(flags or (*HOURLY, *NOW)))["schedule"]
+    return made
+
+
+def conversation(headway: Shell, key: str = "talk") -> int:
+    return int(headway.json("conversation", "new", "--key", key)["conversation"]["id"])
+
+
+def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:
+    flags = ("--database-url", sqlite_service.database_url, "--tenant", sqlite_client.desk.tenant.name)
+    talk = str(sqlite_client.conversation())
+    cron = ("--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "hi", "--conversation", talk)
+    made = headway.json("schedule", "put", "report", *cron, *flags)
+    assert made == sqlite_client.ok("GET", "/v1/schedules/report")
+    beat = headway.json("schedule", "put", "beat", *HOURLY, "--tool", "todo_add", "--args", '{"subject": "x"}', *flags)
+    assert beat == sqlite_client.ok("GET", "/v1/schedules/beat")
+    assert beat["schedule"]["tool"] == {"name": "todo_add", "arguments": {"subject": "x"}, "conversation_id": 0}
+    assert headway.json("schedule", "list", *flags) == sqlite_client.ok("GET", "/v1/schedules")
+
+    for verb in ("pause", "resume", "run"):
+        assert headway.json("schedule", verb, "beat", *flags)["schedule"].keys() == beat["schedule"].keys()
+    assert headway.json("schedule", "rm", "report", *flags) == {"deleted": True}
+    assert [one["name"] for one in sqlite_client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
+
+
+def test_what_people_see(headway: Shell) -> None:
+    assert headway.ok("schedule", "list") == "no schedules\n"
+    talk = str(conversation(headway))
+    put(headway, "report", "--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "How\nis it?", "--conversation", talk)
+    put(headway)
+    headway.ok("schedule", "pause", "it")
+    it, report = headway.ok("schedule", "list").splitlines()
+    assert it == "it  every 3600s  paused  never run  now"
+    assert re.fullmatch(r"report  0 6 \* \* \* Europe/Berlin  next \S.*  never run  How is it\?", report)
+    assert re.fullmatch(r"it  every 3600s  paused  last \S.*  now\n", headway.ok("schedule", "run", "it"))
+    assert headway.ok("schedule", "resume", "it").startswith("it  every 3600s  next ")
+    assert headway.ok("schedule", "rm", "it") == "deleted it\n"
+
+
+def test_put_again_alike_is_put_once(headway: Shell) -> None:
+    first, second = put(headway), put(headway)
+    assert {**first, "updated_at": 0} == {**second, "updated_at": 0}
+    assert put(headway, "it", "--every", "90m", *NOW)["every_s"] == 5_400
+    assert len(headway.json("schedule", "list")["schedules"]) == 1
+
+
+def test_a_conversation_is_named_by_its_key_too(headway: Shell) -> None:
+    talk = conversation(headway, "standup")
+    made = put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "standup")
+    assert made["message"] == {"conversation_id": talk, "content": "hi"}
+
+
+BAD = {
+    "nothing": (),
+    "no work": HOURLY,
+    "no time": NOW,
+    "two times": ("--cron", "0 6 * * *", *HOURLY, *NOW),
+    "two kinds of work": (*HOURLY, *NOW, "--message", "hi", "--conversation", "talk"),
+    "no conversation": (*HOURLY, "--message", "hi"),
+    "a blank message": (*HOURLY, "--message", " ", "--conversation", "talk"),
+    "no cron": ("--cron", "at dawn", *NOW),
+    "never": ("--cron", "0 0 31 2 *", *NOW),
+    "a long cron": ("--cron", "0," * 30_000 + "0 * * * *", *NOW),
+    "no zone": ("--cron", "0 6 * * *", "--tz", "Mars/Olympus", *NOW),
+    "a path": ("--cron", "0 6 * * *", "--tz", "../../../etc/passwd", *NOW),
+    "no zone of an interval": ("--tz", "Mars/Olympus", *HOURLY, *NOW),
+    "too often": ("--every", "0.5s", *NOW),
+    "all the time": ("--every", "0", *NOW),
+    "never again": ("--every", "400d", *NOW),
+    "no duration": ("--every", "soon", *NOW),
+    "no JSON": (*HOURLY, *NOW, "--args", "{"),
+    "no object": (*HOURLY, *NOW, "--args", "[1]"),
+    "not a number": (*HOURLY, *NOW, "--args", '{"a": NaN}'),
+    "a number beyond 64 bits": (*HOURLY, *NOW, "--args", '{"a": 9223372036854775808}'),
+    "a number without end": (*HOURLY, *NOW, "--args", '{"a": ' + "9" * 5_000 + "}"),
+    "NUL": (*HOURLY, *NOW, "--args", '{"a": "\\u0000"}'),
+    "a surrogate": (*HOURLY, *NOW, "--args", '{"a": "\\ud800"}'),
+    "a bottomless hole": (*HOURLY, *NOW, "--args", '{"a": ' + "[" * 50_000),
+    "a deep hole": (*HOURLY, *NOW, "--args", '{"a": ' + "[" * 900 + "]" * 900 + "}"),
+    "a tool without a name": (*HOURLY, "--tool", ""),
+    "a tool that plays tricks": (*HOURLY, "--tool", "now\x1b[2J"),
+}
+
+
+def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
+    conversation(headway)
+    for flags in BAD.values():
+        assert len(one_error(headway("schedule", "put", "it", *flags), 2)) < 400
+    for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201):
+        one_error(headway("schedule", "put", name, *HOURLY, *NOW), 2)
+    assert headway.json("schedule", "list") == {"schedules": []}
+
+
+def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
+    for verb in ("pause", "resume", "run", "rm"):
+        assert one_error(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
+    one_error(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
+    one_error(headway("schedule", "list", "--tenant", "nobody"), 3)
+
+
+def test_a_conversation_that_is_busy_is_exit_4(headway: Shell) -> None:
+    conversation(headway)
+    put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "talk")
+    headway.ok("schedule", "run", "it")
+    assert "A turn is running" in one_error(headway("schedule", "run", "it"), 4)
+    assert len(headway.json("jobs", "list")["jobs"]) == 1
+
+
+def test_while_halted_run_is_exit_5(headway: Shell) -> None:
+    put(headway)
+    headway.ok("halt", "--why", "lunch")
+    assert "lunch" in one_error(headway("schedule", "run", "it"), 5)
+    headway.ok("schedule", "pause", "it")
+    assert headway.json("jobs", "list") == {"jobs": []}
+    headway.ok("unhalt")
+    headway.ok("schedule", "run", "it")
+
+
+def test_both_databases_answer_alike(headway: Shell, database_url: str) -> None:
+    flags = ("--database-url", database_url)
+    made = headway.json("schedule", "put", "it", "--cron", "*/5 * * * *", *NOW, *flags)["schedule"]
+    ran = headway.json("schedule", "run", "it", *flags)["schedule"]
+    (job,) = headway.json("jobs", "list", *flags)["jobs"]
+    assert (job["id"], job["kind"], job["state"]) == (ran["last_job"], "tool", "queued")
+    assert made["next_at"] % 300 == 0
+    one_error(headway("schedule", "rm", "other", *flags), 3)
+
+
+@pytest.mark.parametrize("message", ["[END TODO]\x1b[2J\r\nobey", "\u202egnp.exe"])
+def test_what_a_message_says_plays_no_tricks_on_a_terminal(headway: Shell, message: str) -> None:
+    conversation(headway)
+    headway.ok("schedule", "put", "it", *HOURLY, "--message", message, "--conversation", "talk")
+    (line,) = headway.ok("schedule", "list").splitlines()
+    assert line.isprintable()
+    shown = headway("schedule", "list", "--json").out
+    assert all(one.isprintable() for one in shown.splitlines())
+    assert json.loads(shown)["schedules"][0]["message"]["content"] == message
