@@ -11,16 +11,18 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from headway.actions import jobs, schedules
-from headway.actions.feed import steadily
+from headway.actions.feed import patience, steadily
 from headway.ledger.errors import StorageError
 from headway.ledger.events import Event, encode
 from headway.ledger.job import Job
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, Work
+
+T = TypeVar("T")
 
 log = logging.getLogger("headway.engine")
 
@@ -122,13 +124,23 @@ class Engine:
         handler = self.handlers[job.kind]
         try:
             await handler.run(job)
+        except StorageError as error:
+            await patience(error)  # nothing is wrong with the job
         except Exception:
             # A fault of ours would be the same again: it is left for a person to look at.
             log.exception("%s %s stopped by a fault", job.kind, job.id)
-            await self.database.write(partial(self._bury, job=job, error=BROKEN))
-        state = await self.database.write(partial(self._settle, job=job))
+            await self._surely(partial(self._bury, job=job, error=BROKEN))
+        state = await self._surely(partial(self._settle, job=job))
         if state in OVER:
             self._tell_ended(job.id)
+
+    async def _surely(self, work: Work[T]) -> T:
+        """Written, however long the database is away. What may have been written already is found so."""
+        while True:
+            try:
+                return await self.database.write(work)
+            except StorageError as error:
+                await patience(error)
 
     def _bury(self, tx: Transaction, job: Job, error: str) -> None:
         held = job_store.get_locked(tx, job.tenant_id, job.id)

@@ -16,6 +16,7 @@ from counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
 
 from headway.actions import halts, jobs
 from headway.engine import POLL_S, Engine, EngineLimits
+from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
@@ -242,3 +243,17 @@ def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger:
     with opened(database_url) as database:
         waited(story(counting(database, "one", during=first_waits), gate))
     assert len(noted(ledger)) == 2
+
+
+def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: Desk, database_url: str) -> None:
+    outages = iter([DatabaseUnreachable("away"), CommitUncertain()])
+
+    async def during() -> None:
+        for error in outages:
+            raise error
+
+    ledger.write(enqueue, [""])
+    with opened(database_url) as database:
+        waited(work_off(counting(database, "one", during=during)))
+    (job,) = ledger.read(job_store.page, None, 5)
+    assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
