@@ -156,4 +156,4 @@ def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
 
 def revive(tx: Transaction, job: Job) -> Job:
     """A dead one, anew, with the same payload."""
-    return move(tx, must_be_dead(job), "queued", attempts=0)
+    return move(tx, must_be_dead(job), "queued", attempts=0, result="null")

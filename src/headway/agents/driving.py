@@ -5,7 +5,7 @@ from functools import partial
 
 from headway.actions import jobs, runs, turns
 from headway.agents.execution import find_place
-from headway.agents.loop import drive
+from headway.agents.loop import drive, patiently
 from headway.agents.toolbox import Result, judged, perform, reach_out
 from headway.agents.work import Means
 from headway.engine import INTERRUPTED, Handler
@@ -16,6 +16,7 @@ from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
 
 TOOL = "tool"
+BEGUN = "begun"  # the result of a tool that was called and has not answered
 
 
 def handlers(means: Means) -> dict[str, Handler]:
@@ -60,22 +61,39 @@ async def call_tool(means: Means, job: Job) -> None:
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:
-            end_tool(tx, job, means.owner, perform(tool, wanted["arguments"], execution, tx))
+            if held_by(tx, job, means.owner):
+                end_tool(tx, job, means.owner, perform(tool, wanted["arguments"], execution, tx))
 
         await means.database.write(work)
         return
-    if INTERRUPTED in json.loads(job.errors) and not tool.idempotent:
+    if json.loads(job.result) == BEGUN and not tool.idempotent:
         result = Result({"error": "It was interrupted, and nobody knows whether it had its effect."}, is_error=True)
-    else:
+    elif await means.database.write(partial(begin_tool, job=job, owner=means.owner)):
         result = await reach_out(tool, wanted["arguments"], execution)
-    await means.database.write(partial(end_tool, job=job, owner=means.owner, result=result))
+    else:
+        return
+    await patiently(lambda: means.database.write(partial(end_tool, job=job, owner=means.owner, result=result)))
+
+
+def held_by(tx: Transaction, job: Job, owner: str) -> Job | None:
+    """The job as it is now, unless somebody else has it."""
+    held = job_store.get_locked(tx, job.tenant_id, job.id)
+    return held if held and held.owner == owner and held.state == "running" else None
+
+
+def begin_tool(tx: Transaction, job: Job, owner: str) -> bool:
+    """Written down before: however this process ends, nobody takes it for one that was not called yet."""
+    held = held_by(tx, job, owner)
+    if held:
+        jobs.move(tx, held, "running", result=json.dumps(BEGUN))
+    return held is not None
 
 
 def end_tool(tx: Transaction, job: Job, owner: str, result: Result) -> None:
-    held = job_store.get_locked(tx, job.tenant_id, job.id)
-    if held is None or held.owner != owner or held.state != "running":
-        return  # somebody else has it
+    held = held_by(tx, job, owner)
+    if held is None:
+        return
     if result.is_error:
-        jobs.die(tx, held, json.dumps(result.value, ensure_ascii=False))
+        jobs.die(tx, held._replace(result="null"), json.dumps(result.value, ensure_ascii=False))
     else:
         jobs.complete(tx, held, result.value)
