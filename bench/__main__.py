@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from bench import agent_loop, claims, cold_start, http, peers, postgres, store, streams  # noqa: F401  modules register their benchmarks
+from bench import agent_loop, claims, cold_start, engine_room, http, peers, postgres, store, streams  # noqa: F401  modules register their benchmarks
 from bench.harness import REGISTRY, Benchmark, Measurements, Unavailable, Workshop, open_workshop, progress
 
 
@@ -53,7 +53,7 @@ def run(one: Benchmark, shop: Workshop) -> Result:
 
 
 def listed(chosen: list[Benchmark]) -> str:
-    return "\n".join(f"{one.name:22}{one.workload}  ÷  {one.reference}" for one in chosen)
+    return "\n".join(f"{one.name:32}{one.workload}  ÷  {one.reference}" for one in chosen)
 
 
 def table(results: list[Result]) -> str:
