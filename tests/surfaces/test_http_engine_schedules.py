@@ -168,6 +168,38 @@ def test_strangers_hear_that_they_are_strangers(sqlite_service: Service, sqlite_
         assert answer.status_code == 401
 
 
+# Writs
+
+
+def test_a_writ_is_another_door_to_the_same(client: Client) -> None:
+    conversation = client.conversation()
+    body = {"text": "So be it.\n/schedule look every 30m: Look.\n/schedule list\n", "conversation_id": conversation}
+    answer = client.ok("POST", "/v1/writs", json=body)
+    assert answer["visible"] == "So be it.\n"
+    line = "look [active] every 1800s"
+    assert answer["output"] == f"[/schedule look]\n{line}\n[END SCHEDULE]\n[/schedule list]\n{line}\n[END SCHEDULE]"
+    made = get(client, "look")
+    assert (made["every_s"], made["message"]) == (1_800, {"conversation_id": conversation, "content": "Look."})
+
+    put(client, "kept")
+    removed = client.ok("POST", "/v1/writs", json={"text": "/schedule rm look\n/schedule rm look"})["output"]
+    assert removed.startswith("[/schedule rm]\nremoved look\n[END SCHEDULE]\n[/schedule rm]\nERR: No schedule named 'look'")
+    refused = client.ok("POST", "/v1/writs", json={"text": "/schedule rm kept", "role": "writer"})["output"]
+    assert "ERR: the role writer needs the grant `schedules`" in refused
+    assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["kept"]
+
+
+def test_every_answer_of_the_engine_room_is_in_the_document(sqlite_client: Client) -> None:
+    paths = sqlite_client.get("/openapi.json").json()["paths"]
+    for path, methods in paths.items():
+        if path.startswith(("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/halt", "/v1/costs")):
+            for method, definition in methods.items():
+                wanted = {"200", "401", "422", "503"} | ({"404"} if "{" in path else set())
+                wanted |= {"403"} if method in ("put", "delete") and path.endswith(("halt", "costs")) else set()
+                wanted |= {"409"} if path.startswith("/v1/jobs/") and method in ("post", "delete") else set()
+                assert wanted <= set(definition["responses"]), (method, path)
+
+
 # Ticks
 
 

@@ -1,0 +1,107 @@
+"""`headway worker`: one more process on the same database, which works on jobs and ticks, and never twice on one."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from serving import Service, until
+from shell import HEADWAY, PATIENCE_S, Shell, one_error
+
+NOTE = ("--tool", "todo_add", "--args", '{"subject": "look"}')
+
+
+class Worker:
+    """A worker process that has said that it is there."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.greeting = process.stdout.readline()
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        """Its exit code, and what else it had to say."""
+        self.process.send_signal(by)
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out, err
+
+
+@contextmanager
+def working(headway: Shell, *flags: str) -> Iterator[Worker]:
+    command = [*HEADWAY, "worker", *flags]
+    with subprocess.Popen(
+        command, cwd=headway.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Worker(process)
+        finally:
+            process.kill()
+
+
+def jobs(headway: Shell, *flags: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = headway.json("jobs", "list", *flags)["jobs"]
+    return found
+
+
+def test_it_says_that_it_is_there_works_and_stops(headway: Shell, postgres_url: str) -> None:
+    flags = ("--database-url", postgres_url)
+    headway.ok("schedule", "put", "it", "--every", "1h", *NOTE, *flags)
+    headway.ok("schedule", "run", "it", *flags)
+    assert jobs(headway, *flags)[0]["state"] == "queued"  # nobody is there to do it
+    with working(headway, *flags) as worker:
+        assert worker.greeting.startswith("Worker ")
+        assert "model rehearsal" in worker.greeting
+        headway.ok("schedule", "put", "beat", "--every", "1s", *NOTE, *flags)
+        until(lambda: len(headway.json("todo", "list", *flags)["todos"]) >= 3, "it ticks")
+        headway.ok("schedule", "pause", "beat", *flags)
+        until(lambda: all(job["state"] == "completed" for job in jobs(headway, *flags)), "all is done")
+        assert worker.end()[:2] == (0, "")
+    assert len(headway.json("todo", "list", *flags)["todos"]) == len(jobs(headway, *flags))
+
+
+def test_a_turn_is_answered_by_a_worker(headway: Shell) -> None:
+    headway.ok("conversation", "new", "--key", "talk")
+    headway.ok("schedule", "put", "it", "--every", "1h", "--message", "What time is it?", "--conversation", "talk")
+    headway.ok("schedule", "run", "it")
+    with working(headway, "--json") as worker:
+        document = json.loads(worker.greeting)
+        assert set(document) == {"worker", "database", "model"}
+        assert document["database"] == f"sqlite:///{headway.ledger}"
+        until(lambda: jobs(headway)[0]["state"] == "completed", "the turn ends")
+        assert headway.json("agents", "list")["agents"][0]["status"] == "completed"
+        assert worker.end(signal.SIGINT) == (0, "", "")
+
+
+def test_it_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> None:
+    with working(headway, "--database-url", postgres_service.database_url) as worker, postgres_service.tenant() as client:
+        path = "/v1/schedules/it"
+        client.ok("PUT", path, json={"every_s": 1, "tool": {"name": "todo_add", "arguments": {"subject": "look"}}})
+        until(lambda: len(client.subjects()) >= 2, "it has ticked twice")
+        client.ok("POST", f"{path}/pause")
+        until(lambda: all(job["state"] == "completed" for job in client.ok("GET", "/v1/jobs")["jobs"]), "all is done")
+        assert worker.end()[0] == 0
+        done = client.ok("GET", "/v1/jobs")["jobs"]
+        assert len(client.subjects()) == len(done)
+        assert len(done) <= done[0]["created_at"] - done[-1]["created_at"] + 2  # whole seconds, and one at each end
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--log-level", "loud"), 2),
+        (("--database-url", "oracle://localhost/x"), 2),
+        (("--database-url", "postgresql://127.0.0.1:1/x?connect_timeout=1"), 1),
+        (("--home", "/dev/null/nowhere"), 1),
+        (("now",), 2),
+    ],
+)
+def test_what_it_cannot_work_with_is_one_line(headway: Shell, flags: tuple[str, ...], code: int) -> None:
+    one_error(headway("worker", *flags), code)
+
+
+def test_settings_that_are_wrong_are_one_line(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_RESTART_STAGGER_S", "soon")
+    assert "HEADWAY_RESTART_STAGGER_S" in one_error(headway("worker"), 2)
