@@ -48,7 +48,7 @@ class Headway:
         if announced:
             from headway.storage.announcements import Announcements  # noqa: PLC0415  SQLite users never load psycopg
 
-            self.announcements = Announcements(settings.database_url, self._committed)
+            self.announcements = Announcements(settings.database_url, self._announced)
 
     def start(self) -> None:
         self.feed.start()
@@ -166,3 +166,9 @@ class Headway:
 
     def _committed(self, tenants: frozenset[int]) -> None:
         self.feed.committed(tenants)
+
+    def _announced(self, tenants: frozenset[int]) -> None:
+        """Another process committed something: news for the readers, and perhaps a job for us."""
+        self.feed.committed(tenants)
+        if "engine" in vars(self) and self.feed.loop is not None and not self.feed.loop.is_closed():
+            self.feed.loop.call_soon_threadsafe(self.engine.nudge)

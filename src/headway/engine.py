@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 log = logging.getLogger("headway.engine")
 
-BEAT_S = 1.0
+BEAT_S = 0.9
+GRACE_S = 0.1
 SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
@@ -215,6 +216,7 @@ class Engine:
         driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
         await self.database.write(partial(job_store.beat, owner=self.owner))
         ours = await self.database.read(partial(job_store.running_of, owner=self.owner))
+        await asyncio.sleep(GRACE_S)  # a task that moved its own job is about to end
         for job_id, task in driven.items():
             if job_id not in ours:  # ended or taken over by somebody else
                 task.cancel()
