@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -42,9 +42,8 @@ def ledger(database_url: str) -> Iterator[Desk]:
 
 @contextmanager
 def opened(url: str) -> Iterator[Database]:
-    database = Database(url)
-    yield database
-    database.close()
+    with closing(Database(url)) as database:
+        yield database
 
 
 def noted(desk: Desk) -> list[Ran]:

@@ -32,8 +32,8 @@ def test_a_retry_goes_on_with_the_same_turn_from_where_it_was(database_url: str,
         assert (talk.job().state, len(talk.told("job_dead"))) == ("completed", 1)
 
 
-def test_a_retry_that_fails_again_is_dead_again(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, error(400)) as talk:
+def test_a_retry_that_fails_again_is_dead_again(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, error(400)) as talk:
         talk.say()
         for times in (2, 3):
             retry(talk)
@@ -68,14 +68,14 @@ def test_a_turn_that_a_fault_of_ours_ended_can_be_retried(sqlite_url: str, tmp_p
         assert talk.wait(over(talk))["outcome"] == "answered"
 
 
-def test_only_what_is_dead_is_retried_or_dropped(database_url: str, tmp_path: Path) -> None:
+def test_only_what_is_dead_is_retried_or_dropped(sqlite_url: str, tmp_path: Path) -> None:
     def refused() -> None:
         job_id = talk.job().id
         for decide in (dead_letters.retry, jobs.drop):
             with pytest.raises(Conflict, match="only dead ones"):
                 talk.database.write(lambda tx, decide=decide: decide(tx, talk.tenant_id, job_id))  # type: ignore[misc]
 
-    with talking(database_url, tmp_path, in_order(HELLO, error(503)), retry_delay_s=LONG_S) as talk:
+    with talking(sqlite_url, tmp_path, in_order(HELLO, error(503)), retry_delay_s=LONG_S) as talk:
         talk.say()
         refused()
         talk.wait(delayed(talk))

@@ -1,0 +1,154 @@
+"""Processes that work on jobs of one database, a model that outlives them, and what is left when they are done."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from serving import until
+
+from headway.actions import conversations, turns
+from headway.ledger.events import TURN_ENDS
+from headway.storage.transaction import Row, Transaction
+from headway.testing import Desk
+from model_server import Reachable, environment
+
+OWN = '''
+from pathlib import Path
+from headway.agents.own_tools import tool
+
+NOTES = Path(__file__).parent.parent / "notes.txt"
+
+@tool
+def note(name: str) -> str:
+    """Notes a name."""
+    with NOTES.open("a") as file:
+        print(name, file=file)
+    return "noted"
+'''
+FOREVER_S = 600
+
+
+def furnish(folder: Path) -> Path:
+    """A home with a tool whose effect can be counted, and must not be repeated."""
+    (folder / "home" / "tools").mkdir(parents=True)
+    (folder / "home" / "tools" / "own.py").write_text(OWN)
+    return folder / "home"
+
+
+def notes(folder: Path) -> Counter[str]:
+    path = folder / "home" / "notes.txt"
+    return Counter(path.read_text().split() if path.exists() else [])
+
+
+def surroundings(folder: Path, model: Reachable, **settings: str) -> dict[str, str]:
+    """What every process of the crew finds."""
+    chosen = {f"HEADWAY_{name.upper()}": value for name, value in settings.items()}
+    return {**environment(model), "HEADWAY_HOME": str(folder / "home"), "SSL_CERT_DIR": str(folder), **chosen}
+
+
+# What is said. Each turn has a name, notes it once, and says so.
+
+
+def named(numbers: Iterable[int]) -> list[str]:
+    return [f"n{number:03}" for number in numbers]
+
+
+def noting(names: Iterable[str], stuck_before: Iterable[str] = (), stuck_after: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Rules for these turns. A stuck one gets no answer before, or after, it noted its name; whoever asks again does."""
+    before, after = set(stuck_before), set(stuck_after)
+    rules: list[dict[str, Any]] = []
+    for name in names:
+        call = {"calls": [{"name": "note", "arguments": {"name": name}}]}
+        for reply, results, stuck in ((call, 0, name in before), ({"text": f"Noted {name}."}, 1, name in after)):
+            when = {"contains": f"Note {name}.", "tool_results": results}
+            rules += [{"when": when, "reply": {**reply, "seconds": FOREVER_S}, "times": 1}] * stuck
+            rules.append({"when": when, "reply": reply})
+    return rules
+
+
+def enqueue(desk: Desk, names: Iterable[str], limit: int = 10) -> list[str]:
+    """Turns that nobody works on yet, each in a conversation of its own; their ids."""
+
+    def start(tx: Transaction, tenant_id: int) -> list[str]:
+        begun = []
+        for name in names:
+            conversation = conversations.add(tx, tenant_id)
+            run = turns.start(tx, tenant_id, conversation.id, turns.Beginning(f"Note {name}.", limit=limit))
+            begun.append(str(run.turn_id))
+        return begun
+
+    return desk.write(start)
+
+
+# Workers
+
+
+class Worker(NamedTuple):
+    process: "subprocess.Popen[str]"
+    owner: str  # its name among those who work
+
+    def send(self, what: signal.Signals) -> None:
+        os.kill(self.process.pid, what)
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> int:
+        self.send(by)
+        return self.process.wait(30)
+
+
+@contextmanager
+def working(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator[Worker]:
+    """Run `headway worker` until the block ends."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    command = [sys.executable, "-m", "headway", "worker", "--json", "--database-url", database_url]
+    with subprocess.Popen(command, cwd=folder, env={**own, **env}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Worker(process, str(json.loads(process.stdout.readline())["worker"]))
+        finally:
+            process.kill()
+
+
+# What is left
+
+
+def rows(desk: Desk, sql: str, *parameters: Any) -> list[Row]:
+    return desk.database.read(lambda tx: tx.all(sql, *parameters))
+
+
+def owners(desk: Desk) -> Counter[str]:
+    """Who works on how many jobs."""
+    return Counter(str(owner) for (owner,) in rows(desk, "SELECT owner FROM jobs WHERE state = 'running'"))
+
+
+def unfinished(desk: Desk) -> int:
+    return len(rows(desk, "SELECT id FROM turns WHERE ended_at = 0"))
+
+
+def told(desk: Desk, kind: str) -> list[dict[str, Any]]:
+    return [json.loads(data) for name, data in desk.events() if name == kind]
+
+
+def all_end(desk: Desk) -> None:
+    until(lambda: unfinished(desk) == 0, "every turn ends")
+
+
+def check_each_ended_once(desk: Desk, names: Iterable[str]) -> None:
+    """One user message, one effect, one answer and one ending for each turn of the tenant."""
+    wanted = sorted(names)
+    said = Counter(desk.read(lambda tx, tenant_id: tx.all("SELECT role, content FROM messages WHERE tenant_id = ?", tenant_id)))
+    assert said == Counter([("user", f"Note {name}.") for name in wanted] + [("assistant", f"Noted {name}.") for name in wanted])
+    ends = [(kind, json.loads(data)["turn_id"]) for kind, data in desk.events() if kind in TURN_ENDS]
+    assert {kind for kind, _ in ends} == {"turn_finished"}
+    assert len(ends) == len({turn_id for _, turn_id in ends}) == len(wanted)
+    effects = desk.read(lambda tx, tenant_id: tx.all("SELECT arguments, state FROM effects WHERE tenant_id = ?", tenant_id))
+    assert sorted((json.loads(given)["name"], state) for given, state in effects) == [(name, "succeeded") for name in wanted]
+    assert len(told(desk, "tool_call")) == len(told(desk, "tool_result")) == len(wanted)
+    states = desk.read(lambda tx, tenant_id: tx.all("SELECT state, owner FROM jobs WHERE tenant_id = ?", tenant_id))
+    assert set(states) == {("completed", "")}

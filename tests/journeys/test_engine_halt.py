@@ -1,0 +1,73 @@
+"""`headway halt` in one process stops the agents of all others within a second, and `headway unhalt` lets them go on."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chatting import messages_path, say
+from crew import all_end, enqueue, furnish, named, owners, rows, surroundings, told, unfinished, working
+from serving import Client, serving, until
+from shell import HEADWAY
+
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+from model_server import ModelServer, Reply, Request, calls, slow, text
+
+OURS, THEIRS = named(range(3)), named(range(3, 6))  # of a worker, and of a server
+A_SECOND = 1.0
+
+
+def command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
+    """Typed at another terminal."""
+    line = [*HEADWAY, *words, "--json", "--database-url", url]
+    return json.loads(subprocess.run(line, cwd=folder, env={**os.environ, **env}, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def test_a_halt_stops_the_agents_of_all_processes_within_a_second(postgres_url: str, tmp_path: Path) -> None:
+    asked: list[float] = []
+    done: list[bool] = []
+
+    def restless(_: Request) -> Reply:
+        asked.append(time.time())
+        return text("Done.") if done else slow(0.1, calls(("note", {"name": "again"}), ("now", {})))
+
+    furnish(tmp_path)
+    with ModelServer(restless) as model, DirectDatabase(postgres_url) as database:
+        desk = Desk(database)
+        env = surroundings(tmp_path, model, max_iterations="1000")
+        with working(postgres_url, tmp_path, env) as worker:
+            enqueue(desk, OURS, limit=1000)
+            until(lambda: owners(desk) == {worker.owner: 3}, "the worker takes them")
+            with serving(postgres_url, tmp_path, environment=env) as service, Client(service.url, desk) as client:
+                for name in THEIRS:
+                    say(client, client.conversation(), f"Note {name}.")
+                until(lambda: sorted(owners(desk).values()) == [3, 3], "both are at work")
+                assert command(postgres_url, tmp_path, env, "halt", "--why", "enough")["halt"]["halted"]
+                halted = time.time()
+                until(lambda: not owners(desk), "everything is put back")
+                assert time.time() - halted < A_SECOND
+                time.sleep(max(0.0, halted + 2 * A_SECOND - time.time()))  # if somebody went on, it would show
+                assert max(asked) < halted + A_SECOND
+                ((last,),) = rows(desk, "SELECT MAX(started_at) FROM effects")
+                assert last / 1000 < halted + A_SECOND
+                assert unfinished(desk) == 6
+                assert set(rows(desk, "SELECT DISTINCT state, owner, attempts FROM jobs")) == {("queued", "", 0)}
+                assert client.ok("GET", "/v1/halt")["halt"]["halted"]
+                client.refused("POST", messages_path(client.conversation()), 503, "halted", json={"content": "hello"})
+
+                before = len(asked)
+                command(postgres_url, tmp_path, env, "unhalt")
+                until(lambda: len(asked) > before + 20, "they go on")
+                done.append(True)
+                all_end(desk)
+                assert worker.end() == 0
+        assert len(told(desk, "turn_finished")) == 6
+        assert told(desk, "recovered") == told(desk, "turn_failed") == []
+        assert rows(desk, "SELECT DISTINCT state FROM effects") == [("succeeded",)]
+        calls_made = len(told(desk, "tool_call"))
+        assert calls_made == len(told(desk, "tool_result")) == len(rows(desk, "SELECT 1 FROM effects"))
+        assert model.violations == []
