@@ -4,11 +4,11 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from headway.actions import idempotency, jobs, turns
+from headway.actions import idempotency, jobs, schedules, turns
 from headway.actions.feed import Feed, steadily
 from headway.agents import families, role_files
 from headway.agents.builtin_tools import World
@@ -97,7 +97,8 @@ class Headway:
         from headway.agents.driving import handlers  # noqa: PLC0415
 
         limits = EngineLimits(per_family=self.settings.limits.per_parent, stagger_s=self.settings.restart_stagger_s)
-        return Engine(self.database, self.executor_id, handlers(self.means), limits)
+        tick = partial(schedules.tick, limits=self.settings.limits)
+        return Engine(self.database, self.executor_id, handlers(self.means), limits, tick)
 
     @cached_property
     def means(self) -> "Means":

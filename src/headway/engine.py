@@ -52,8 +52,16 @@ class EngineLimits(NamedTuple):
 
 
 class Engine:
-    def __init__(self, database: Database, owner: str, handlers: Mapping[str, Handler], limits: EngineLimits | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        owner: str,
+        handlers: Mapping[str, Handler],
+        limits: EngineLimits | None = None,
+        tick: Callable[[Transaction], None] = schedules.tick,
+    ) -> None:
         self.database = database
+        self.tick = tick
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
@@ -176,7 +184,7 @@ class Engine:
         if self.only is not None and not self.only:
             next_due = None
         if next_tick is not None and next_tick <= now and self.only is None:
-            await self.database.write(schedules.tick)
+            await self.database.write(self.tick)
             next_due = 0
         room = self.limits.slots - len(self.tasks)
         taken: list[Job] = []

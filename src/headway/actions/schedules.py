@@ -10,8 +10,9 @@ from cronsim import CronSim, CronSimError
 
 from headway.actions import conversations, halts, jobs, turns
 from headway.ledger import text
-from headway.ledger.errors import HeadwayError, Invalid, NotFound
+from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import Event, encode
+from headway.ledger.run import Limits
 from headway.ledger.schedule import Schedule
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.transaction import Transaction
@@ -22,6 +23,7 @@ SCHEDULES_LIMIT = 1_000  # of a tenant
 SHORTEST_MS = 1_000
 LONGEST_MS = 366 * 24 * 3600 * 1000
 TICKS_AT_ONCE = 100
+DEFAULTS = Limits()
 ENDED = ("completed", "canceled", "dead")
 
 
@@ -104,14 +106,16 @@ def resume(tx: Transaction, tenant_id: int, name: str) -> Schedule:
     return save(tx, schedule._replace(paused=0, next_at=next_at))
 
 
-def run_now(tx: Transaction, tenant_id: int, name: str) -> Schedule:
+def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULTS) -> Schedule:
     """Once more, whatever the clock says; the next tick comes as it would have come."""
     halts.check(tx)
     schedule = locked(tx, tenant_id, name)
-    return save(tx, schedule._replace(last_at=tx.now, last_job=begin(tx, schedule)))
+    if "tool" in json.loads(schedule.work) and is_running(tx, schedule):  # a message finds its conversation busy
+        raise Conflict(f"The last run of {name[:80]!r} is not over.")
+    return save(tx, schedule._replace(last_at=tx.now, last_job=begin(tx, schedule, limits)))
 
 
-def tick(tx: Transaction) -> None:
+def tick(tx: Transaction, limits: Limits = DEFAULTS) -> None:
     """Start what is due. However many ticks were missed, it is started once."""
     if halt_store.in_force(tx):
         return
@@ -127,7 +131,7 @@ def tick(tx: Transaction) -> None:
             save(tx, advanced._replace(skipped=schedule.skipped + 1))
             continue
         try:
-            job_id = tx.attempt(lambda tx, schedule=schedule: begin(tx, schedule))  # type: ignore[misc]
+            job_id = tx.attempt(lambda tx, schedule=schedule: begin(tx, schedule, limits))  # type: ignore[misc]
         except HeadwayError as error:
             log.warning("schedule %s of tenant %d is skipped: %s", schedule.name, schedule.tenant_id, error)
             save(tx, advanced._replace(skipped=schedule.skipped + 1))
@@ -140,13 +144,15 @@ def is_running(tx: Transaction, schedule: Schedule) -> bool:
     return job is not None and job.state not in ENDED
 
 
-def begin(tx: Transaction, schedule: Schedule) -> str:
+def begin(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
     """The job that does it."""
     work = json.loads(schedule.work)
     if "message" in work:
-        wanted = turns.Beginning(work["message"]["content"])
+        wanted = turns.Beginning(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id
-    return jobs.new(tx, schedule.tenant_id, "tool", work["tool"]).id
+    if "tool" in work:
+        return jobs.new(tx, schedule.tenant_id, "tool", work["tool"]).id
+    raise Invalid("This Headway does not know that kind of work.")  # a newer one does
 
 
 def save(tx: Transaction, schedule: Schedule) -> Schedule:

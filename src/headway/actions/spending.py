@@ -4,7 +4,7 @@ from typing import Any
 
 from headway.ledger.events import Event, encode
 from headway.ledger.run import Run, dollars
-from headway.storage import spending_store
+from headway.storage import job_store, spending_store
 from headway.storage.spending_store import ModelCall, Pool
 from headway.storage.transaction import Transaction
 
@@ -54,9 +54,10 @@ def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
 
 
 def set_limit(tx: Transaction, tenant_id: int, nanos: int) -> None:
-    """A limit of the tenant's own. Runs that wait for money look again by themselves."""
+    """A limit of the tenant's own. Runs that wait for money look again at once."""
     pool = spending_store.pool_locked(tx, tenant_id)
     spending_store.save_pool(tx, tenant_id, pool._replace(ceiling=nanos))
+    job_store.look_again(tx, tenant_id)
 
 
 def limit_of(pool: Pool, budget: int) -> int:

@@ -139,6 +139,18 @@ def hand_back(tx: Transaction, owner: str) -> None:
     tx.run("DELETE FROM worker_leases WHERE executor_id = ?", owner)
 
 
+def look_again(tx: Transaction, tenant_id: int) -> None:
+    """Runs that wait for something may find it now; those that don't go on waiting."""
+    tx.run(
+        """UPDATE jobs SET due_at = ? WHERE tenant_id = ? AND state = 'delayed' AND due_at > ? AND id IN (
+               SELECT id FROM runs WHERE tenant_id = ? AND status = 'waiting')""",
+        tx.now,
+        tenant_id,
+        tx.now,
+        tenant_id,
+    )
+
+
 def over(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
     """Those that have ended, or are no more."""
     if not job_ids:

@@ -202,7 +202,7 @@ def resume_schedule(call: Call, name: str) -> None:
 def run_schedule(call: Call, name: str) -> None:
     """Run it once, now. A `serve` or `worker` process does the work."""
     with call.desk() as desk:
-        answer_one(call, desk.write(schedules.run_now, name))
+        answer_one(call, desk.write(schedules.run_now, name, call.settings().limits))
 
 
 @schedule.command("rm")

@@ -96,7 +96,8 @@ def revoke_token(call: Call, token_id: int) -> None:
 def token_line(one: Token) -> str:
     used = f"last used {clock_time(one.last_used_at)}" if one.last_used_at else "never used"
     state = f"revoked {clock_time(one.revoked_at)}" if one.revoked_at else used
-    return f"{one.id}\t{one_line(one.label) or '-'}\tmade {clock_time(one.created_at)}\t{state}"
+    grant = "\toperator" if one.operator else ""
+    return f"{one.id}\t{one_line(one.label) or '-'}{grant}\tmade {clock_time(one.created_at)}\t{state}"
 
 
 @click.group(cls=Family)

@@ -128,7 +128,8 @@ def verb(name: str, summary: str, action: Any) -> None:
         call = Call(request)
 
         def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-            return {"schedule": action(tx, tenant_id, request.path_params["name"]).as_json()}
+            limits = call.headway.settings.limits
+            return {"schedule": action(tx, tenant_id, request.path_params["name"], limits).as_json()}
 
         answer = await call.post(act, 200)
         call.headway.nudge()
@@ -138,8 +139,8 @@ def verb(name: str, summary: str, action: Any) -> None:
     routes.post(f"/schedules/{{name}}/{name}", summary=summary, operation_id=f"{name}_schedule", **described_as)(handle)
 
 
-verb("pause", "Let it rest", schedules.pause)
-verb("resume", "Let it go on, from now", schedules.resume)
+verb("pause", "Let it rest", lambda tx, tenant_id, name, _limits: schedules.pause(tx, tenant_id, name))
+verb("resume", "Let it go on, from now", lambda tx, tenant_id, name, _limits: schedules.resume(tx, tenant_id, name))
 verb("run", "Run it once, now", schedules.run_now)
 
 
