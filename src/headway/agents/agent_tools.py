@@ -45,7 +45,7 @@ def finish_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome: 
     """The item that was delegated is done, with the worker's outcome; somebody may have ended it in the meantime."""
     todo = turn_plan.find(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
     if not todo.ended:
-        todos.change(tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome or "Done."))
+        todos.change(tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done."))
 
 
 class SpawnAgent(Arguments):
