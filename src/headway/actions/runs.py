@@ -10,7 +10,7 @@ from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.job import MAX_ATTEMPTS
 from headway.ledger.run import Run, RunStatus, dollars
-from headway.storage import run_store
+from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
 
 AGENT = "agent"  # the kind of a sub-agent's job
@@ -69,12 +69,13 @@ def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
     run = get(tx, tenant_id, run_id)
     if run.parent_run_id is None:
         raise Conflict("This run answers a turn: cancel the turn instead.")
-    if run.ended:
-        raise Conflict(f"Run {run_id} has already ended: {run.status}.")
     return cancel_tree(tx, run)
 
 
 def cancel_tree(tx: Transaction, run: Run) -> Run:
+    run = held_still(tx, run)
+    if run.ended:
+        raise Conflict(f"Run {run.id} has already ended: {run.status}.")
     cancel_children(tx, run)
     return end_child(tx, run, "canceled", "", error="It was canceled.")
 
@@ -82,10 +83,18 @@ def cancel_tree(tx: Transaction, run: Run) -> Run:
 def cancel_children(tx: Transaction, run: Run) -> list[str]:
     """All that it began, and all that those began; their ids."""
     ended: list[str] = []
-    for child in run_store.unfinished_children(tx, run.tenant_id, run.id):
-        ended += [*cancel_children(tx, child), child.id]
-        end_child(tx, child, "canceled", "", error="It was canceled.")
+    for found in run_store.unfinished_children(tx, run.tenant_id, run.id):
+        child = held_still(tx, found)
+        if not child.ended:
+            ended += [*cancel_children(tx, child), child.id]
+            end_child(tx, child, "canceled", "", error="It was canceled.")
     return ended
+
+
+def held_still(tx: Transaction, run: Run) -> Run:
+    """The run as it is once nobody is in the middle of one of its steps."""
+    job_store.get_locked(tx, run.tenant_id, run.id)
+    return get(tx, run.tenant_id, run.id)
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:

@@ -9,7 +9,7 @@ from headway.agents.delegation import Assignment, hand_over
 from headway.agents.execution import Execution
 from headway.agents.toolbox import Arguments, Filled, Pending, Tool
 from headway.ledger import text
-from headway.ledger.errors import Conflict, NotFound
+from headway.ledger.errors import NotFound
 from headway.ledger.run import Run
 from headway.ledger.todo import Change
 from headway.storage import run_store
@@ -45,7 +45,9 @@ def finish_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome: 
     """The item that was delegated is done, with the worker's outcome; somebody may have ended it in the meantime."""
     todo = turn_plan.find(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
     if not todo.ended:
-        todos.change(tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done."))
+        todos.change(
+            tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done.")
+        )
 
 
 class SpawnAgent(Arguments):
@@ -90,10 +92,7 @@ def check_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[st
 
 
 def cancel_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
-    child = child_of(tx, execution, wanted.run_id)
-    if child.ended:
-        raise Conflict(f"Run {child.id} has already ended: {child.status}.")
-    return runs.result_of(runs.cancel_tree(tx, child))
+    return runs.result_of(runs.cancel_tree(tx, child_of(tx, execution, wanted.run_id)))
 
 
 def run_of(tx: Transaction, execution: Execution) -> Run:
