@@ -19,6 +19,8 @@ from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 
+PLANS = ("turn_plan", "queue")  # families that work on a turn's list
+
 
 class Means(NamedTuple):
     """What all runs of a process share."""
@@ -51,7 +53,8 @@ class Work(NamedTuple):
     @property
     def parameters(self) -> ModelRequestParameters:
         may_delegate = self.run.depth < self.means.limits.depth
-        return parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate)
+        has_plan = self.run.parent_run_id is None
+        return parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
 
 
 def take_up(tx: Transaction, means: Means, run: Run) -> Work:
@@ -68,9 +71,10 @@ def take_up(tx: Transaction, means: Means, run: Run) -> Work:
 
 
 @lru_cache(maxsize=64)
-def parameters(toolbox: Toolbox, role: Role, mode: Mode, *, may_delegate: bool) -> ModelRequestParameters:
+def parameters(toolbox: Toolbox, role: Role, mode: Mode, *, may_delegate: bool, has_plan: bool) -> ModelRequestParameters:
     """Who the model is and what it may call. Made once: it is the same at every step of every run."""
-    tools = [tool for tool in offered(toolbox, role, mode) if may_delegate or tool.family != "agents"]
+    withheld = {*(() if may_delegate else ("agents",)), *(() if has_plan else PLANS)}
+    tools = [tool for tool in offered(toolbox, role, mode) if tool.family not in withheld]
     said = prompts.instructions(role, [tool.name for tool in tools], mode)
     return ModelRequestParameters(
         function_tools=[definition(tool) for tool in tools], instruction_parts=[InstructionPart(content=said)]
