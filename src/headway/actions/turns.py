@@ -167,11 +167,9 @@ def revive(tx: Transaction, run: Run) -> None:
 
 def pause(tx: Transaction, run: Run, reason: str) -> bool:
     """Whether this is news: whoever looks again and finds no money says so once."""
-    if (
-        run.parent_run_id is not None
-        or run.turn_id is None
-        or conversations.get_turn(tx, run.tenant_id, run.turn_id).status == "paused"
-    ):
+    if run.parent_run_id is not None:
+        return run.status != "waiting"
+    if run.turn_id is None or conversations.get_turn(tx, run.tenant_id, run.turn_id).status == "paused":
         return False
     save_turn(tx, run, "paused")
     tell(tx, run, "turn_paused", {"reason": reason})
