@@ -185,10 +185,12 @@ def carried(error: BaseException) -> Exception:
 
 def admitted(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> tuple[Execution, Arguments]:
     """Who calls, and the arguments as the tool takes them; or a sentence that says what speaks against it."""
-    if execution is None or not tool.needs(execution):
+    if execution is None:
         raise Invalid(tool.missing)
     if not execution.role.grants(tool.family, tool.name):
         raise Invalid(not_yours(tool, execution))
+    if not tool.needs(execution):
+        raise Invalid(tool.missing)
     check_numbers(arguments)
     try:
         return execution, tool.arguments.model_validate(arguments)
