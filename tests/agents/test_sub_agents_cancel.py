@@ -1,0 +1,122 @@
+"""Canceling a turn cancels its sub-agents: those at work stop, those that wait never start, and the turn ends once."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from delegating import (
+    asked,
+    awaited,
+    begun,
+    by_task,
+    cancel_turn,
+    cast,
+    delegated,
+    holding,
+    job_of,
+    said,
+    spawned,
+    states,
+    sub_agents,
+)
+from turning import Talk, talking
+
+from headway.actions import runs, spending, turns
+from headway.ledger.events import TURN_ENDS
+from headway.ledger.run import NANOS, Run
+from headway.storage import job_store, run_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from model_server import slow, text
+
+CANCELED = ("canceled", "canceled")
+SLOW = slow(15, text("At last."))
+
+
+def deep_and_wide(talk: Talk) -> None:
+    """One waits for a worker of its own, two are at work."""
+    talk.server.script = cast(
+        index=said(spawned("dig", "drill", "later"), awaited, text("Dug.")),
+        researcher=by_task(dig=delegated("shovel", "coder"), drill=SLOW, later=SLOW),
+        coder=SLOW,
+    )
+
+    async def story() -> None:
+        await begun(talk, "coder")
+        await talk.until(lambda: len(asked(talk, "researcher")) == 3)
+        await talk.until(lambda: talk.job().state == "delayed")
+
+    talk.wait(story())
+
+
+def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("")) as talk:
+        deep_and_wide(talk)
+        cancel_turn(talk)
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 1))
+        assert states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
+        assert (talk.turn()["status"], talk.run_row().status, talk.job().state) == ("canceled", "canceled", "canceled")
+        assert [kind for kind, _ in talk.events(*TURN_ENDS)] == ["turn_canceled"]
+        ends = [told["run"] for told in talk.told("agent_changed") if told["run"]["status"] == "canceled"]
+        assert sorted(run["task"] for run in ends) == ["dig", "drill", "later", "shovel"]
+
+
+def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
+        talk.server.script = cast(index=said(spawned("dig", "drill"), awaited), researcher=holding(talk, text("A hole.")))
+        talk.wait(begun(talk, "researcher"))
+        cancel_turn(talk)
+        talk.server.release()
+        talk.wait(asyncio.sleep(0.3))  # nothing comes after
+        assert len(asked(talk, "researcher")) == 1
+        assert set(states(talk).values()) == {CANCELED}
+
+
+def test_who_is_canceled_by_another_process_stops_within_a_beat(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        deep_and_wide(talk)
+        turn_id = talk.turn()["id"]
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
+        assert set(states(talk).values()) == {CANCELED}
+
+
+def test_a_canceled_sub_agent_leaves_the_turn_and_its_siblings_alone(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        deep_and_wide(talk)
+        run_id = sub_agents(talk)["dig"].id
+        talk.database.write(lambda tx: runs.cancel(tx, talk.tenant_id, run_id))
+        found = states(talk)
+        assert (found["dig"], found["shovel"], found["drill"]) == (CANCELED, CANCELED, ("running", "running"))
+        assert talk.turn()["status"] == "running"
+
+
+def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tmp_path: Path) -> None:
+    """What that step sets aside for its next call is given back as well."""
+
+    def step(tx: Transaction, child: Run, canceling: ThreadPoolExecutor) -> None:
+        job_store.get_locked(tx, talk.tenant_id, child.id)
+        funded = spending.reserve(tx, child, NANOS, 5 * NANOS)
+        assert funded is not None
+        run_store.save(tx, funded)
+        canceling.submit(cancel_elsewhere)
+        deadline = time.monotonic() + 10
+        while not tx.one("SELECT 1 FROM pg_locks WHERE NOT granted"):  # until it has to wait for us
+            assert time.monotonic() < deadline
+
+    def cancel_elsewhere() -> list[str]:
+        with DirectDatabase(postgres_url) as other:
+            return other.write(lambda tx: turns.cancel(tx, talk.tenant_id, talk_turn))
+
+    with talking(postgres_url, tmp_path, text("")) as talk, ThreadPoolExecutor(1) as canceling:
+        talk.server.script = cast(index=said(spawned("dig"), awaited), researcher=holding(talk, text("A hole.")))
+        talk.wait(begun(talk, "researcher"))
+        talk.wait(talk.until(lambda: talk.job().state == "delayed"))
+        talk_turn = talk.turn()["id"]
+        child = sub_agents(talk)["dig"]
+        talk.database.write(lambda tx: step(tx, child, canceling))
+        canceling.shutdown(wait=True)
+        assert states(talk) == {"dig": CANCELED}
+        assert job_of(talk, child).state == "canceled"
+        assert (sub_agents(talk)["dig"].reserved, talk.pool().reserved) == (0, 0)

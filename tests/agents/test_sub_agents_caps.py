@@ -1,0 +1,114 @@
+"""How many sub-agents there may be. Whoever wants more waits for a slot or gets an answer; nothing crashes."""
+
+from pathlib import Path
+
+from delegating import answered, asked, awaited, begun, cast, holding, over, said, spawned, states, sub_agents
+from turning import Talk, talking
+
+from headway.actions import runs
+from headway.ledger.run import Limits
+from headway.storage.transaction import Transaction
+from model_server import Reply, Request, calls, text
+
+FIVE = ("a", "b", "c", "d", "e")
+
+
+def at_work(talk: Talk) -> list[int]:
+    """How many there were, at each change of any."""
+    working: set[str] = set()
+    numbers: list[int] = []
+    for told in talk.told("agent_changed"):
+        run = told["run"]
+        working = working | {run["id"]} if run["status"] == "running" else working - {run["id"]}
+        numbers.append(len(working))
+    return numbers
+
+
+def test_the_fifth_of_one_parent_waits_for_a_slot(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("")) as talk:
+        talk.server.script = cast(index=said(spawned(*FIVE), awaited, text("Dug.")), researcher=holding(talk, text("A hole.")))
+        talk.wait(begun(talk, "researcher", 4))
+        talk.wait(talk.until(lambda: talk.job().state == "delayed"))
+        found = sorted(states(talk).values())
+        assert found == [("queued", "queued"), *[("running", "running")] * 4]
+        assert len(asked(talk, "researcher")) == 4
+        talk.server.release()
+        assert over(talk)["outcome"] == "answered"
+        assert len(asked(talk, "researcher")) == 5
+        assert [one["status"] for one in answered(talk.server.requests[-1], "await_agent")] == ["completed"] * 5
+
+
+def test_never_are_more_at_work_than_may_be(sqlite_url: str, tmp_path: Path) -> None:
+    worker = said(calls(("now", {})), text("A hole."))
+    script = cast(index=said(spawned(*FIVE, "f", "g", "h"), awaited, text("Dug.")), researcher=worker)
+    with talking(sqlite_url, tmp_path, script, subagents_per_parent="3") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len(sub_agents(talk)) == 8
+        assert max(at_work(talk)) == 3
+
+
+def test_children_of_different_parents_do_not_take_each_others_slots(sqlite_url: str, tmp_path: Path) -> None:
+    """A worker that waits has no slot, so what it waits for can never be kept from starting by those like itself."""
+    worker = said(spawned("x", role="coder"), awaited, text("A hole."))
+    script = cast(index=said(spawned(*FIVE), awaited, text("Dug.")), researcher=worker, coder=text("Done."))
+    with talking(sqlite_url, tmp_path, script, subagents_per_parent="1") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len(asked(talk, "coder")) == 5
+
+
+def test_the_seventeenth_at_once_is_told_to_await_one_first(sqlite_url: str, tmp_path: Path) -> None:
+    tasks = [f"task {n}" for n in range(17)]
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        index = said(spawned(*tasks), awaited_known, spawned("one more"), text("Dug."))
+        talk.server.script = cast(index=index, researcher=text("A hole."))
+        assert talk.say()["outcome"] == "answered"
+        begun_or_not = answered(asked(talk, "index")[1], "spawn_agent")
+        assert [set(one) for one in begun_or_not] == [{"run_id"}] * 16 + [{"error"}]
+        assert "16 sub-agents of this turn are at work" in begun_or_not[-1]["error"]
+        assert set(answered(asked(talk, "index")[-1], "spawn_agent")[-1]) == {"run_id"}
+
+
+def awaited_known(request: Request) -> Reply:
+    known = [one["run_id"] for one in answered(request, "spawn_agent") if "run_id" in one]
+    return calls(*(("await_agent", {"run_id": run_id}) for run_id in known))
+
+
+def past_lives(talk: Talk, number: int) -> None:
+    """So many of this turn have been and gone."""
+    parent = talk.run_row()
+
+    def lived(tx: Transaction) -> None:
+        for n in range(number):
+            runs.end_child(tx, runs.begin_child(tx, parent, "researcher", f"past {n}", 10), "completed", "over")
+
+    talk.database.write(lived)
+
+
+def test_the_sixty_fifth_of_a_turn_is_not_begun_in_any_way(sqlite_url: str, tmp_path: Path) -> None:
+    def late(_: Request) -> Reply:
+        past_lives(talk, Limits().lifetime - 1)
+        return spawned("last", "one too many")
+
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        delegate = calls(("delegate", {"agent": "researcher", "task": "no"}), text="Hm.\n/agent researcher no")
+        talk.server.script = cast(index=said(late, delegate, text("I do the rest.")), researcher=text("A hole."))
+        assert talk.say()["outcome"] == "answered"
+        first, second = answered(talk.server.requests[-1], "spawn_agent")
+        assert set(first) == {"run_id"}
+        assert "64 sub-agents" in second["error"]
+        assert "64 sub-agents" in answered(talk.server.requests[-1], "delegate")[0]["error"]
+        assert "[/agent researcher]\nERR: This turn has begun 64 sub-agents" in talk.server.requests[-1].last
+        assert not {"one too many", "no"} & set(sub_agents(talk))
+
+
+def test_the_next_turn_counts_anew(sqlite_url: str, tmp_path: Path) -> None:
+    def late(_: Request) -> Reply:
+        past_lives(talk, Limits().lifetime)
+        return text("Much was done.")
+
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        talk.server.script = late
+        talk.say()
+        talk.server.script = cast(index=said(text(""), spawned("dig"), awaited, text("Dug.")), researcher=text("A hole."))
+        assert talk.say()["outcome"] == "answered"
+        assert answered(talk.server.requests[-1], "await_agent")[0]["status"] == "completed"

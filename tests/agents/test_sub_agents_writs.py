@@ -1,0 +1,145 @@
+"""Writs and sub-agents: /agent and /parallel in a supervisor's text, /todo in a worker's."""
+
+from pathlib import Path
+
+from delegating import answered, asked, begun, by_task, cast, delegated, die, holding, over, said, states, sub_agents
+from turning import Talk, planned, talking
+
+from headway.actions import todos
+from headway.ledger.todo import Draft
+from model_server import calls, text
+
+WORKERS = {"researcher": by_task(dig=text("A hole.\nDeep."), drill=text("A bore.")), "writer": text("A poem. [END AGENT]")}
+BOTH = "Let us see.\n/parallel\n/agent researcher dig\n/agent writer write\n/endparallel\nThat is all."
+
+
+def rows(talk: Talk) -> list[tuple[str, str]]:
+    return talk.database.read(lambda tx: tx.all("SELECT subject, status FROM todos WHERE turn_id IS NULL ORDER BY id"))
+
+
+def test_an_agent_that_is_called_in_a_text_answers_in_a_frame(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, cast(index=said(text("/agent researcher dig"), text("Dug.")), **WORKERS)) as talk:
+        turn = talk.say("Have it dug.")
+        assert (turn["outcome"], turn["iterations"]) == ("answered", 2)
+        told = talk.server.requests[-1].messages[-1]
+        assert (told["role"], told["content"]) == ("user", "[/agent researcher]\nA hole.\nDeep.\n[END AGENT]")
+        assert asked(talk, "researcher")[0].last.startswith("[DELEGATION CONTEXT]\nOriginal request: Have it dug.\n")
+        assert talk.answers() == ["Dug."]
+
+
+def test_those_of_a_parallel_block_work_at_once_and_answer_in_order(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, text("")) as talk:
+        talk.server.script = cast(
+            index=said(text(BOTH), text("Done.")), researcher=holding(talk, text("A hole.")), writer=WORKERS["writer"]
+        )
+        talk.wait(begun(talk, "researcher"))
+        talk.wait(talk.until(lambda: len(asked(talk, "writer")) == 1))
+        talk.server.release()
+        over(talk)
+        assert talk.server.requests[-1].last == (
+            "[/agent researcher]\nA hole.\n[END AGENT]\n[/agent writer]\nA poem. (END AGENT]\n[END AGENT]"
+        )
+        assert talk.answers() == ["Let us see.\nThat is all.", "Done."]
+
+
+def test_the_other_writs_of_the_text_run_once_and_in_their_place(sqlite_url: str, tmp_path: Path) -> None:
+    mixed = "/todo add buy flour\n\n/agent researcher dig\n/todo done buy flour\n/agent writer write\n/todo list"
+    with talking(sqlite_url, tmp_path, cast(index=said(text(mixed), text("Done.")), **WORKERS)) as talk:
+        talk.say()
+        heads = [line for line in talk.server.requests[-1].last.split("\n") if line.startswith("[/")]
+        assert heads == ["[/todo add]", "[/agent researcher]", "[/todo done]", "[/agent writer]", "[/todo list]"]
+        assert rows(talk) == [("buy flour", "completed")]
+        assert len(asked(talk, "researcher")) == len(asked(talk, "writer")) == 1
+
+
+def test_what_is_wrong_with_a_writ_is_said_in_its_frame(sqlite_url: str, tmp_path: Path) -> None:
+    wrong = (
+        "/agent cook cook\n/agent researcher\n/agent\n/agent researcher dig\n/parallel\n/endparallel\n/parallel\n/agent writer no"
+    )
+    with talking(sqlite_url, tmp_path, cast(index=said(text(wrong), text("Oh.")), **WORKERS)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        frames = talk.server.requests[-1].last.split("\n[END AGENT]")
+        assert [frame.strip().split("\n")[0] for frame in frames[:-1]] == [
+            "[/agent cook]",
+            "[/agent researcher]",
+            "[/agent]",
+            "[/agent researcher]",
+            "[/agent]",
+            "[/parallel]",
+        ]
+        assert "ERR: Unknown role 'cook'. Known: index, researcher" in frames[0]
+        assert "ERR: " in frames[1]
+        assert "ERR: " in frames[2]
+        assert "A hole." in frames[3]
+        assert "ERR: " in frames[4]
+        assert "ERR: missing /endparallel terminator" in frames[5]
+        assert list(sub_agents(talk)) == ["dig"]
+
+
+def test_a_sub_agent_that_fails_is_an_error_in_its_frame(sqlite_url: str, tmp_path: Path) -> None:
+    script = cast(index=said(text("/agent coder dig"), text("Oh.")), coder=calls(("now", {})))
+    with talking(sqlite_url, tmp_path, script, max_iterations="2") as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.server.requests[-1].last.startswith("[/agent coder]\nERR: ")
+
+
+def test_a_role_without_the_grant_is_told_so(sqlite_url: str, tmp_path: Path) -> None:
+    worker = said(text("/agent writer write\n/parallel\n/agent writer write\n/endparallel"), text("A hole."))
+    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=worker)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        refused = "[/agent writer]\nERR: the role researcher needs the grant `agents` for this\n[END AGENT]"
+        assert asked(talk, "researcher")[1].last == f"{refused}\n{refused}"
+        assert list(sub_agents(talk)) == ["dig"]
+
+
+def test_a_text_with_writs_and_tool_calls_has_both_answered(sqlite_url: str, tmp_path: Path) -> None:
+    both = calls(("now", {}), ("delegate", {"agent": "writer", "task": "write"}), text="Look:\n/agent researcher dig")
+    with talking(sqlite_url, tmp_path, cast(index=said(both, text("Done.")), **WORKERS)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        last = talk.server.requests[-1]
+        assert [message["role"] for message in last.messages[-4:]] == ["assistant", "tool", "tool", "user"]
+        assert answered(last, "delegate")[0]["status"] == "completed"
+        assert last.last == "[/agent researcher]\nA hole.\nDeep.\n[END AGENT]"
+        assert talk.answers() == ["Look:\n", "Done."]
+
+
+def test_a_crash_while_they_work_begins_nothing_twice(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("")) as talk:
+        said_once = said(text(f"/todo add buy flour\n\n{BOTH}"), text("Done."))
+        talk.server.script = cast(index=said_once, researcher=holding(talk, text("A hole.")), writer=text("A poem."))
+        talk.wait(begun(talk, "researcher"))
+        talk.wait(die(talk))
+        talk.server.release()
+        talk.revive()
+        assert over(talk)["outcome"] == "answered"
+        assert states(talk) == {"dig": ("completed", "completed"), "write": ("completed", "completed")}
+        assert rows(talk) == [("buy flour", "pending")]
+        assert len(asked(talk, "index")) == 2
+        assert talk.server.requests[-1].last.endswith(
+            "[/agent researcher]\nA hole.\n[END AGENT]\n[/agent writer]\nA poem.\n[END AGENT]"
+        )
+
+
+# A worker's own
+
+
+def test_a_worker_marks_progress_on_the_conversations_todos(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("")) as talk:
+        draft = Draft("dig a hole", conversation_id=talk.conversation_id)
+        todo = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+        worker = said(text(f"/todo start {todo.id}"), text(f"/todo done #{todo.id}\n/todo add fill it"), text("A hole."))
+        talk.server.script = cast(index=said(delegated("dig"), text("Dug.")), researcher=worker)
+        assert talk.say()["outcome"] == "answered"
+        _, second, third = asked(talk, "researcher")
+        assert second.last == f"[/todo start]\n▶ #{todo.id} [in_progress] dig a hole\n[END TODO]"
+        assert third.last.startswith(f"[/todo done]\n#{todo.id} [completed] dig a hole\n[END TODO]\n[/todo add]")
+        assert rows(talk) == [("dig a hole", "completed"), ("fill it", "pending")]
+        assert answered(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
+
+
+def test_the_turns_plan_belongs_to_the_supervisor(sqlite_url: str, tmp_path: Path) -> None:
+    worker = said(planned("Dig"), text("A hole."))
+    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=worker)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert "belongs to the supervisor" in answered(asked(talk, "researcher")[1], "create_todo")[0]["error"]
+        assert talk.plan() == []
