@@ -204,7 +204,7 @@ def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
-        await until(lambda: len(running(ledger)) == 3)
+        await until(lambda: len(engine.tasks) == 3)
         ledger.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
         assert ledger.database.write(engine.recover) == 0
         gate.set()
