@@ -55,7 +55,9 @@ async def watched(talk: Talk) -> list[int]:
 def test_who_takes_longer_is_still_running_and_nobody_asks_in_the_meantime(database_url: str, tmp_path: Path) -> None:
     async def story() -> list[int]:
         await begun(talk, "researcher")
-        return await watched(talk)
+        steps = await watched(talk)
+        await talk.until(lambda: len(asked(talk, "index")) == 3)  # it has been answered
+        return steps
 
     with talking(database_url, tmp_path, text("")) as talk:
         index = said(spawned("dig"), of_first("await_agent", timeout_s=0.5), awaited, text("Dug."))
