@@ -130,9 +130,8 @@ class Engine:
     # One job
 
     async def _run(self, job: Job) -> None:
-        handler = self.handlers[job.kind]
         try:
-            await handler.run(job)
+            await self.handlers[job.kind].run(job)
         except StorageError as error:
             await patience(error)  # nothing is wrong with the job
         except Exception:
@@ -153,8 +152,12 @@ class Engine:
 
     def _bury(self, tx: Transaction, job: Job, error: str) -> None:
         held = job_store.get_locked(tx, job.tenant_id, job.id)
-        if held and held.state == "running" and held.owner == self.owner:
+        if not held or held.state != "running" or held.owner != self.owner:
+            return
+        if job.kind in self.handlers:
             self.handlers[job.kind].bury(tx, held, error)
+        else:  # of a newer Headway, say
+            jobs.die(tx, held, f"Nobody here knows how to do a {job.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> str:
         """One that stopped without having moved (everything is halted, say) waits for another time."""
@@ -237,7 +240,8 @@ class Engine:
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
             found = await self.database.write(self.recover)
-            log.warning("%d jobs of processes that are no more are taken over", found)
+            if found:
+                log.warning("%d jobs of processes that are no more are taken over", found)
         await asyncio.sleep(SWEEP_S)
 
     def recover(self, tx: Transaction, job_id: str | None = None) -> int:

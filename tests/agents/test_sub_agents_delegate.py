@@ -209,3 +209,23 @@ def test_a_clean_stop_while_waiting_is_gone_on_from(sqlite_url: str, tmp_path: P
         talk.revive()
         dug(talk)
         assert talk.told("recovered") == []
+
+
+def test_a_worker_may_report_how_it_ended_with_data(database_url: str, tmp_path: Path) -> None:
+    report = calls(("report_outcome", {"summary": "A hole.", "data": {"depth": 3}}), ("now", {}))
+    with talking(database_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=report)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        (result,) = answered(talk.server.requests[-1], "delegate")
+        assert (result["status"], result["summary"], result["data"]) == ("completed", "A hole.", {"depth": 3})
+        assert "report_outcome" not in asked(talk, "index")[0].tools
+        assert "report_outcome" in asked(talk, "researcher")[0].tools
+        assert [effect.tool for effect in talk.effects() if effect.tool == "now"] == []  # it had ended
+        assert len(talk.server.requests) == 3
+
+
+def test_a_worker_may_report_that_it_failed(sqlite_url: str, tmp_path: Path) -> None:
+    report = calls(("report_outcome", {"summary": "Rock.", "success": False}))
+    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("No.")), researcher=report)) as talk:
+        talk.say()
+        (result,) = answered(talk.server.requests[-1], "delegate")
+        assert (result["status"], result["error"]) == ("failed", "Rock.")

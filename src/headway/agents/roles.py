@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from headway.ledger.errors import Invalid
 
-Family = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "builtin", "own"]
+Family = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "outcome", "builtin", "own"]
 Writs = Literal["todos", "agents", "schedules"]
 Tier = Literal["strong", "mid", "cheap"]
 
@@ -35,7 +35,14 @@ class Role(NamedTuple):
 
 def worker(name: str, description: str, prompt: str) -> Role:
     """Workers keep their own task list and mark progress on the conversation's todos; the turn's plan is not theirs."""
-    return Role(name, description, frozenset({"tasks", "ledger", "agents", "builtin", "own"}), frozenset({"todos"}), prompt, "mid")
+    return Role(
+        name,
+        description,
+        frozenset({"tasks", "ledger", "agents", "outcome", "builtin", "own"}),
+        frozenset({"todos"}),
+        prompt,
+        "mid",
+    )
 
 
 BUILT_IN: Final = (

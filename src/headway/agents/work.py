@@ -73,7 +73,7 @@ def take_up(tx: Transaction, means: Means, run: Run) -> Work:
 @lru_cache(maxsize=64)
 def parameters(toolbox: Toolbox, role: Role, mode: Mode, *, may_delegate: bool, has_plan: bool) -> ModelRequestParameters:
     """Who the model is and what it may call. Made once: it is the same at every step of every run."""
-    withheld = {*(() if may_delegate else ("agents",)), *(() if has_plan else PLANS)}
+    withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLANS)}
     tools = [tool for tool in offered(toolbox, role, mode) if tool.family not in withheld]
     said = prompts.instructions(role, [tool.name for tool in tools], mode)
     return ModelRequestParameters(
