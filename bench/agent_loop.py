@@ -61,14 +61,15 @@ class Ours:
         return ModelResponse([ToolCallPart(tool, arguments, f"call_{self.calls}")], finish_reason="tool_call")
 
     def round(self, iterations: int) -> float:
-        self.iterations, self.calls = iterations, 0
-        return milliseconds(iterations + 1, lambda: self.loop.run_until_complete(self.turn()))
-
-    async def turn(self) -> None:
         from headway.actions import conversations
 
-        conversation = await self.headway.database.write(partial(conversations.add, tenant_id=self.tenant.id))
-        ended = await self.headway.run_turn(self.tenant.id, conversation.id, "Work through the list.")
+        self.iterations, self.calls = iterations, 0
+        opened = self.headway.database.write(partial(conversations.add, tenant_id=self.tenant.id))
+        conversation = self.loop.run_until_complete(opened)
+        return milliseconds(iterations + 1, lambda: self.loop.run_until_complete(self.turn(conversation.id)))
+
+    async def turn(self, conversation_id: int) -> None:
+        ended = await self.headway.run_turn(self.tenant.id, conversation_id, "Work through the list.")
         assert ended["outcome"] == "drained", ended
 
 

@@ -103,10 +103,10 @@ def write_down(step: Step, news: News) -> None:
     if isinstance(news, Said | Done | Summary | Verdict):
         step.held = jobs.progressed(step.tx, step.held)
     match news:
-        case Said(response, call):
+        case Said(response, call, stored):
             step.charge(call)
             step.run = step.run._replace(iterations=step.run.iterations + 1)
-            step.append(response)
+            step.append(response, stored)
             if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):
                 step.say(response.text or "")
         case Done():
@@ -189,7 +189,7 @@ async def ask(work: Work, entries: list[Entry], context: str | None) -> Said:
     voice = Voice(work)
     reply = await work.means.models.ask(work.role.tier, messages, work.parameters, voice)
     voice.ended()
-    return Said(reply.response, reply.call)
+    return Said(reply.response, reply.call, transcript.encode(reply.response))
 
 
 async def journal(work: Work) -> list[Entry]:

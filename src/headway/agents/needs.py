@@ -49,6 +49,7 @@ Need = AskModel | CallTool | Summarise | Assess | Sleep | Stop
 class Said(NamedTuple):
     response: ModelResponse
     call: ModelCall
+    stored: str  # the response as it is to be stored: made before, so that the one writer need not
 
 
 class Done(NamedTuple):

@@ -36,9 +36,9 @@ class Step:
     def last_attempt(self) -> bool:
         return self.held.attempts + 1 >= self.held.max_attempts
 
-    def append(self, message: ModelMessage) -> None:
+    def append(self, message: ModelMessage, stored: str = "") -> None:
         entry = Entry(len(self.entries), message)
-        run_store.append(self.tx, self.run.tenant_id, self.run.id, entry.n, transcript.encode(message))
+        run_store.append(self.tx, self.run.tenant_id, self.run.id, entry.n, stored or transcript.encode(message))
         self.entries.append(entry)
 
     def withdraw_last(self) -> None:

@@ -11,6 +11,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
     TextPart,
@@ -20,6 +21,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from headway.ledger.events import ENCODER
 from headway.ledger.run import Message
 from headway.storage import message_store, run_store
 from headway.storage.transaction import Transaction
@@ -60,7 +62,23 @@ def spoken(message: ModelMessage) -> str:
 
 
 def encode(message: ModelMessage) -> str:
+    """As it is stored. What we say ourselves has two plain shapes, written by hand: the general way takes longer than the rest
+    of a step. What a model said may hold anything."""
+    if isinstance(message, ModelRequest):
+        return ENCODER.encode([{"parts": [plain_part(part) for part in message.parts], "kind": "request"}])
     return ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
+
+
+def plain_part(part: ModelRequestPart) -> dict[str, Any]:
+    if isinstance(part, UserPromptPart):
+        return {"content": part.content, "part_kind": "user-prompt"}
+    assert isinstance(part, ToolReturnPart)
+    return {
+        "tool_name": part.tool_name,
+        "content": part.content,
+        "tool_call_id": part.tool_call_id,
+        "part_kind": "tool-return",
+    }
 
 
 def decode(stored: str) -> ModelMessage:
