@@ -16,6 +16,16 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
 
 
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """A .env file that a test writes reaches the environment of this process; the next test starts without it."""
+    before = dict(os.environ)
+    yield
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a running Postgres: HEADWAY_TEST_POSTGRES_URL, or one started from a wheel."""

@@ -154,10 +154,13 @@ class Engine:
         held = job_store.get_locked(tx, job.tenant_id, job.id)
         if not held or held.state != "running" or held.owner != self.owner:
             return
-        if job.kind in self.handlers:
-            self.handlers[job.kind].bury(tx, held, error)
+        self._bury_held(tx, held, error)
+
+    def _bury_held(self, tx: Transaction, held: Job, error: str) -> None:
+        if held.kind in self.handlers:
+            self.handlers[held.kind].bury(tx, held, error)
         else:  # of a newer Headway, say
-            jobs.die(tx, held, f"Nobody here knows how to do a {job.kind}.")
+            jobs.die(tx, held, f"Nobody here knows how to do a {held.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> str:
         """One that stopped without having moved (everything is halted, say) waits for another time."""
@@ -252,7 +255,7 @@ class Engine:
         revived: dict[int, int] = {}
         for job in found:
             if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
-                self.handlers[job.kind].bury(tx, job, INTERRUPTED)
+                self._bury_held(tx, job, INTERRUPTED)
                 continue
             due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
             jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))

@@ -140,12 +140,15 @@ def serving(
         log.open("w") as stderr,
         subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
     ):
+        service: Service | None = None
         try:
             service = Service(process, database_url, log)
             yield service
             service.close()
         finally:
             process.kill()
+            if service:
+                service.database.close()
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -198,7 +198,8 @@ def test_what_belongs_to_another_tenant_is_answered_like_what_never_was(client: 
         conversation = owner.conversation()
         turn = owner.turn(conversation)
         todo = owner.add(conversation_id=conversation)["id"]
-        job = owner.desk.write(jobs.new, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
+        begun = owner.desk.write(jobs.new, "tool", {"name": "now", "arguments": {}}, owner="somebody")
+        job = owner.desk.database.write(lambda tx: jobs.die(tx, begun, "made up")).id
         every_day = {"every_s": 86_400, "message": {"conversation_id": conversation, "content": "go"}}
         owner.ok("PUT", "/v1/schedules/somebodys-daily", json=every_day)
         foreign = Ids(conversation, turn, todo, job, "somebodys-daily")

@@ -121,6 +121,8 @@ class Channel:
         self.floor = head  # everything after here is still kept
         self.frames: deque[Frame] = deque()
         self.count = 0  # of all frames that ever were
+        self.behind = False  # whether there is something in the log that has yet to be read
+        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=KEPT)  # whispers that come after it
         self.size = 0  # of the frames, in bytes
         self.readers: set[Reader] = set()
         self.dirty = asyncio.Event()
@@ -134,7 +136,11 @@ class Channel:
             reader.bell.ring()
 
     def whisper(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
-        """Something that only those hear who listen at this moment: it is in no log, has no number, and is never repeated."""
+        """Something that only those hear who listen at this moment: it is in no log, has no number, and is never repeated.
+        It comes after what was logged before it."""
+        if self.behind:
+            self.held.append((conversation_id, turn_id, kind, data))
+            return
         frame = Frame(self.head, conversation_id, turn_id, kind, f"event: {kind}\ndata: {data}\n\n".encode())
         self._keep(frame)
         for reader in self.readers:
@@ -308,11 +314,16 @@ class Feed:
             self.delivered += len(page.events)
         if not page.last:
             channel.dirty.set()
+        if not channel.dirty.is_set():
+            channel.behind = False
+            while channel.held:
+                channel.whisper(*channel.held.popleft())
 
     def _ring(self, tenants: Iterable[int]) -> None:
         for tenant_id in tenants:
             channel = self.channels.get(tenant_id)
             if channel:
+                channel.behind = True
                 channel.dirty.set()
 
     async def _poll(self) -> None:
@@ -340,6 +351,9 @@ async def steadily(step: Callable[[], Awaitable[None]]) -> None:
             await step()
         except StorageError as error:
             await patience(error)
+        except Exception:
+            log.exception("a step that is taken again and again failed")
+            await asyncio.sleep(RETRY_S)
 
 
 async def patience(error: StorageError) -> None:

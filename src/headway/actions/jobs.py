@@ -91,7 +91,7 @@ def forget_old(tx: Transaction) -> None:
 
 def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
     job = job_store.get_locked(tx, tenant_id, job_id)
-    if job and job.state == "delayed":
+    if job and job.state == "delayed" and not job.attempts:  # one that waits to try again waits for that
         move(tx, job, "queued")
 
 
@@ -156,4 +156,4 @@ def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
 
 def revive(tx: Transaction, job: Job) -> Job:
     """A dead one, anew, with the same payload."""
-    return move(tx, must_be_dead(job), "queued", attempts=0, result="null")
+    return move(tx, must_be_dead(job), "queued", attempts=0, errors="[]", result="null")

@@ -48,11 +48,6 @@ def release(tx: Transaction, run: Run) -> Run:
     return reserve(tx, run, 0, 0) or run
 
 
-def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
-    pool = rolled(tx, tenant_id, spending_store.pool(tx, tenant_id))
-    return pool.spent + pool.reserved < limit_of(pool, budget)
-
-
 def set_limit(tx: Transaction, tenant_id: int, nanos: int) -> None:
     """A limit of the tenant's own. Runs that wait for money look again at once."""
     pool = spending_store.pool_locked(tx, tenant_id)

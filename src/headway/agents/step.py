@@ -108,17 +108,23 @@ class Step:
         """Whether that can be had: calls have to be paid for, and who waits for somebody else gives its slot away."""
         if isinstance(need, Sleep):
             self.held = jobs.sleep(self.tx, self.held, need.until)
-            self.run = self.run._replace(status="waiting")
+            self.rest()
             return Stop("waiting")
         if isinstance(need, AskModel | Summarise | Assess) and not self.afford(need):
             self.held = jobs.sleep(self.tx, self.held, self.tx.now + MONEY_CHECK_MS)
             if turns.pause(self.tx, self.run, prompts.POOL_SPENT):
                 self.notify("budget", prompts.POOL_SPENT)
-            self.run = self.run._replace(status="waiting")
+            self.rest()
             return Stop("paused")
         if not isinstance(need, Stop) and self.run.status != "running":
             self.run = turns.resume(self.tx, self.run)
         return need
+
+    def rest(self) -> None:
+        news = self.run.status != "waiting" and self.run.parent_run_id is not None
+        self.run = self.run._replace(status="waiting")
+        if news:
+            runs.tell(self.tx, self.run)
 
     def afford(self, need: AskModel | Summarise | Assess) -> bool:
         """Set aside what the call may cost, if the pool has room for it."""

@@ -71,12 +71,13 @@ def encode(message: ModelMessage) -> str:
 
 def plain_part(part: ModelRequestPart) -> dict[str, Any]:
     if isinstance(part, UserPromptPart):
-        return {"content": part.content, "part_kind": "user-prompt"}
+        return {"content": part.content, "timestamp": part.timestamp.isoformat(), "part_kind": "user-prompt"}
     assert isinstance(part, ToolReturnPart)
     return {
         "tool_name": part.tool_name,
         "content": part.content,
         "tool_call_id": part.tool_call_id,
+        "timestamp": part.timestamp.isoformat(),
         "part_kind": "tool-return",
     }
 

@@ -22,11 +22,6 @@ def get(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
     return Run._make(row) if row else None
 
 
-def get_locked(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
-    row = tx.one(GET + tx.dialect.for_update, tenant_id, run_id)
-    return Run._make(row) if row else None
-
-
 def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
     """The run that answers the turn; one that somebody else's loop works on has none."""
     row = tx.one(f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL", tenant_id, turn_id)
@@ -95,11 +90,6 @@ def messages(tx: Transaction, tenant_id: int, run_id: str) -> list[tuple[int, st
     """(number, message, whether it is still sent), in order."""
     rows = tx.all("SELECT n, message, sent FROM transcript WHERE tenant_id = ? AND run_id = ? ORDER BY n", tenant_id, run_id)
     return [(int(n), str(message), bool(sent)) for n, message, sent in rows]
-
-
-def length(tx: Transaction, tenant_id: int, run_id: str) -> int:
-    row = tx.one("SELECT MAX(n) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
-    return int(row[0]) + 1 if row and row[0] is not None else 0
 
 
 def append(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:

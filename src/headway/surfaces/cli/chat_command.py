@@ -136,9 +136,11 @@ class Talk:
         run = run_store.running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        self.opened.engine.recover(tx, run.id)
+        for one in run_store.page(tx, run.tenant_id, run.turn_id, 500):  # its sub-agents, too
+            self.opened.engine.recover(tx, one.id)
         job = jobs.get(tx, run.tenant_id, run.id)
-        return job if job.state == "queued" else None
+        waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
+        return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
         """Show what happens until the turn has ended, or cannot go on here."""

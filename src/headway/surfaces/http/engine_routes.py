@@ -58,7 +58,11 @@ async def drop_job(request: Request) -> Response:
     return rendered({"deleted": True})
 
 
-@routes.get("/agents", summary="Agents at work, the newest first", **described({200: shapes.ManyAgents}, query=shapes.AgentsQuery))
+@routes.get(
+    "/agents",
+    summary="Agents at work, the newest first",
+    **described({200: shapes.ManyAgents}, also=(404,), query=shapes.AgentsQuery),
+)
 async def list_agents(request: Request) -> Response:
     call = Call(request)
     query = await call.query(shapes.AgentsQuery)
@@ -80,6 +84,7 @@ async def get_agent(request: Request) -> Response:
 async def cancel_agent(request: Request) -> Response:
     call, run_id = Call(request), request.path_params["run_id"]
     answer = await call.post(lambda tx, tenant_id: {"agent": runs.as_json(runs.cancel(tx, tenant_id, run_id))}, 200)
+    call.headway.interrupt([run_id])
     call.headway.nudge()
     return answer
 
@@ -101,7 +106,7 @@ async def put_schedule(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(SCHEDULE)
     if wanted.tool:
-        await call.known(call.headway.toolbox.find, wanted.tool.name)
+        await call.known(call.headway.hands.find, wanted.tool.name)  # what works on this machine is the operator's to schedule
     timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
     work = {name: one.model_dump() for name, one in (("message", wanted.message), ("tool", wanted.tool)) if one}
     return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
 from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Sent
@@ -29,8 +29,23 @@ class ScheduledTool(Sent):
     conversation_id: ListId = 0
 
 
+def either_or(schema: dict[str, Any]) -> None:
+    """What pydantic cannot say: one of each pair, and none of them null."""
+    for name in ("cron", "every_s", "message", "tool"):
+        told = schema["properties"][name]
+        (kind,) = (one for one in told.pop("anyOf") if one != {"type": "null"})
+        told.pop("default", None)
+        told |= kind
+    schema["allOf"] = [
+        {"oneOf": [{"required": ["cron"]}, {"required": ["every_s"]}]},
+        {"oneOf": [{"required": ["message"]}, {"required": ["tool"]}]},
+    ]
+
+
 class NewSchedule(Sent):
     """Either `cron` or `every_s`, and either `message` or `tool`."""
+
+    model_config = ConfigDict(json_schema_extra=either_or)
 
     cron: Annotated[str | None, Field(max_length=200, examples=["0 6 * * *"])] = None
     timezone: Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
