@@ -11,7 +11,7 @@ from uuid import uuid4
 from headway.actions import idempotency, jobs, schedules, turns
 from headway.actions.feed import Feed, steadily
 from headway.agents import families, role_files
-from headway.agents.builtin_tools import World
+from headway.agents.builtin_tools import RUN_COMMAND, World
 from headway.agents.execution import Execution, Place
 from headway.agents.roles import HANDS, Role, Roles
 from headway.engine import Engine, EngineLimits
@@ -39,6 +39,9 @@ class Headway:
         announced = not is_sqlite(settings.database_url)
         self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools")
         self.hands = self.toolbox.only(HANDS)
+        # What a tenant may have called with arguments of its own and no model in between. Programs and own tools are for agents,
+        # and for whoever has the command line.
+        self.schedulable = self.toolbox.only((*HANDS, "builtin")).without(RUN_COMMAND)
         self.roles = Roles(role_files.load(settings.home / "agents", self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._committed)
         self.feed = Feed(self.database, announced=announced)

@@ -92,7 +92,6 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "jobs.drop": lambda desk, ids: desk.write(jobs.drop, ids.job),
     "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
     "runs.get": lambda desk, ids: desk.read(runs.get, ids.job),
-    "runs.page": lambda desk, ids: desk.read(runs.page, ids.turn, 50),
     "runs.cancel": lambda desk, ids: desk.write(runs.cancel, ids.job),
     "schedules.put": lambda desk, ids: desk.write(schedules.put, "mine", Timing(every_ms=60_000), say_in(ids.conversation)),
     "schedules.get": lambda desk, ids: desk.read(schedules.get, ids.schedule),
@@ -110,6 +109,7 @@ STEPS = {
     "jobs.close",
     "jobs.new",
     "jobs.wake",
+    "runs.page",  # of a turn that is not theirs: none
     "turns.incomplete",
     "views.check_selection",
     "views.shuts_out",

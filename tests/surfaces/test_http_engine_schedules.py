@@ -249,21 +249,27 @@ def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, 
 
 def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None:
     put(client, "wrong", tool={"name": "todo_add", "arguments": {"colour": "red"}})
-    put(client, "run-less", tool={"name": "spawn_agent", "arguments": {"task": "x"}})
+    put(client, "nothing", tool={"name": "read_file", "arguments": {"path": "nothing.txt"}})
     gone = {"tool": {"name": "a_tool_of_old", "arguments": {}, "conversation_id": 0}}
     client.desk.write(schedules.put, "gone", Timing(every_ms=3_600_000), gone)
     said = {}
-    for name in ("wrong", "run-less", "gone"):
+    for name in ("wrong", "nothing", "gone"):
         ran = client.ok("POST", f"/v1/schedules/{name}/run")["schedule"]["last_job"]
         until(lambda ran=ran: client.ok("GET", f"/v1/jobs/{ran}")["job"]["state"] == "dead", f"{name} is dead")  # type: ignore[misc]
         said[name] = client.ok("GET", f"/v1/jobs/{ran}")["job"]["error"]
 
     assert "subject" in said["wrong"]
     assert "No tool named 'a_tool_of_old'" in said["gone"]
-    assert said["run-less"]
+    assert "nothing.txt" in said["nothing"]
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
     until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+
+
+@pytest.mark.parametrize("tool", ["run_command", "spawn_agent", "delegate"])
+def test_what_only_agents_may_call_cannot_be_scheduled_from_afar(sqlite_client: Client, tool: str) -> None:
+    body = {"every_s": 60, "tool": {"name": tool, "arguments": {}}}
+    sqlite_client.refused("PUT", "/v1/schedules/it", 404, "not_found", json=body)
 
 
 def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> None:

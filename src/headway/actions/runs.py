@@ -4,7 +4,7 @@ import json
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import conversations, jobs, spending
+from headway.actions import jobs, spending
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
@@ -106,9 +106,7 @@ def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
 
 def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int) -> list[Run]:
     """The newest first; only those of a turn, if one is named."""
-    if turn_id is not None:
-        conversations.get_turn(tx, tenant_id, turn_id)
-    return run_store.page(tx, tenant_id, turn_id, limit)
+    return run_store.page(tx, tenant_id, None if turn_id is None else text.name(turn_id, "turn_id"), limit)
 
 
 def tell(tx: Transaction, run: Run) -> None:

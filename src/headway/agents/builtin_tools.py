@@ -15,8 +15,9 @@ from headway.ledger.text import one_line
 from headway.storage.transaction import Transaction
 
 NO_WORKSPACE: Final = "No workspace is available here."
+RUN_COMMAND: Final = "run_command"
 NAMES: Final = frozenset(
-    ("calculate", "now", "remember", "recall", "read_file", "write_file", "list_files", "http_get", "run_command")
+    ("calculate", "now", "remember", "recall", "read_file", "write_file", "list_files", "http_get", RUN_COMMAND)
 )
 
 
@@ -144,7 +145,7 @@ def run_command(listed: tuple[str, ...]) -> Tool:
     def act(execution: Execution, wanted: RunCommand) -> dict[str, Any]:
         return commands.run(wanted.command, listed, execution.workspace)
 
-    tool = Tool("run_command", f"Run a program in the workspace: {', '.join(listed)}.", "builtin", RunCommand, on_thread=act)
+    tool = Tool(RUN_COMMAND, f"Run a program in the workspace: {', '.join(listed)}.", "builtin", RunCommand, on_thread=act)
     return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
 
 

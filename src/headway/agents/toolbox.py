@@ -90,6 +90,9 @@ class Toolbox:
     def only(self, families: Collection[Family]) -> "Toolbox":
         return Toolbox(tool for tool in self.tools.values() if tool.family in families)
 
+    def without(self, name: str) -> "Toolbox":
+        return Toolbox(tool for tool in self.tools.values() if tool.name != name)
+
     def catalogue(self) -> list[dict[str, Any]]:
         return [tool.as_json() for tool in self.tools.values()]
 

@@ -61,7 +61,7 @@ async def drop_job(request: Request) -> Response:
 @routes.get(
     "/agents",
     summary="Agents at work, the newest first",
-    **described({200: shapes.ManyAgents}, also=(404,), query=shapes.AgentsQuery),
+    **described({200: shapes.ManyAgents}, query=shapes.AgentsQuery),
 )
 async def list_agents(request: Request) -> Response:
     call = Call(request)
@@ -106,7 +106,7 @@ async def put_schedule(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(SCHEDULE)
     if wanted.tool:
-        await call.known(call.headway.hands.find, wanted.tool.name)  # what works on this machine is the operator's to schedule
+        await call.known(call.headway.schedulable.find, wanted.tool.name)
     timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
     work = {name: one.model_dump() for name, one in (("message", wanted.message), ("tool", wanted.tool)) if one}
     return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))

@@ -29,26 +29,23 @@ class ScheduledTool(Sent):
     conversation_id: ListId = 0
 
 
-def either_or(schema: dict[str, Any]) -> None:
-    """What pydantic cannot say: one of each pair, and none of them null."""
+def whole_example(schema: dict[str, Any]) -> None:
+    """One of each pair; what is not given is left out, never null."""
     for name in ("cron", "every_s", "message", "tool"):
         told = schema["properties"][name]
         (kind,) = (one for one in told.pop("anyOf") if one != {"type": "null"})
         told.pop("default", None)
         told |= kind
-    schema["allOf"] = [
-        {"oneOf": [{"required": ["cron"]}, {"required": ["every_s"]}]},
-        {"oneOf": [{"required": ["message"]}, {"required": ["tool"]}]},
-    ]
+    schema["examples"] = [{"cron": "0 6 * * *", "timezone": "Europe/Berlin", "tool": {"name": "todo_ready", "arguments": {}}}]
 
 
 class NewSchedule(Sent):
     """Either `cron` or `every_s`, and either `message` or `tool`."""
 
-    model_config = ConfigDict(json_schema_extra=either_or)
+    model_config = ConfigDict(json_schema_extra=whole_example)
 
-    cron: Annotated[str | None, Field(max_length=200, examples=["0 6 * * *"])] = None
-    timezone: Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
+    cron: Annotated[str | None, Field(max_length=200)] = None
+    timezone: Annotated[str, Field(max_length=100)] = "UTC"
     every_s: Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)] = None
     message: ScheduledMessage | None = None
     tool: ScheduledTool | None = None
