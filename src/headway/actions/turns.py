@@ -50,17 +50,9 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
         task=wanted.content,
         depth=0,
         status="running",
-        result=None,
-        iterations=0,
-        limit=wanted.limit,
-        resubmissions=0,
-        refusals=0,
-        plan_mark="",
-        reserved=0,
-        cost=0,
         created_at=tx.now,
         updated_at=tx.now,
-        ended_at=0,
+        limit=wanted.limit,
     )
     if not run_store.insert(tx, run):
         raise TurnRunning
