@@ -1,12 +1,12 @@
 """Goals: set, proposed, paused, decided about, given up, achieved. The pursuit of one is a job like any other."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from headway.actions import halts, jobs, journal, notices, runs, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
-from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source
+from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
 from headway.ledger.run import Limits, Run, RunStatus
 from headway.storage import goal_store, job_store, run_store
 from headway.storage.transaction import Transaction
@@ -246,6 +246,47 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
         runs.cancel_children(tx, run)
         runs.end_child(tx, run, run_status, summary)
     return save(tx, goal._replace(status=status, replan_why="", ended_at=tx.now))
+
+
+def pause_for_money(tx: Transaction, goal_id: int, run: Run, reason: str) -> bool:
+    """Whichever of its runs finds the pool empty, it is the goal that waits. Whether this is news."""
+    goal = get(tx, run.tenant_id, goal_id)
+    if goal.status != "active":
+        return False
+    journal.append(tx, goal.tenant_id, goal.id, "paused", {"kind": "budget", "reason": reason})
+    save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
+    return True
+
+
+def paid_again(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    goal = get(tx, tenant_id, goal_id)
+    if goal.status == "paused" and goal.pause_kind == "budget":
+        journal.append(tx, tenant_id, goal_id, "resumed", {"after": "budget"})
+        save(tx, goal._replace(status="active", pause_kind="", pause_reason=""))
+
+
+# The main agent
+
+
+def begin_inline(tx: Transaction, run: Run, one: SubGoal, message: str, limit: int) -> Run:
+    """Its main agent works on a sub-goal itself, from this message of its transcript on."""
+    n = run_store.next_message(tx, run.tenant_id, run.id)
+    run_store.append(tx, run.tenant_id, run.id, n, message)
+    run = run._replace(sub_goal_id=one.id, begins_at=n, iterations=0, limit=limit, refusals=0, plan_mark="")
+    run_store.save(tx, run)
+    sub_goals.start(tx, one, run)
+    return run
+
+
+def end_inline(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any, error: str | None) -> Run:
+    """The sub-goal that it is at has ended; it is free for the next."""
+    one = goal_store.get_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
+    if one and one.status == "in-progress":
+        result = {"status": status, "summary": summary, "data": data, "error": error}
+        sub_goals.end(tx, one, run, result)
+    run = run._replace(sub_goal_id=None, hint="")
+    run_store.save(tx, run)
+    return run
 
 
 def show_run(tx: Transaction, goal: Goal, status: RunStatus) -> None:

@@ -67,6 +67,12 @@ def progressed(tx: Transaction, job: Job) -> Job:
     return move(tx, job, "running", attempts=0, errors="[]") if job.errors != "[]" else job
 
 
+def held_by(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job | None:
+    """The job as it is now, if it runs in this owner's hands: only whoever holds it may move what it is for."""
+    job = job_store.get_locked(tx, tenant_id, job_id)
+    return job if job and job.state == "running" and job.owner == owner else None
+
+
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
     """What the job was for has ended: completed, canceled or failed. One that is dead already stays so."""
     job = job_store.get_locked(tx, tenant_id, job_id)

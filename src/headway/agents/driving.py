@@ -12,7 +12,7 @@ from headway.engine import INTERRUPTED, Handler
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Job
 from headway.ledger.scope import Scope
-from headway.storage import job_store, run_store
+from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
 TOOL = "tool"
@@ -61,7 +61,7 @@ async def call_tool(means: Means, job: Job) -> None:
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:
-            if held_by(tx, job, means.owner):
+            if jobs.held_by(tx, job.tenant_id, job.id, means.owner):
                 end_tool(tx, job, means.owner, perform(tool, wanted["arguments"], execution, tx))
 
         await means.database.write(work)
@@ -75,22 +75,16 @@ async def call_tool(means: Means, job: Job) -> None:
     await patiently(lambda: means.database.write(partial(end_tool, job=job, owner=means.owner, result=result)))
 
 
-def held_by(tx: Transaction, job: Job, owner: str) -> Job | None:
-    """The job as it is now, unless somebody else has it."""
-    held = job_store.get_locked(tx, job.tenant_id, job.id)
-    return held if held and held.owner == owner and held.state == "running" else None
-
-
 def begin_tool(tx: Transaction, job: Job, owner: str) -> bool:
     """Written down before: however this process ends, nobody takes it for one that was not called yet."""
-    held = held_by(tx, job, owner)
+    held = jobs.held_by(tx, job.tenant_id, job.id, owner)
     if held:
         jobs.move(tx, held, "running", result=json.dumps(BEGUN))
     return held is not None
 
 
 def end_tool(tx: Transaction, job: Job, owner: str, result: Result) -> None:
-    held = held_by(tx, job, owner)
+    held = jobs.held_by(tx, job.tenant_id, job.id, owner)
     if held is None:
         return
     if result.is_error:

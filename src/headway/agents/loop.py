@@ -38,7 +38,7 @@ from headway.agents.work import Means, Work, take_up
 from headway.ledger.errors import SettingsError, StorageError
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
-from headway.storage import halt_store, job_store, run_store
+from headway.storage import halt_store, run_store
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.loop")
@@ -80,13 +80,15 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
 
 def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
-    held = job_store.get_locked(tx, work.run.tenant_id, work.run.id)
-    if held is None or held.state != "running" or held.owner != work.means.owner:
+    held = jobs.held_by(tx, work.run.tenant_id, work.run.id, work.means.owner)
+    if held is None:
         return Stop("taken over or ended"), entries
     run = run_store.get(tx, work.run.tenant_id, work.run.id)
-    if run is None or run.ended:
+    if run is None:
         return Stop("ended"), entries
     step = Step(tx, work, held, run, entries)
+    if step.over:
+        return Stop("ended"), entries
     if not entries:
         step.append(user(run.task))
     write_down(step, news)
@@ -127,7 +129,7 @@ def write_down(step: Step, news: News) -> None:
 
 def next_thing(step: Step) -> Need | None:
     """Derived from the last message. Done here if it can be, and then there is another next thing."""
-    if step.run.ended or step.held.state != "running":
+    if step.over or step.held.state != "running":
         return Stop("ended or delayed")
     entry = next(entry for entry in reversed(step.entries) if entry.sent)
     match entry.message:
@@ -153,6 +155,9 @@ def before_asking(step: Step) -> AskModel | Stop:
     if step.run.iterations >= limit:
         return step.give_up(prompts.out_of_steps(step.run.iterations), "incomplete" if left else "limit")
     step.run = step.run._replace(limit=limit)
+    if step.run.hint:
+        step.append(user(prompts.check_in(step.run.hint)))
+        step.run = step.run._replace(hint="")
     return AskModel(prompts.context(step.run.task, plan, step.work.mode) if plan else None)
 
 
@@ -193,7 +198,7 @@ async def ask(work: Work, entries: list[Entry], context: str | None) -> Said:
 
 
 async def journal(work: Work) -> list[Entry]:
-    return await work.means.database.read(lambda tx: transcript.load(tx, work.run.tenant_id, work.run.id))
+    return await work.means.database.read(lambda tx: transcript.load(tx, work.run))
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:

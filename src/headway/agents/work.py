@@ -53,17 +53,17 @@ class Work(NamedTuple):
     @property
     def parameters(self) -> ModelRequestParameters:
         may_delegate = self.run.depth < self.means.limits.depth
-        has_plan = self.run.parent_run_id is None
+        has_plan = self.scope.turn_id is not None
         return parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
 
 
 def take_up(tx: Transaction, means: Means, run: Run) -> Work:
     """A sub-agent knows nothing of the turn's plan nor of what was said before: only what it was handed."""
     role = means.roles.find(run.role)
-    is_root = run.parent_run_id is None
-    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if is_root else None, role.name)
+    answers_turn = run.turn_id is not None and run.parent_run_id is None
+    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if answers_turn else None, role.name)
     execution = means.execution(find_place(tx, scope), role)._replace(run_id=run.id, roles=means.roles, limits=means.limits)
-    if not is_root:
+    if not answers_turn:
         return Work(means, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     before = transcript.history(tx, run.tenant_id, run.conversation_id, turn.id)
