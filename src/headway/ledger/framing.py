@@ -9,7 +9,7 @@ from headway.ledger.text import one_line
 # A bracket that opens like one of our frames: [/todo, [END TODO], [TURN CONTEXT], in any spacing or case, and with
 # whatever nobody sees between the letters (Unicode's default ignorable code points, as far as they pass for printable).
 UNSEEN: Final = r"[\s\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]*"
-WORDS: Final = "|".join(UNSEEN.join(word) for word in ("END", "DELEGATION", "TURN"))
+WORDS: Final = "|".join(UNSEEN.join(word) for word in ("END", "DELEGATION", "TURN", "GOAL"))
 FRAME_LIKE: Final = re.compile(rf"[\[［](?={UNSEEN}(?:[/／]|(?:{WORDS})\b))", re.IGNORECASE)
 SHOWN_LIMIT: Final = 300
 
