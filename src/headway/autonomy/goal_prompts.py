@@ -30,7 +30,7 @@ about kinds of work: what failed often needs another approach, or a check behind
 REPLANNER = f"""{PLANNER}
 
 The goal has a plan that does not do any more. Hand in the whole of what is still to be done from here: sub-goals that exist and \
-are still right stay under their own id (#12; description and expected_outcome may be left out, depends_on counts anew), new ones \
+are still right stay under their own id (#12; everything else may be left out, unless it shall depend on something else), new ones \
 get names of your own, and open ones that you leave out are dropped, whoever works on them is stopped. What is completed is done and must \
 not be planned again; depend on it by its id. Do not depend on what failed or was skipped. A plan that leaves the same work to do \
 as before is no plan: change the approach, split it, or go around it. If the goal itself has to change, say so in new_goal; if it \

@@ -35,7 +35,7 @@ class PlannedSubGoal(Form):
     id: Annotated[Key, Field(description="A short name of your own; #12 for a sub-goal that exists and stays")]
     description: Annotated[str, Field(description="What to do, complete in itself: whoever does it may see nothing else")] = ""
     expected_outcome: Annotated[str, Field(description="What will be there when it is done, so that anybody can tell")] = ""
-    depends_on: Annotated[list[Key], Field(description="ids whose outcome it needs")] = []
+    depends_on: Annotated[list[Key] | None, Field(description="ids whose outcome it needs")] = None
     priority: Annotated[int, Field(ge=1, le=10, description="10 is the most urgent")] = 5
     expected_value: Annotated[float, Field(ge=0, le=1, description="How much it brings the goal forward")] = 0.5
     kind: Annotated[str, Field(max_length=60, description="What sort of work: research, code, write, check …")] = "work"
@@ -113,20 +113,28 @@ def refuse_twice(what: str, values: Iterable[str]) -> None:
 def check_dependencies(steps: Sequence[PlannedSubGoal], there: dict[str, SubGoal]) -> None:
     named = {step.id: place for place, step in enumerate(steps)}
     for step in steps:
-        for below in step.depends_on:
+        for below in needs(step, there):
             if below in named:
                 continue
             if below not in there:
                 raise Invalid(f"{text.one_line(step.id)} depends on {text.one_line(below)[:60]!r}, which is unknown.")
             if there[below].status != "completed":
                 raise Invalid(f"{text.one_line(step.id)} depends on {below}, which is {there[below].status} and not in the plan.")
-    edges = {named[step.id]: [named[below] for below in step.depends_on if below in named] for step in steps}
+    edges = {named[step.id]: [named[below] for below in needs(step, there) if below in named] for step in steps}
     if cycle := find_cycle(edges):
         shown = " → ".join(text.one_line(steps[place].id) for place in [*cycle[:20], cycle[0]])
         raise Invalid(f"These wait for each other and none could ever start: {shown}.")
 
 
-def steps_of(form: PlanForm) -> list[PlannedStep]:
+def needs(step: PlannedSubGoal, there: dict[str, SubGoal]) -> list[str]:
+    """One that stays goes on waiting for what it waited for, unless the plan says otherwise."""
+    if step.depends_on is not None:
+        return list(dict.fromkeys(step.depends_on))
+    return [f"#{below}" for below in there[step.id].depends_on] if step.id in there else []
+
+
+def steps_of(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedStep]:
+    there = {key_of(one): one for one in known}
     return [
         PlannedStep(
             key=step.id,
@@ -138,7 +146,7 @@ def steps_of(form: PlanForm) -> list[PlannedStep]:
             priority=step.priority,
             expected_value=step.expected_value,
             cost_limit=int(step.cost_limit_usd * NANOS),
-            depends_on=tuple(dict.fromkeys(step.depends_on)),
+            depends_on=tuple(needs(step, there)),
         )
         for step in form.sub_goals
     ]

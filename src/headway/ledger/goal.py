@@ -15,6 +15,7 @@ SubGoalStatus = Literal["pending", "in-progress", "completed", "failed", "skippe
 Divergence = Literal["none", "minor", "major"]
 HowItRuns = Literal["inline", "agent"]
 Decision = Literal["continue", "replan", "abandon"]
+Discovery = Literal["ask", "auto"]  # what becomes of a goal that an agent found: the operator decides, or it begins
 
 STATUSES: Final[tuple[SubGoalStatus, ...]] = ("pending", "in-progress", "completed", "failed", "skipped")
 OPEN: Final = ("pending", "in-progress")
@@ -129,6 +130,15 @@ class PlannedStep(NamedTuple):
     expected_value: float
     cost_limit: int
     depends_on: tuple[str, ...]
+
+
+class GoalLimits(NamedTuple):
+    """How far the pursuit of a goal goes by itself."""
+
+    replans: int = 5  # then a person decides
+    discovery: Discovery = "ask"
+    check_in_ms: int = 30_000  # between two looks at a sub-goal at work,
+    stuck_after_ms: int = 600_000  # and how long it may get no further
 
 
 class JournalEntry(NamedTuple):
