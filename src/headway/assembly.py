@@ -14,6 +14,7 @@ from headway.agents import families, role_files
 from headway.agents.builtin_tools import RUN_COMMAND, World
 from headway.agents.execution import Execution, Place
 from headway.agents.roles import HANDS, Role, Roles
+from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.ledger.events import encode
 from headway.ledger.job import Job
@@ -97,11 +98,14 @@ class Headway:
 
     @cached_property
     def engine(self) -> Engine:
-        from headway.agents.driving import handlers  # noqa: PLC0415
+        from headway.agents import driving  # noqa: PLC0415
+        from headway.autonomy import handling  # noqa: PLC0415
 
-        limits = EngineLimits(per_family=self.settings.limits.per_parent, stagger_s=self.settings.restart_stagger_s)
-        tick = partial(schedules.tick, limits=self.settings.limits)
-        return Engine(self.database, self.executor_id, handlers(self.means), limits, tick)
+        chosen = self.settings
+        limits = EngineLimits(per_family=chosen.limits.per_parent, stagger_s=chosen.restart_stagger_s)
+        tick = partial(schedules.tick, limits=chosen.limits)
+        handlers = {**driving.handlers(self.means), **handling.handlers(self.means, chosen.goals, chosen.notify, chosen.url)}
+        return Engine(self.database, self.executor_id, handlers, limits, tick, recovery.recovered)
 
     @cached_property
     def means(self) -> "Means":
@@ -158,7 +162,7 @@ class Headway:
         self.engine.nudge()
 
     def _whisper(self, run: Run, data: dict[str, Any]) -> None:
-        if run.parent_run_id is not None:
+        if run.parent_run_id is not None or run.turn_id is None:
             return  # people read the supervisor's words
         told = encode({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.whisper(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 from headway.actions import jobs, schedules
 from headway.actions.feed import patience, steadily
 from headway.ledger.errors import StorageError
-from headway.ledger.events import Event, encode
 from headway.ledger.job import Job
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
@@ -28,6 +27,7 @@ log = logging.getLogger("headway.engine")
 
 BEAT_S = 0.9
 GRACE_S = 0.1
+PRESENCE_S = 3.0
 SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
@@ -43,6 +43,7 @@ class Handler(NamedTuple):
 
     run: Callable[[Job], Awaitable[None]]
     bury: Callable[[Transaction, Job, str], None]
+    one_by_one: bool = False  # taken over, they start again one after the other
 
 
 class EngineLimits(NamedTuple):
@@ -59,9 +60,11 @@ class Engine:
         handlers: Mapping[str, Handler],
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
+        recovered: Callable[[Transaction, int, list[Job]], None] = lambda _tx, _tenant_id, _jobs: None,
     ) -> None:
         self.database = database
         self.tick = tick
+        self.recovered = recovered  # told what was taken over, per tenant
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
@@ -73,6 +76,7 @@ class Engine:
         self.only: set[str] | None = None
         self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
         self.stopping = False
+        self.present_at = -PRESENCE_S
 
     def start(self, *, alone: bool = False) -> None:
         """Begin to work. Alone: only on what this very process began, for one that is over soon."""
@@ -226,6 +230,7 @@ class Engine:
         for job_id in await self.database.read(lambda tx: job_store.over(tx, list(self.waiting))):
             self._tell_ended(job_id)  # somebody else ended it
         if not self.tasks and not self.unheld:
+            await self._show_presence()
             return
         driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
         await self.database.write(partial(job_store.beat, owner=self.owner))
@@ -240,6 +245,13 @@ class Engine:
             await self.database.write(partial(job_store.put_back, owner=self.owner, job_ids=forgotten))
         self.unheld = unheld
 
+    async def _show_presence(self) -> None:
+        """Also one that has nothing to do is there, and is seen to be; now and then, for it costs a write."""
+        now = time.monotonic()
+        if self.only is None and now - self.present_at >= PRESENCE_S:
+            await self.database.write(partial(job_store.beat, owner=self.owner))
+            self.present_at = now
+
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
             found = await self.database.write(self.recover)
@@ -251,18 +263,28 @@ class Engine:
         """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
         if self.tasks:
             job_store.beat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
+        job_store.lock_family(tx, "recovery")  # what one process left behind is taken over by one, and told of once
         found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
-        revived: dict[int, int] = {}
+        revived: dict[int, list[Job]] = {}
+        in_line = 0
         for job in found:
             if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
                 self._bury_held(tx, job, INTERRUPTED)
                 continue
-            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
-            jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))
-            revived[job.tenant_id] = revived.get(job.tenant_id, 0) + 1
-        for tenant, runs in revived.items():
-            tx.emit(Event(tenant, "recovered", encode({"runs": runs, "goals": 0, "at": tx.now // 1000})))
+            handler = self.handlers.get(job.kind)
+            in_line += bool(handler and handler.one_by_one)
+            due_at = tx.now + self._stagger(in_line if handler and handler.one_by_one else None)
+            revived.setdefault(job.tenant_id, []).append(
+                jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))
+            )
+        for tenant_id, taken in revived.items():
+            self.recovered(tx, tenant_id, taken)
         return len(found)
+
+    def _stagger(self, in_line: int | None) -> int:
+        """How many milliseconds later: a place in a line, or anywhere in the time given."""
+        place = random.random() if in_line is None else in_line - 1  # noqa: S311  no secret depends on it
+        return int(place * self.limits.stagger_s * 1000)
 
 
 async def first_of(bell: asyncio.Event, seconds: float) -> None:

@@ -7,6 +7,7 @@ from headway.actions import halts, jobs, journal, notices, runs, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
+from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run, RunStatus
 from headway.storage import goal_store, job_store, run_store
 from headway.storage.transaction import Transaction
@@ -167,6 +168,15 @@ def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     return goal
 
 
+def fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
+    """Something is wrong that no plan can mend. The job is dead, and a person who retries it lets the goal go on."""
+    goal = rest(tx, goal, "fault", reason)
+    jobs.die(tx, job, reason)
+    ask = f"Goal #{goal.id} is stopped by a fault: {shown(goal)} {reason} Resume it when that is mended, or abandon it."
+    notices.notify(tx, goal.tenant_id, "fault", ask, goal_id=goal.id)
+    return goal
+
+
 def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAULTS) -> Goal:
     """It goes on where it stopped."""
     halts.check(tx)
@@ -213,7 +223,8 @@ def decide(tx: Transaction, tenant_id: int, goal_id: int, action: Decision, note
             return give_up(tx, goal, note or "The operator abandoned it.")
         case "replan":
             why = f"The operator asks for a new plan{f': {note}' if note else '.'}"
-            return go_on(tx, goal._replace(replan_why=why if goal.plan_no else ""), limits)
+            room = max(0, goal.replan_count - 1)  # for the one that was asked for
+            return go_on(tx, goal._replace(replan_why=why if goal.plan_no else "", replan_count=room), limits)
         case "continue":
             return go_on(tx, goal._replace(replan_count=0), limits)
 

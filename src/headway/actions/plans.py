@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headway.actions import goals, journal, runs, sub_goals
 from headway.ledger.goal import OPEN, Goal, PlannedStep, SubGoal, frontier
+from headway.ledger.run import Run
 from headway.storage import goal_store, run_store
 from headway.storage.transaction import Transaction
 
@@ -47,7 +48,13 @@ def drop(tx: Transaction, one: SubGoal, reason: str) -> None:
     begun = one.status == "in-progress"
     sub_goals.skip(tx, one, reason)
     run = run_store.get(tx, one.tenant_id, one.run_id) if begun and one.run_id else None
-    if run is None or run.ended:
+    if run:
+        free(tx, run)
+
+
+def free(tx: Transaction, run: Run) -> None:
+    """From a sub-goal that it need not work on any more: a main agent goes on to the next, a sub-agent was for nothing else."""
+    if run.ended:
         return
     if run.is_main:
         run_store.save(tx, run._replace(sub_goal_id=None, hint=""))

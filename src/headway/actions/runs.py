@@ -98,6 +98,13 @@ def cancel_children(tx: Transaction, run: Run) -> list[str]:
     return ended
 
 
+def hint(tx: Transaction, run: Run, words: str) -> None:
+    """Something that it reads before its next step."""
+    run = held_still(tx, run)
+    if not run.ended:
+        run_store.save(tx, run._replace(hint=words))
+
+
 def held_still(tx: Transaction, run: Run) -> Run:
     """The run as it is once nobody is in the middle of one of its steps."""
     job_store.get_locked(tx, run.tenant_id, run.id)
