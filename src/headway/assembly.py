@@ -126,6 +126,7 @@ class Headway:
             self.toolbox,
             self.roles,
             chosen.limits,
+            chosen.goals,
             self.executor_id,
             self.execution,
             self._whisper,

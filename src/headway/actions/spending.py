@@ -25,6 +25,12 @@ def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
     return run._replace(reserved=amount)
 
 
+def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
+    """Whether the pool has anything left."""
+    pool = rolled(tx, tenant_id, spending_store.pool(tx, tenant_id))
+    return pool.spent + pool.reserved < limit_of(pool, budget)
+
+
 def settle(tx: Transaction, run: Run, call: ModelCall, budget: int) -> Run:
     """Write down what a call came to, and give back what was set aside for it."""
     spending_store.insert_call(tx, run.tenant_id, run.id, call)

@@ -144,7 +144,7 @@ class Stage:
 def next_thing(stage: Stage) -> Ask | WorkInline | Rest | None:
     if stage.goal.status == "paused" and not stage.poor:
         return Rest()
-    for look in (within_bounds, in_a_cycle, planned, begin_agents, judge_ended, work_inline, look_after_agents, conclude):
+    for look in LOOKS:
         found = look(stage)
         if found is not CLEAR:
             return found  # type: ignore[return-value]
@@ -266,16 +266,25 @@ def begin_agents(stage: Stage) -> Look:
     return None
 
 
-def judge_ended(stage: Stage) -> Look:
-    waiting = [one for one in stage.known if one.status in ("completed", "failed") and one.divergence is None]
+def unjudged(stage: Stage) -> list[SubGoal]:
+    return [one for one in stage.known if one.status in ("completed", "failed") and one.divergence is None]
+
+
+def measured(stage: Stage) -> Look:
+    """What can be judged without a model is judged before anything is derived from it."""
+    seen = [(one, judged) for one in unjudged(stage) if (judged := evaluator.by_metric(one))]
+    for one, judged in seen:
+        sub_goals.judge(stage.tx, stage.goal, one, *judged)
+    return None if seen else CLEAR
+
+
+def evaluated(stage: Stage) -> Look:
+    """Behind what can begin without it."""
+    waiting = unjudged(stage)
     if not waiting:
         return CLEAR
     one = waiting[0]
-    seen = evaluator.by_metric(one)
-    if seen is None:
-        return Ask(evaluator.about_outcome(stage.goal, one), partial(take_evaluation, sub_goal_id=one.id))
-    sub_goals.judge(stage.tx, stage.goal, one, *seen)
-    return None
+    return Ask(evaluator.about_outcome(stage.goal, one), partial(take_evaluation, sub_goal_id=one.id))
 
 
 def take_evaluation(stage: Stage, filled: Filled[evaluator.EvaluationForm], sub_goal_id: int) -> None:
@@ -349,3 +358,16 @@ def summary(known: list[SubGoal]) -> str:
     needed = {below for one in known for below in one.depends_on}
     ends = [one for one in known if one.status == "completed" and one.id not in needed]
     return "\n\n".join(prompts.summary_of(one) for one in ends)[: sub_goals.SUMMARY_KEPT]
+
+
+LOOKS: Final[tuple[Callable[[Stage], Look], ...]] = (
+    within_bounds,
+    in_a_cycle,
+    measured,
+    planned,
+    begin_agents,
+    evaluated,
+    work_inline,
+    look_after_agents,
+    conclude,
+)
