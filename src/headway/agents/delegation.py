@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple
 
-from headway.actions import memory, runs
+from headway.actions import goals, memory, runs
 from headway.agents import transcript, writs
 from headway.agents.roles import Role
 from headway.ledger import text
@@ -74,6 +74,8 @@ def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
 
 def request_of(tx: Transaction, parent: Run) -> str:
     """What the person asked for, however deep this is."""
+    if parent.goal_id is not None:
+        return goals.get(tx, parent.tenant_id, parent.goal_id).description
     root = parent
     while root.parent_run_id is not None:
         root = runs.get(tx, root.tenant_id, root.parent_run_id)

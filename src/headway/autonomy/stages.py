@@ -15,7 +15,7 @@ from headway.agents.work import Means
 from headway.autonomy import check_ins, evaluator, planner, resumption
 from headway.autonomy import goal_prompts as prompts
 from headway.ledger.errors import Invalid
-from headway.ledger.goal import Goal, GoalLimits, SubGoal, ready, replan_reason
+from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal, ready, replan_reason
 from headway.ledger.job import NEVER, Job
 from headway.ledger.run import Run, dollars
 from headway.storage import goal_store, run_store
@@ -84,6 +84,9 @@ class Stage:
     def at_work(self) -> list[SubGoal]:
         return [one for one in self.known if one.status == "in-progress" and one.mode == "agent"]
 
+    def experience(self) -> list[Experience]:
+        return goal_store.experience(self.tx, self.goal.tenant_id)
+
     def tell_operator(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
 
@@ -115,7 +118,8 @@ class Stage:
     def settle(self, need: Ask | WorkInline | Rest) -> Need:
         """Whether that can be had now."""
         if isinstance(need, Rest):
-            self.rest(need.until)
+            bound = self.goal.deadline_at if self.goal.status == "active" else 0
+            self.rest(min(need.until, bound or NEVER))
             return None
         if isinstance(need, Ask):
             funded = spending.reserve(self.tx, self.run, self.estimate(need.question), self.means.limits.budget)
@@ -192,9 +196,8 @@ def take_resumption(stage: Stage, filled: Filled[resumption.ResumptionForm]) -> 
 
 def planned(stage: Stage) -> Look:
     goal = stage.goal
-    experience = goal_store.experience(stage.tx, goal.tenant_id)
     if goal.plan_no == 0:
-        return Ask(planner.first_plan(goal, stage.means.roles, experience), take_plan)
+        return Ask(planner.first_plan(goal, stage.means.roles, stage.experience()), take_plan)
     why = replan_reason(goal, stage.known)
     if why is None:
         return CLEAR
@@ -202,7 +205,7 @@ def planned(stage: Stage) -> Look:
         count = f"It was planned anew {goal.replan_count} times, which is the limit."
         goals.escalate(stage.tx, goal, "replans", f"{count} The last reason: {why[:REASON_SHOWN]}")
         return None
-    question = planner.next_plan(goal, stage.means.roles, experience, stage.known, why)
+    question = planner.next_plan(goal, stage.means.roles, stage.experience(), stage.known, why)
     return Ask(question, partial(take_replan, why=why))
 
 

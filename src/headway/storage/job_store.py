@@ -190,5 +190,11 @@ def beat(tx: Transaction, owner: str) -> None:
     )
 
 
+def workers_alive(tx: Transaction, lease_ms: int) -> int:
+    """How many processes have shown a sign of life."""
+    row = tx.one("SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ?", clock(tx) - lease_ms)
+    return int(row[0]) if row else 0
+
+
 def forget_leases(tx: Transaction, before: int) -> None:
     tx.run("DELETE FROM worker_leases WHERE beat_at < ?", before)
