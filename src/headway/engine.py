@@ -32,7 +32,6 @@ SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
-OVER = ("completed", "canceled", "dead")
 DEADLY = 10  # processes that a job may outlive without getting any further
 INTERRUPTED = "The process that worked on it was interrupted."
 BROKEN = "Something broke inside Headway; its log tells what."
@@ -138,8 +137,7 @@ class Engine:
             # A fault of ours would be the same again: it is left for a person to look at.
             log.exception("%s %s stopped by a fault", job.kind, job.id)
             await self._surely(partial(self._bury, job=job, error=BROKEN))
-        state = await self._surely(partial(self._settle, job=job))
-        if state in OVER:
+        if await self._surely(partial(self._settle, job=job)):
             self._tell_ended(job.id)
 
     async def _surely(self, work: Work[T]) -> T:
@@ -162,14 +160,12 @@ class Engine:
         else:  # of a newer Headway, say
             jobs.die(tx, held, f"Nobody here knows how to do a {held.kind}.")
 
-    def _settle(self, tx: Transaction, job: Job) -> str:
-        """One that stopped without having moved (everything is halted, say) waits for another time."""
+    def _settle(self, tx: Transaction, job: Job) -> bool:
+        """Whether it is over. One that stopped without having moved (everything is halted, say) waits for another time."""
         held = job_store.get_locked(tx, job.tenant_id, job.id)
-        if held is None:
-            return "completed"
-        if held.state == "running" and held.owner == self.owner:
-            held = jobs.put_back(tx, held)
-        return held.state
+        if held and held.state == "running" and held.owner == self.owner:
+            jobs.put_back(tx, held)
+        return held is None or held.over
 
     def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
         self.tasks.pop(job_id, None)

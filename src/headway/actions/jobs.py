@@ -70,7 +70,7 @@ def progressed(tx: Transaction, job: Job) -> Job:
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
     """What the job was for has ended: completed, canceled or failed. One that is dead already stays so."""
     job = job_store.get_locked(tx, tenant_id, job_id)
-    if job is None or job.ended or job.state == "dead":
+    if job is None or job.over:
         return
     if status == "failed":
         die(tx, job, error)

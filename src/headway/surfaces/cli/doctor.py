@@ -5,8 +5,9 @@ from typing import NamedTuple
 import click
 
 from headway.ledger.errors import HeadwayError
+from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
-from headway.settings import REHEARSAL, Settings, shown
+from headway.settings import Settings, shown
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.calling import Call, Command, pass_call
