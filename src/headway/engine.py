@@ -181,7 +181,10 @@ class Engine:
     async def _work(self) -> None:
         """Take what is due; then sleep until the next is, or until somebody rings."""
         self.bell.clear()
-        next_due, next_tick = await self.database.read(lambda tx: (job_store.next_due(tx), schedule_store.next_due(tx)))
+        # Of the kinds that we know: what a newer Headway enqueued is for it to do.
+        next_due, next_tick = await self.database.read(
+            lambda tx: (job_store.next_due(tx, self.handlers), schedule_store.next_due(tx))
+        )
         now = time.time() * 1000
         if self.only is not None and not self.only:
             next_due = None
@@ -202,7 +205,7 @@ class Engine:
     def _claim(self, tx: Transaction, room: int) -> list[Job]:
         if halt_store.in_force(tx):
             return []
-        found = job_store.due(tx, self.limits.per_family, room, self.only)
+        found = job_store.due(tx, self.handlers, self.limits.per_family, room, self.only)
         for family in sorted({job.family for job in found if job.family}):  # in one order: nobody waits in a circle
             job_store.lock_family(tx, family)
         taken = []

@@ -15,7 +15,7 @@ from headway.storage.transaction import Transaction
 ERROR_LIMIT = 2_000
 ERRORS_KEPT = 20
 KEPT_MS = 30 * 24 * 3600 * 1000
-FORGOTTEN_AT_ONCE = 10_000
+FORGOTTEN_AT_ONCE = 1_000  # others want to write in between
 
 
 def new(
@@ -83,10 +83,10 @@ def sleep(tx: Transaction, job: Job, until: int = NEVER) -> Job:
     return move(tx, job, "delayed", until)
 
 
-def forget_old(tx: Transaction) -> None:
-    """Housekeeping: what ended long ago, and processes that are no more."""
-    job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE)
+def forget_old(tx: Transaction) -> bool:
+    """Housekeeping: what ended long ago, and processes that are no more. Whether there may be more of it."""
     job_store.forget_leases(tx, tx.now - KEPT_MS)
+    return job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE
 
 
 def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
