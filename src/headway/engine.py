@@ -131,12 +131,13 @@ class Engine:
     async def _run(self, job: Job) -> None:
         try:
             await self.handlers[job.kind].run(job)
-        except StorageError as error:
-            await patience(error)  # nothing is wrong with the job
-        except Exception:
-            # A fault of ours would be the same again: it is left for a person to look at.
-            log.exception("%s %s stopped by a fault", job.kind, job.id)
-            await self._surely(partial(self._bury, job=job, error=BROKEN))
+        except Exception as error:
+            if isinstance(error, StorageError) and error.may_pass:
+                await patience(error)  # nothing is wrong with the job
+            else:
+                # A fault of ours would be the same again: it is left for a person to look at.
+                log.exception("%s %s stopped by a fault", job.kind, job.id)
+                await self._surely(partial(self._bury, job=job, error=BROKEN))
         if await self._surely(partial(self._settle, job=job)):
             self._tell_ended(job.id)
 

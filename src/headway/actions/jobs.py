@@ -9,7 +9,7 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, backoff_ms
-from headway.storage import job_store
+from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
@@ -140,6 +140,19 @@ def locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job
+
+
+def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
+    """Whoever works on it stops. What keeps an agent going ends with the agent, and not the other way round."""
+    job = locked(tx, tenant_id, job_id)
+    if job.over:
+        raise Conflict(f"Job {job.id} is over: {job.state}.")
+    run = run_store.get(tx, tenant_id, job.id)
+    if run is None:
+        return move(tx, job, "canceled")
+    if run.parent_run_id is None:
+        raise Conflict(f"This job answers turn {run.turn_id}: cancel the turn instead.")
+    raise Conflict(f"This job is the sub-agent {run.id}: cancel the agent instead.")
 
 
 def must_be_dead(job: Job) -> Job:

@@ -69,8 +69,8 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
         try:
             return await work.means.database.write(partial(take, work=work, entries=entries, news=news))
         except StorageError as error:
-            if type(error) is StorageError:  # it refused the statement, and would again
-                raise RuntimeError("The database refused a step.") from error
+            if not error.may_pass:
+                raise
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
         stored = await patiently(partial(journal, work))
@@ -202,6 +202,8 @@ async def patiently(read: Callable[[], Awaitable[T]]) -> T:
         try:
             return await read()
         except StorageError as error:
+            if not error.may_pass:
+                raise
             log.warning("a run waits for the database: %s", error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
 
