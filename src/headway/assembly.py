@@ -170,7 +170,8 @@ class Headway:
 
     async def _keep_house(self) -> None:
         await self.database.write(idempotency.forget_old)
-        await self.database.write(jobs.forget_old)
+        while await self.database.write(jobs.forget_old):
+            pass
         await asyncio.sleep(HOUSEKEEPING_S)
 
     def _committed(self, tenants: frozenset[int]) -> None:

@@ -32,7 +32,6 @@ SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
-OVER = ("completed", "canceled", "dead")
 DEADLY = 10  # processes that a job may outlive without getting any further
 INTERRUPTED = "The process that worked on it was interrupted."
 BROKEN = "Something broke inside Headway; its log tells what."
@@ -136,14 +135,14 @@ class Engine:
     async def _run(self, job: Job) -> None:
         try:
             await self.handlers[job.kind].run(job)
-        except StorageError as error:
-            await patience(error)  # nothing is wrong with the job
-        except Exception:
-            # A fault of ours would be the same again: it is left for a person to look at.
-            log.exception("%s %s stopped by a fault", job.kind, job.id)
-            await self._surely(partial(self._bury, job=job, error=BROKEN))
-        state = await self._surely(partial(self._settle, job=job))
-        if state in OVER:
+        except Exception as error:
+            if isinstance(error, StorageError) and error.may_pass:
+                await patience(error)  # nothing is wrong with the job
+            else:
+                # A fault of ours would be the same again: it is left for a person to look at.
+                log.exception("%s %s stopped by a fault", job.kind, job.id)
+                await self._surely(partial(self._bury, job=job, error=BROKEN))
+        if await self._surely(partial(self._settle, job=job)):
             self._tell_ended(job.id)
 
     async def _surely(self, work: Work[T]) -> T:
@@ -166,14 +165,12 @@ class Engine:
         else:  # of a newer Headway, say
             jobs.die(tx, held, f"Nobody here knows how to do a {held.kind}.")
 
-    def _settle(self, tx: Transaction, job: Job) -> str:
-        """One that stopped without having moved (everything is halted, say) waits for another time."""
+    def _settle(self, tx: Transaction, job: Job) -> bool:
+        """Whether it is over. One that stopped without having moved (everything is halted, say) waits for another time."""
         held = job_store.get_locked(tx, job.tenant_id, job.id)
-        if held is None:
-            return "completed"
-        if held.state == "running" and held.owner == self.owner:
-            held = jobs.put_back(tx, held)
-        return held.state
+        if held and held.state == "running" and held.owner == self.owner:
+            jobs.put_back(tx, held)
+        return held is None or held.over
 
     def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
         self.tasks.pop(job_id, None)
@@ -189,7 +186,10 @@ class Engine:
     async def _work(self) -> None:
         """Take what is due; then sleep until the next is, or until somebody rings."""
         self.bell.clear()
-        next_due, next_tick = await self.database.read(lambda tx: (job_store.next_due(tx), schedule_store.next_due(tx)))
+        # Of the kinds that we know: what a newer Headway enqueued is for it to do.
+        next_due, next_tick = await self.database.read(
+            lambda tx: (job_store.next_due(tx, self.handlers), schedule_store.next_due(tx))
+        )
         now = time.time() * 1000
         if self.only is not None and not self.only:
             next_due = None
@@ -210,7 +210,7 @@ class Engine:
     def _claim(self, tx: Transaction, room: int) -> list[Job]:
         if halt_store.in_force(tx):
             return []
-        found = job_store.due(tx, self.limits.per_family, room, self.only)
+        found = job_store.due(tx, self.handlers, self.limits.per_family, room, self.only)
         for family in sorted({job.family for job in found if job.family}):  # in one order: nobody waits in a circle
             job_store.lock_family(tx, family)
         taken = []

@@ -10,10 +10,9 @@ from typing import NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import Discovery, GoalLimits
-from headway.ledger.run import NANOS, Limits
+from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
-REHEARSAL = "rehearsal"
 
 
 class Settings(NamedTuple):

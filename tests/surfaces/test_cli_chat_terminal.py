@@ -21,6 +21,7 @@ def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServ
     with talker.seated("chat", "Go shopping.") as terminal:
         for shown in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
             assert terminal.sees(shown), shown
+        model.wait_for_requests(3)  # the list is seen before the model is asked again
         model.release()
         ran = terminal.leave()
     left = screen(ran.out)
@@ -72,12 +73,12 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
             return calls(("create_todo", {"items": items}), ("calculate", {"expression": HOSTILE}), text=f"first {HOSTILE}")
         if "Not finished" not in str(request.texts):
             model.hold()
-        return midway(text(f"one {HOSTILE} two {HOSTILE} three"))
+        return midway(text(f"alpha {HOSTILE} beta {HOSTILE} gamma"))
 
     model.script = script
     with talker.seated("chat", "hello") as terminal:
         assert terminal.sees("○ bread")
-        assert terminal.sees("one ")
+        assert terminal.sees("alpha ")  # by then the reply is held, and may be released
         model.release()
         ran = terminal.leave()
 
@@ -85,6 +86,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
         assert trick not in ran.out, repr(trick)
     assert "owned" in ran.out
     assert "[red]bold[/red]" in ran.out
+    assert statuses(talker) == ["finished"]
 
 
 def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:

@@ -24,7 +24,6 @@ SHORTEST_MS = 1_000
 LONGEST_MS = 366 * 24 * 3600 * 1000
 TICKS_AT_ONCE = 100
 DEFAULTS = Limits()
-ENDED = ("completed", "canceled", "dead")
 
 
 class Timing(NamedTuple):
@@ -141,7 +140,7 @@ def tick(tx: Transaction, limits: Limits = DEFAULTS) -> None:
 
 def is_running(tx: Transaction, schedule: Schedule) -> bool:
     job = job_store.get(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
-    return job is not None and job.state not in ENDED
+    return job is not None and not job.over
 
 
 def begin(tx: Transaction, schedule: Schedule, limits: Limits) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
-from headway.actions import jobs
+from headway.actions import jobs, spending
 from headway.agents import assessor, effects, gates, prompts, transcript
 from headway.agents.models import ModelFailed
 from headway.agents.needs import (
@@ -35,16 +35,18 @@ from headway.agents.step import Step, still_open
 from headway.agents.toolbox import reach_out
 from headway.agents.transcript import Entry, spoken, storable, user, window
 from headway.agents.work import Means, Work, take_up
-from headway.ledger.errors import SettingsError, StorageError
+from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
 from headway.storage import halt_store, run_store
+from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.loop")
 
 T = TypeVar("T")
 STORAGE_PATIENCE_S = 1.0
+NOT_OURS = Stop("it has ended, or somebody else goes on with it")
 RESTART = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
 
 
@@ -65,12 +67,18 @@ async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
 
 async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal."""
+    unpaid = news.call if isinstance(news, Said | Summary | Verdict) else None
     while True:
         try:
-            return await work.means.database.write(partial(take, work=work, entries=entries, news=news))
+            need, entries = await work.means.database.write(partial(take, work=work, entries=entries, news=news))
+            if need == NOT_OURS and unpaid:
+                await pay_late(work, unpaid)
+            return need, entries
         except StorageError as error:
-            if type(error) is StorageError:  # it refused the statement, and would again
-                raise RuntimeError("The database refused a step.") from error
+            if not error.may_pass:
+                raise
+            if isinstance(error, CommitUncertain):
+                unpaid = None  # perhaps it is paid for, with the step: nothing is paid for twice
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
         stored = await patiently(partial(journal, work))
@@ -78,17 +86,22 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
             entries, news = stored, None
 
 
+async def pay_late(work: Work, call: ModelCall) -> None:
+    run, budget = work.run, work.means.limits.budget
+    await work.means.database.write(lambda tx: spending.settle_late(tx, run.tenant_id, run.id, call, budget))
+
+
 def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
     held = jobs.held_by(tx, work.run.tenant_id, work.run.id, work.means.owner)
     if held is None:
-        return Stop("taken over or ended"), entries
+        return NOT_OURS, entries
     run = run_store.get(tx, work.run.tenant_id, work.run.id)
     if run is None:
-        return Stop("ended"), entries
+        return NOT_OURS, entries
     step = Step(tx, work, held, run, entries)
     if step.over:
-        return Stop("ended"), entries
+        return NOT_OURS, entries
     if not entries:
         step.append(user(run.task))
     write_down(step, news)
@@ -207,6 +220,8 @@ async def patiently(read: Callable[[], Awaitable[T]]) -> T:
         try:
             return await read()
         except StorageError as error:
+            if not error.may_pass:
+                raise
             log.warning("a run waits for the database: %s", error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
 

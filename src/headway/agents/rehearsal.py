@@ -23,8 +23,7 @@ from headway.agents.rehearsal_steps import Call, Cannot, Known, Outcome, outcome
 from headway.agents.toolbox import judged
 from headway.agents.transcript import storable
 from headway.ledger.framing import inline
-
-REHEARSAL: Final = "rehearsal"
+from headway.ledger.run import REHEARSAL
 
 WHAT_THIS_IS: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "

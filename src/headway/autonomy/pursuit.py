@@ -58,7 +58,7 @@ async def step(means: Means, work: Callable[[Transaction], stages.Need]) -> stag
         try:
             return await means.database.write(work)
         except StorageError as error:
-            refusals += type(error) is StorageError
+            refusals += not error.may_pass
             if refusals >= REFUSALS_BORNE:
                 raise RuntimeError("A checkpoint of a goal could not be written.") from error
             log.warning("a goal waits for the database: %s", error)

@@ -1,6 +1,6 @@
 """Rows of jobs, and of the processes that work on them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from headway.ledger.job import Job, JobState
 from headway.storage.transaction import Transaction
@@ -57,35 +57,39 @@ def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int) ->
     return [Job._make(row) for row in rows]
 
 
-def forget_ended(tx: Transaction, before: int, limit: int) -> None:
-    """Ended ones that nobody asks for any more. Dead ones are kept until somebody decides about them."""
-    tx.run(
+def forget_ended(tx: Transaction, before: int, limit: int) -> int:
+    """Ended ones that nobody asks for any more; how many. Dead ones are kept until somebody decides about them."""
+    gone = tx.all(
         """DELETE FROM jobs WHERE id IN (
-               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?)""",
+               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
         before,
         limit,
     )
+    return len(gone)
 
 
 # The engine's own. It works for all tenants, and no door leads here.
 
 
-def next_due(tx: Transaction) -> int | None:
-    """When the next waiting job is due."""
-    row = tx.one(f"SELECT MIN(due_at) FROM jobs WHERE {WAITING}")
-    return int(row[0]) if row and row[0] is not None else None
+def next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
+    """When the next waiting job of these kinds is due."""
+    marks = ", ".join("?" * len(kinds))
+    row = tx.one(f"SELECT due_at FROM jobs WHERE {WAITING} AND kind IN ({marks}) ORDER BY due_at LIMIT 1", *kinds)
+    return int(row[0]) if row else None
 
 
-def due(tx: Transaction, per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
-    """Waiting ones whose time has come and whose family may have one more, locked by us and by nobody else. Only: these, and
-    those that they began."""
+def due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
+    """Waiting ones of these kinds whose time has come and whose family may have one more, locked by us and by nobody else.
+    Only: these, and those that they began."""
+    known = ", ".join("?" * len(kinds))
     marks = ", ".join("?" * len(only or ()))
     chosen = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? {chosen} AND (family = '' OR (
+        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? AND kind IN ({known}) {chosen} AND (family = '' OR (
                 SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         tx.now,
+        *kinds,
         *(only or ()),
         *(only or ()),
         per_family,

@@ -16,9 +16,9 @@ from headway.assembly import Headway
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.job import Job
-from headway.ledger.run import Mode
+from headway.ledger.run import REHEARSAL, Mode
 from headway.ledger.scope import Scope
-from headway.settings import REHEARSAL, Settings
+from headway.settings import Settings
 from headway.storage import conversation_store, halt_store, run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input

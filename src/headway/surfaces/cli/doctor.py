@@ -6,8 +6,9 @@ import click
 
 from headway.engine import LEASE_MS
 from headway.ledger.errors import HeadwayError
+from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
-from headway.settings import REHEARSAL, Settings, shown
+from headway.settings import Settings, shown
 from headway.storage import job_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database

@@ -57,6 +57,16 @@ def retry_job(call: Call, job_id: str) -> None:
     call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
 
 
+@jobs.command("cancel")
+@click.argument("job_id")
+@pass_call
+def cancel_job(call: Call, job_id: str) -> None:
+    """Stop a scheduled tool call, or keep it from starting."""
+    with call.desk() as desk:
+        job = desk.write(job_actions.cancel, job_id)
+    call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
+
+
 @jobs.command("drop")
 @click.argument("job_id")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")

@@ -51,6 +51,19 @@ async def retry_job(request: Request) -> Response:
     return answer
 
 
+@routes.post(
+    "/jobs/{job_id}/cancel",
+    summary="Stop a scheduled tool call, or keep it from starting",
+    **described({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
+)
+async def cancel_job(request: Request) -> Response:
+    call, job_id = Call(request), request.path_params["job_id"]
+    answer = await call.post(lambda tx, tenant_id: {"job": jobs.cancel(tx, tenant_id, job_id).as_json()}, 200)
+    if answer.status_code == 200:
+        call.headway.interrupt([job_id])
+    return answer
+
+
 @routes.delete("/jobs/{job_id}", summary="Drop a dead job", **described({200: Deleted}, also=(404, 409, 507), **JOB_PATH))
 async def drop_job(request: Request) -> Response:
     job_id = request.path_params["job_id"]
