@@ -1,33 +1,58 @@
 """What people see of goals."""
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from headway.actions import goals, journal
 from headway.ledger import text
-from headway.ledger.errors import NotFound
-from headway.ledger.goal import Goal, GoalStatus, JournalEntry, SubGoal, ready
+from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, SubGoal, ready
+from headway.ledger.graph_layout import layout
 from headway.ledger.job import NEVER
 from headway.storage import goal_store, halt_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
 MENTIONED = 5
+CURSOR_PATTERN = r"^[0-9]{0,18}$"
+DEFAULTS = GoalLimits()
 
 
-def page(
-    tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int = text.MAX_INTEGER
-) -> list[dict[str, Any]]:
+class GoalPage(NamedTuple):
+    goals: list[dict[str, Any]]
+    next_cursor: str | None
+
+
+def page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
     """The newest first, each with how far it got."""
-    found = goal_store.page(tx, tenant_id, status, limit, before)
-    return [journal.summary(tx, tenant_id, goal.id) for goal in found]
+    if not re.fullmatch(CURSOR_PATTERN, cursor or "", re.ASCII):
+        raise Invalid("cursor must be the next_cursor of another page.")
+    before = int(cursor) if cursor else text.MAX_INTEGER
+    found = goal_store.page(tx, tenant_id, status, limit + 1, before)
+    shown = [journal.summary(tx, tenant_id, goal.id) for goal in found[:limit]]
+    return GoalPage(shown, str(found[limit - 1].id) if len(found) > limit else None)
 
 
-def show(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULTS) -> dict[str, Any]:
     """A goal with all of its sub-goals, and what the tenant's plans have to learn from."""
     goals.get(tx, tenant_id, goal_id)
     return {
         **journal.summary(tx, tenant_id, goal_id),
+        "replan_limit": limits.replans,
         "sub_goals": [one.as_json() for one in goal_store.sub_goals(tx, tenant_id, goal_id)],
         "experience": [one.as_json() for one in goal_store.experience(tx, tenant_id)],
+    }
+
+
+def graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+    """Where the cards of its sub-goals stand, and the edges from each to those that wait for it."""
+    goals.get(tx, tenant_id, goal_id)
+    sub_goals = goal_store.sub_goals(tx, tenant_id, goal_id)
+    drawn = layout([one.id for one in sub_goals], [(below, one.id) for one in sub_goals for below in one.depends_on])
+    return {
+        "width": drawn.width,
+        "height": drawn.height,
+        "nodes": [spot._asdict() for spot in drawn.spots],
+        "edges": [{"from": curve.source, "to": curve.target, "path": curve.path} for curve in drawn.curves],
     }
 
 
