@@ -64,7 +64,9 @@ def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **f
     for words, after in steps.items():
         ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
         goal_store.put_edges(tx, ids[words], [ids[below] for below in after])
-    goals.save(tx, goal._replace(plan_no=1))
+    for number in ids.values():
+        sub_goals.save(tx, found(tx, goal, number))
+    goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
     return ids
 
 

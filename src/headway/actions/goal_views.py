@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from headway.actions import goals, journal
 from headway.ledger import text
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, SubGoal, ready
+from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, ready
 from headway.ledger.graph_layout import layout
 from headway.ledger.job import NEVER
 from headway.storage import goal_store, halt_store, job_store, run_store
@@ -84,7 +84,7 @@ def why_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
     if goal.status == "abandoned":
         return f"Goal #{goal.id} was abandoned with {count}: {goal.pause_reason}"
     if goal.status == "paused":
-        return f"Goal #{goal.id} is paused: {goal.pause_reason} {asked(goal)} So far {count}."
+        return f"Goal #{goal.id} is paused: {goal.pause_reason} {asked(goal.id, goal.pause_kind)} So far {count}."
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
     going = [one for one in sub_goals if one.status == "in-progress"]
     sentences += [at_work(tx, one) for one in going[:MENTIONED]]
@@ -97,13 +97,14 @@ def why_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
     return " ".join([*sentences, *held_up(tx, goal)])
 
 
-def asked(goal: Goal) -> str:
-    match goal.pause_kind:
+def asked(goal_id: int, kind: PauseKind | None) -> str:
+    """What lets a paused goal go on."""
+    match kind:
         case "budget":
             return "It goes on by itself when the pool is raised or the day rolls."
         case "operator" | "fault":
-            return f"`headway goal resume {goal.id}` lets it go on."
-    return f"It waits for a decision: `headway goal decide {goal.id} continue`, `replan --note …` or `abandon`."
+            return f"`headway goal resume {goal_id}` lets it go on."
+    return f"It waits for a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
 
 
 def held_up(tx: Transaction, goal: Goal) -> list[str]:
