@@ -75,6 +75,8 @@ class Headway:
 
     def start_agents(self, *, alone: bool = False) -> None:
         """Load what agents need, beside what else is going on, and begin to work. Alone: only on what this process begins."""
+        if alone:
+            self.executor_id += job_store.ALONE
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:

@@ -1,33 +1,58 @@
 """What people see of goals."""
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from headway.actions import goals, journal
 from headway.ledger import text
-from headway.ledger.errors import NotFound
-from headway.ledger.goal import Goal, GoalStatus, JournalEntry, SubGoal, ready
+from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, ready
+from headway.ledger.graph_layout import layout
 from headway.ledger.job import NEVER
 from headway.storage import goal_store, halt_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
 MENTIONED = 5
+CURSOR_PATTERN = r"^[0-9]{0,18}$"
+DEFAULTS = GoalLimits()
 
 
-def page(
-    tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int = text.MAX_INTEGER
-) -> list[dict[str, Any]]:
+class GoalPage(NamedTuple):
+    goals: list[dict[str, Any]]
+    next_cursor: str | None
+
+
+def page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
     """The newest first, each with how far it got."""
-    found = goal_store.page(tx, tenant_id, status, limit, before)
-    return [journal.summary(tx, tenant_id, goal.id) for goal in found]
+    if not re.fullmatch(CURSOR_PATTERN, cursor or "", re.ASCII):
+        raise Invalid("cursor must be the next_cursor of another page.")
+    before = int(cursor) if cursor else text.MAX_INTEGER
+    found = goal_store.page(tx, tenant_id, status, limit + 1, before)
+    shown = [journal.summary(tx, tenant_id, goal.id) for goal in found[:limit]]
+    return GoalPage(shown, str(found[limit - 1].id) if len(found) > limit else None)
 
 
-def show(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULTS) -> dict[str, Any]:
     """A goal with all of its sub-goals, and what the tenant's plans have to learn from."""
     goals.get(tx, tenant_id, goal_id)
     return {
         **journal.summary(tx, tenant_id, goal_id),
+        "replan_limit": limits.replans,
         "sub_goals": [one.as_json() for one in goal_store.sub_goals(tx, tenant_id, goal_id)],
         "experience": [one.as_json() for one in goal_store.experience(tx, tenant_id)],
+    }
+
+
+def graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+    """Where the cards of its sub-goals stand, and the edges from each to those that wait for it."""
+    goals.get(tx, tenant_id, goal_id)
+    sub_goals = goal_store.sub_goals(tx, tenant_id, goal_id)
+    drawn = layout([one.id for one in sub_goals], [(below, one.id) for one in sub_goals for below in one.depends_on])
+    return {
+        "width": drawn.width,
+        "height": drawn.height,
+        "nodes": [spot._asdict() for spot in drawn.spots],
+        "edges": [{"from": curve.source, "to": curve.target, "path": curve.path} for curve in drawn.curves],
     }
 
 
@@ -59,7 +84,7 @@ def why_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
     if goal.status == "abandoned":
         return f"Goal #{goal.id} was abandoned with {count}: {goal.pause_reason}"
     if goal.status == "paused":
-        return f"Goal #{goal.id} is paused: {goal.pause_reason} {asked(goal)} So far {count}."
+        return f"Goal #{goal.id} is paused: {goal.pause_reason} {asked(goal.id, goal.pause_kind)} So far {count}."
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
     going = [one for one in sub_goals if one.status == "in-progress"]
     sentences += [at_work(tx, one) for one in going[:MENTIONED]]
@@ -72,13 +97,14 @@ def why_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
     return " ".join([*sentences, *held_up(tx, goal)])
 
 
-def asked(goal: Goal) -> str:
-    match goal.pause_kind:
+def asked(goal_id: int, kind: PauseKind | None) -> str:
+    """What lets a paused goal go on."""
+    match kind:
         case "budget":
             return "It goes on by itself when the pool is raised or the day rolls."
         case "operator" | "fault":
-            return f"`headway goal resume {goal.id}` lets it go on."
-    return f"It waits for a decision: `headway goal decide {goal.id} continue`, `replan --note …` or `abandon`."
+            return f"`headway goal resume {goal_id}` lets it go on."
+    return f"It waits for a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
 
 
 def held_up(tx: Transaction, goal: Goal) -> list[str]:

@@ -51,12 +51,19 @@ def propose(tx: Transaction, tenant_id: int, wanted: NewGoal, evidence: str) -> 
     return goal
 
 
-def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: Source, status: GoalStatus, evidence: str) -> Goal:
+def checked(wanted: NewGoal) -> NewGoal:
+    """Whatever the clock says."""
     description = text.safe(wanted.description.strip(), "description", DESCRIPTION_LIMIT)
     if not description:
         raise Invalid("description must not be blank: say what is to be achieved.")
     if not 0 <= wanted.priority <= LOWEST_PRIORITY:
         raise Invalid(f"priority must be from 0 (the highest) to {LOWEST_PRIORITY:,}.")
+    criteria = text.safe(wanted.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT)
+    return wanted._replace(description=description, success_criteria=criteria)
+
+
+def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: Source, status: GoalStatus, evidence: str) -> Goal:
+    wanted = checked(wanted)
     if wanted.deadline_at and wanted.deadline_at <= tx.now:
         raise Invalid("deadline has passed already.")
     if goal_store.count_unended(tx, tenant_id) >= UNENDED_LIMIT:
@@ -68,8 +75,8 @@ def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: Source, sta
             id=0,
             tenant_id=tenant_id,
             source=source,
-            description=description,
-            success_criteria=text.safe(wanted.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT),
+            description=wanted.description,
+            success_criteria=wanted.success_criteria,
             evidence=text.safe(evidence, "evidence", DESCRIPTION_LIMIT),
             status=status,
             priority=wanted.priority,
@@ -86,7 +93,7 @@ def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: Source, sta
             ended_at=0,
         ),
     )
-    about = {"source": source, "description": description, "success_criteria": goal.success_criteria, "evidence": evidence}
+    about = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}
     journal.append(tx, tenant_id, goal.id, "goal_proposed" if proposed else "goal_set", about)
     return goal
 

@@ -8,13 +8,14 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from headway.actions import conversations, halts, jobs, turns
+from headway.actions import conversations, goals, halts, jobs, turns
+from headway.actions.goals import NewGoal
 from headway.ledger import text
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.run import Limits
 from headway.ledger.schedule import Schedule
-from headway.storage import halt_store, job_store, schedule_store
+from headway.storage import halt_store, job_store, run_store, schedule_store
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.schedules")
@@ -70,8 +71,10 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
         text.check_texts(work["tool"]["arguments"])
         if conversation_id := work["tool"].get("conversation_id"):
             conversations.get(tx, tenant_id, conversation_id)
+    elif set(work) == {"goal"}:
+        goals.checked(NewGoal(**work["goal"]))
     else:
-        raise Invalid("Say what: one of message and tool.")
+        raise Invalid("Say what: one of goal, message and tool.")
 
 
 def get(tx: Transaction, tenant_id: int, name: str) -> Schedule:
@@ -109,7 +112,7 @@ def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT
     """Once more, whatever the clock says; the next tick comes as it would have come."""
     halts.check(tx)
     schedule = locked(tx, tenant_id, name)
-    if "tool" in json.loads(schedule.work) and is_running(tx, schedule):  # a message finds its conversation busy
+    if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # a message finds its conversation busy
         raise Conflict(f"The last run of {name[:80]!r} is not over.")
     return save(tx, schedule._replace(last_at=tx.now, last_job=begin(tx, schedule, limits)))
 
@@ -139,6 +142,10 @@ def tick(tx: Transaction, limits: Limits = DEFAULTS) -> None:
 
 
 def is_running(tx: Transaction, schedule: Schedule) -> bool:
+    """A goal runs until it has ended, also while it is paused and whatever became of its job."""
+    run = run_store.get(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
+    if run and run.is_main:
+        return not run.ended
     job = job_store.get(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
     return job is not None and not job.over
 
@@ -146,6 +153,10 @@ def is_running(tx: Transaction, schedule: Schedule) -> bool:
 def begin(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
     """The job that does it."""
     work = json.loads(schedule.work)
+    if "goal" in work:
+        job_id = goals.add(tx, schedule.tenant_id, NewGoal(**work["goal"]), limits).run_id
+        assert job_id is not None
+        return job_id
     if "message" in work:
         wanted = turns.Beginning(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id

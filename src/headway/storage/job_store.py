@@ -8,6 +8,7 @@ from headway.storage.transaction import Transaction
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
 WAITING = "state IN ('queued', 'delayed')"
+ALONE = ":alone"  # how the names of processes end that work on nothing but what they began
 
 
 def insert(tx: Transaction, job: Job) -> None:
@@ -195,8 +196,9 @@ def beat(tx: Transaction, owner: str) -> None:
 
 
 def workers_alive(tx: Transaction, lease_ms: int) -> int:
-    """How many processes have shown a sign of life."""
-    row = tx.one("SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ?", clock(tx) - lease_ms)
+    """How many processes would work on whatever is due."""
+    sql = "SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ? AND executor_id NOT LIKE ?"
+    row = tx.one(sql, clock(tx) - lease_ms, f"%{ALONE}")
     return int(row[0]) if row else 0
 
 

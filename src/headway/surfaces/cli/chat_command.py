@@ -1,10 +1,9 @@
 """`headway chat`: one turn, or one after the other, with the todo list in sight."""
 
 import asyncio
-import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +21,7 @@ from headway.settings import Settings
 from headway.storage import conversation_store, halt_store, run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input
+from headway.surfaces.cli.feed_events import events
 from headway.surfaces.cli.turn_view import TurnView, turn_view
 
 HALT_CHECK_S = 0.3
@@ -185,13 +185,3 @@ class Talk:
     def opened(self) -> Headway:
         assert self.headway is not None
         return self.headway
-
-
-async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """(kind, data) of the frames in a stream."""
-
-    async for chunk in chunks:
-        for frame in chunk.decode().split("\n\n"):
-            fields = dict(line.split(": ", 1) for line in frame.split("\n") if ": " in line)
-            if "event" in fields:
-                yield fields["event"], json.loads(fields["data"])

@@ -7,6 +7,7 @@ import click
 
 from headway.actions import dead_letters, runs, schedules
 from headway.actions import jobs as job_actions
+from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import Timing
 from headway.ledger.errors import Invalid
 from headway.ledger.job import Job
@@ -14,7 +15,7 @@ from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
 from headway.storage import job_store, schedule_store
-from headway.surfaces.cli.arguments import SECONDS
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
 
@@ -93,12 +94,13 @@ def agents() -> None:
 
 @agents.command("list")
 @click.option("--turn", metavar="UUID", help="Only those of a turn.")
+@click.option("--goal", type=GOAL_ID, metavar="ID", help="Only those of a goal.")
 @click.option("--limit", default=LISTED, show_default=True, type=click.IntRange(1, 500))
 @pass_call
-def list_agents(call: Call, turn: str | None, limit: int) -> None:
+def list_agents(call: Call, turn: str | None, goal: int | None, limit: int) -> None:
     """Show runs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(runs.page, turn, limit)
+        found = desk.read(runs.page, turn, limit, goal)
     call.answer({"agents": [runs.as_json(run) for run in found]}, lambda: show(map(run_line, found), "no agents"))
 
 
@@ -137,6 +139,7 @@ def schedule() -> None:
 @click.option("--cron", metavar="EXPRESSION", help='For example "0 6 * * *".')
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="The time zone of --cron.")
 @click.option("--every", type=SECONDS, metavar="DURATION", help="For example 30s, 15m, 6h.")
+@click.option("--goal", metavar="TEXT", help="Set this goal, once the last one has ended.")
 @click.option("--message", metavar="TEXT", help="Have an agent answer this, in --conversation.")
 @click.option("--tool", "tool_name", metavar="NAME", help="Call a tool.")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments.")
@@ -147,6 +150,7 @@ def put_schedule(
     cron: str | None,
     tz: str,
     every: float | None,
+    goal: str | None,
     message: str | None,
     tool_name: str | None,
     arguments: str,
@@ -154,9 +158,15 @@ def put_schedule(
     """Make a schedule, or change the one of that name."""
     timing = Timing(cron or "", tz, int((every or 0) * 1000))
     with call.desk() as desk:
-        work = {**message_work(desk, message), **tool_work(desk, tool_name, arguments)}
+        work = {**goal_work(goal), **message_work(desk, message), **tool_work(desk, tool_name, arguments)}
         made = desk.write(schedules.put, name, timing, work)
     answer_one(call, made)
+
+
+def goal_work(description: str | None) -> dict[str, Any]:
+    if description is None:
+        return {}
+    return {"goal": {"description": description, "success_criteria": "", "priority": DEFAULT_PRIORITY}}
 
 
 def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
@@ -231,11 +241,15 @@ def answer_one(call: Call, made: Schedule) -> None:
 
 def schedule_line(one: Schedule) -> str:
     when = f"{one.cron} {one.timezone}" if one.cron else f"every {one.every_ms / 1000:g}s"
-    work = json.loads(one.work)
-    what = one_line(work["message"]["content"])[:50] if "message" in work else work["tool"]["name"]
     following = "paused" if one.paused else f"next {clock_time(one.next_at)}"
     last = f"last {clock_time(one.last_at)}" if one.last_at else "never run"
-    return f"{one_line(one.name)}  {when}  {following}  {last}  {what}"
+    return f"{one_line(one.name)}  {when}  {following}  {last}  {one_line(what(json.loads(one.work)))[:50]}"
+
+
+def what(work: dict[str, Any]) -> str:
+    if "goal" in work:
+        return f"goal: {work['goal']['description']}"
+    return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
 
 
 def show(lines: Any, nothing: str) -> None:

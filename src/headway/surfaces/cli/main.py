@@ -21,6 +21,7 @@ COMMANDS = {
     "worker": "worker_command:worker",
     "chat": "chat_command:chat",
     "todo": "todo_commands:todo",
+    "goal": "goal_commands:goal",
     "conversation": "tenant_commands:conversation",
     "tenant": "tenant_commands:tenant",
     "token": "tenant_commands:token",

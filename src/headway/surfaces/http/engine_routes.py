@@ -79,7 +79,7 @@ async def drop_job(request: Request) -> Response:
 async def list_agents(request: Request) -> Response:
     call = Call(request)
     query = await call.query(shapes.AgentsQuery)
-    found = await call.read(lambda tx, tenant_id: runs.page(tx, tenant_id, query.turn_id, query.limit))
+    found = await call.read(lambda tx, tenant_id: runs.page(tx, tenant_id, query.turn_id, query.limit, query.goal_id))
     return rendered({"agents": [runs.as_json(run) for run in found]})
 
 
@@ -121,7 +121,8 @@ async def put_schedule(request: Request) -> Response:
     if wanted.tool:
         await call.known(call.headway.schedulable.find, wanted.tool.name)
     timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
-    work = {name: one.model_dump() for name, one in (("message", wanted.message), ("tool", wanted.tool)) if one}
+    kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
+    work = {kind: one.model_dump() for kind, one in kinds.items() if one}
     return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))
 
 
