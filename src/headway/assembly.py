@@ -18,7 +18,7 @@ from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.ledger.events import encode
 from headway.ledger.job import Job
-from headway.ledger.run import Mode, Run
+from headway.ledger.run import REHEARSAL, Mode, Run
 from headway.settings import Settings
 from headway.storage import job_store
 from headway.storage.database import Database
@@ -113,6 +113,7 @@ class Headway:
     def means(self) -> "Means":
         from headway.agents.models import Models  # noqa: PLC0415
         from headway.agents.prices import Prices, price_list  # noqa: PLC0415
+        from headway.agents.rehearsal import rehearsal_model  # noqa: PLC0415
         from headway.agents.work import Means  # noqa: PLC0415
 
         chosen = self.settings
@@ -120,7 +121,7 @@ class Headway:
             {"strong": chosen.model, "mid": chosen.model_mid, "cheap": chosen.model_cheap},
             chosen.model_timeout_s,
             Prices(price_list(chosen.home / "prices.toml")),
-            self.known_models,
+            {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
         )
         return Means(
             self.database,

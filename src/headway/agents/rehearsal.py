@@ -52,8 +52,8 @@ BOOKKEEPING: Final = PLANNING | {"list_todo", "manage_todos"}
 CALL_ID: Final = re.compile(r"rehearsal-([0-9]{1,9})-[0-9]+-[0-9a-f]+")
 
 
-def rehearsal_model() -> LocalModel:
-    return LocalModel(REHEARSAL, answer)
+def rehearsal_model(pace_s: float = 0) -> LocalModel:
+    return LocalModel(REHEARSAL, answer, pace_s)
 
 
 def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
