@@ -48,7 +48,7 @@ NEXT = (
 )
 @pass_call
 def demo(call: Call, keep: str | None) -> None:
-    """See it all happen, offline, in less than a minute: a plan that is drained, a goal with sub-agents, a crash and the recovery."""
+    """See it all happen, offline, in less than a minute: a plan drained, a goal with sub-agents, a crash and the recovery."""
     began = time.monotonic()
     with home(keep) as folder:
         stage = Stage(folder, quiet=call.as_json)
