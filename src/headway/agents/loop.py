@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
-from headway.actions import jobs, spending
+from headway.actions import jobs, runs, spending
 from headway.agents import assessor, effects, gates, prompts, transcript
 from headway.agents.models import ModelFailed
 from headway.agents.needs import (
@@ -38,7 +38,7 @@ from headway.agents.work import Means, Work, take_up
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
-from headway.storage import halt_store, job_store, run_store
+from headway.storage import halt_store, run_store
 from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Transaction
 
@@ -93,7 +93,7 @@ async def pay_late(work: Work, call: ModelCall) -> None:
 
 def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
-    held = job_store.get_locked(tx, work.run.tenant_id, work.run.id)
+    held = runs.lock(tx, work.run)
     if held is None or held.state != "running" or held.owner != work.means.owner:
         return NOT_OURS, entries
     run = run_store.get(tx, work.run.tenant_id, work.run.id)

@@ -25,6 +25,18 @@ def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     return Job._make(row) if row else None
 
 
+def lock_root(tx: Transaction, tenant_id: int, turn_id: str) -> None:
+    """The job that answers the turn; SQLite has one writer anyway."""
+    if tx.dialect.name == "postgresql":
+        tx.run(
+            f"""SELECT 1 FROM jobs WHERE tenant_id = ? AND id = (
+                    SELECT id FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL){tx.dialect.for_update}""",
+            tenant_id,
+            tenant_id,
+            turn_id,
+        )
+
+
 def save(tx: Transaction, job: Job) -> None:
     tx.run(
         """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?
