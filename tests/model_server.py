@@ -486,8 +486,6 @@ class Door(BaseHTTPRequestHandler):
         except Exception as error:  # noqa: BLE001  a client would wait for an answer, and the test for the reason
             self.refuse(Failure(500, f"the script failed: {type(error).__name__}: {error}"))
             return
-        finally:
-            self.server.understand()
         self.say(request, reply)
 
     def say(self, request: Request, reply: Reply) -> None:
@@ -555,7 +553,6 @@ class ModelServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.violations: list[str] = []
         self._requests: list[Request] = []
-        self._understood = 0
         self._arrival = threading.Condition()
         self._released = threading.Event()
         self._released.set()
@@ -570,18 +567,12 @@ class ModelServer(ThreadingHTTPServer):
     def record(self, request: Request) -> None:
         with self._arrival:
             self._requests.append(request)
-
-    def understand(self) -> None:
-        """The script has seen one more."""
-        with self._arrival:
-            self._understood += 1
             self._arrival.notify_all()
 
     def wait_for_requests(self, number: int) -> list[Request]:
-        """The requests, as soon as the script has seen so many: what it does besides replying, `hold` for example, it has done.
-        Their replies may still be held back."""
+        """The requests, as soon as there are so many. Their replies may still be held back."""
         with self._arrival:
-            enough = self._arrival.wait_for(lambda: self._understood >= number, PATIENCE_S)
+            enough = self._arrival.wait_for(lambda: len(self._requests) >= number, PATIENCE_S)
             assert enough, f"{len(self._requests)} requests instead of {number}"
             return list(self._requests)
 
@@ -589,7 +580,6 @@ class ModelServer(ThreadingHTTPServer):
         """Forget the requests; violations are not forgotten."""
         with self._arrival:
             self._requests.clear()
-            self._understood = 0
 
     def hold(self) -> None:
         """Keep every reply back from now on."""

@@ -20,7 +20,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
-from headway.actions import conversations, halts, jobs, tenants, turns
+from headway.actions import conversations, halts, jobs, runs, tenants, turns
 from headway.agents import transcript
 from headway.assembly import Headway
 from headway.ledger.events import TURN_ENDS
@@ -171,7 +171,7 @@ class Talk:
     def entries(self) -> list[transcript.Entry]:
         assert self.run is not None
         run_id = self.run.id
-        return self.database.read(lambda tx: transcript.load(tx, self.tenant_id, run_id))
+        return self.database.read(lambda tx: transcript.load(tx, runs.get(tx, self.tenant_id, run_id)))
 
     def effects(self) -> list[EffectRow]:
         sql = """SELECT n, place, call_id, tool, arguments, state, result FROM effects WHERE tenant_id = ?

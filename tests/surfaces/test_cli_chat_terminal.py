@@ -1,5 +1,7 @@
 """`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
 
+from threading import Event
+
 import pytest
 from chatting import conversations, drains, elsewhere, replies, rows, statuses
 from shell import Shell, screen
@@ -11,17 +13,19 @@ PROMPT = " › "
 
 def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServer) -> None:
     plan = drains("buy milk", "buy bread", "buy eggs", answer="The shopping is done.")
+    held = Event()
 
     def script(request: Request) -> Reply:
         if len(request.tool_results) == 2:
             model.hold()
+            held.set()
         return plan(request)
 
     model.script = script
     with talker.seated("chat", "Go shopping.") as terminal:
         for shown in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
             assert terminal.sees(shown), shown
-        model.wait_for_requests(3)  # the list is seen before the model is asked again
+        assert held.wait(30)  # the list is seen before the model is asked again
         model.release()
         ran = terminal.leave()
     left = screen(ran.out)

@@ -8,7 +8,7 @@ from headway.actions import jobs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
-from headway.ledger.job import MAX_ATTEMPTS
+from headway.ledger.job import MAX_ATTEMPTS, Job
 from headway.ledger.run import Run, RunStatus, dollars
 from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
@@ -107,8 +107,16 @@ def hint(tx: Transaction, run: Run, words: str) -> None:
 
 def held_still(tx: Transaction, run: Run) -> Run:
     """The run as it is once nobody is in the middle of one of its steps."""
-    job_store.get_locked(tx, run.tenant_id, run.id)
+    lock(tx, run)
     return get(tx, run.tenant_id, run.id)
+
+
+def lock(tx: Transaction, run: Run) -> Job | None:
+    """The run's job, and before it the one of its turn or goal: agents of one wake, stop and count each other, so they take their
+    steps one after the other, and nobody waits in a circle."""
+    if run.parent_run_id is not None:
+        job_store.lock_root(tx, run.tenant_id, run.turn_id, run.goal_id)
+    return job_store.get_locked(tx, run.tenant_id, run.id)
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:

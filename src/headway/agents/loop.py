@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
-from headway.actions import jobs, spending
+from headway.actions import jobs, runs, spending
 from headway.agents import assessor, effects, gates, prompts, transcript
 from headway.agents.models import ModelFailed
 from headway.agents.needs import (
@@ -93,8 +93,8 @@ async def pay_late(work: Work, call: ModelCall) -> None:
 
 def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
-    held = jobs.held_by(tx, work.run.tenant_id, work.run.id, work.means.owner)
-    if held is None:
+    held = runs.lock(tx, work.run)
+    if held is None or held.state != "running" or held.owner != work.means.owner:
         return NOT_OURS, entries
     run = run_store.get(tx, work.run.tenant_id, work.run.id)
     if run is None:

@@ -98,7 +98,8 @@ class Step:
         return self.finish(outcome, prompts.closing(answer, why, still_open(self.plan())))
 
     def end_filtered(self) -> Stop:
-        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}.")
+        whose = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
+        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{whose}.")
         return self.finish("filtered", prompts.FILTERED)
 
     def fail(self, message: str, code: str) -> Stop:

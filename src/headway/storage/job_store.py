@@ -26,6 +26,19 @@ def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     return Job._make(row) if row else None
 
 
+def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:
+    """The job that answers the turn, or pursues the goal; SQLite has one writer anyway."""
+    if tx.dialect.name == "postgresql":
+        column, value = ("turn_id", turn_id) if turn_id else ("goal_id", goal_id)
+        tx.run(
+            f"""SELECT 1 FROM jobs WHERE tenant_id = ? AND id = (
+                    SELECT id FROM runs WHERE tenant_id = ? AND {column} = ? AND parent_run_id IS NULL){tx.dialect.for_update}""",
+            tenant_id,
+            tenant_id,
+            value,
+        )
+
+
 def save(tx: Transaction, job: Job) -> None:
     tx.run(
         """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?
