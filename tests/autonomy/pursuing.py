@@ -9,6 +9,8 @@ every sub-goal that was tried has its end in the journal exactly once.
 
 import asyncio
 import json
+import re
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -185,9 +187,18 @@ def check(pursuit: Pursuit) -> None:
 
 
 @contextmanager
-def pursuing(url: str, home: Path, said: Part, *, breaches: bool = False, priced: bool = False, **options: str) -> Iterator[Pursuit]:
+def pursuing(
+    url: str, home: Path, said: Part, *, breaches: bool = False, priced: bool = False, **options: str
+) -> Iterator[Pursuit]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
-    wanted = {"home": str(home), "database_url": url, "model": PRICED, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
+    wanted = {
+        "home": str(home),
+        "database_url": url,
+        "model": PRICED,
+        "retry_delay_s": "0.001",
+        "restart_stagger_s": "0",
+        **options,
+    }
     if priced:
         (home / "prices.toml").write_text(PRICES, encoding="utf-8")
     with (
@@ -271,6 +282,30 @@ def said(*replies: Part) -> Script:
 
 def done(request: Request) -> Reply:
     return text(f"Done: {task_of(request)}.")
+
+
+class Gate:
+    """Who comes to it waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+
+    def open(self) -> None:
+        self.opened.set()
+
+    def before(self, part: Part) -> Script:
+        def script(request: Request) -> Reply:
+            self.opened.wait(PATIENCE_S)
+            return scripted(part)(request)
+
+        return script
+
+
+def key_of(request: Request, description: str) -> str:
+    """How a planner names a sub-goal that exists, as the question shows it."""
+    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", told(request))
+    assert found, told(request)
+    return found[1]
 
 
 # What is said

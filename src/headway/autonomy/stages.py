@@ -84,6 +84,9 @@ class Stage:
     def at_work(self) -> list[SubGoal]:
         return [one for one in self.known if one.status == "in-progress" and one.mode == "agent"]
 
+    def unjudged(self) -> list[SubGoal]:
+        return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
+
     def tell_operator(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
 
@@ -144,7 +147,7 @@ class Stage:
 def next_thing(stage: Stage) -> Ask | WorkInline | Rest | None:
     if stage.goal.status == "paused" and not stage.poor:
         return Rest()
-    for look in (within_bounds, in_a_cycle, planned, begin_agents, judge_ended, work_inline, look_after_agents, conclude):
+    for look in LOOKS:
         found = look(stage)
         if found is not CLEAR:
             return found  # type: ignore[return-value]
@@ -188,6 +191,14 @@ def in_a_cycle(stage: Stage) -> Look:
 
 def take_resumption(stage: Stage, filled: Filled[resumption.ResumptionForm]) -> None:
     resumption.apply(stage.tx, stage.goal, [one for one in stage.known if one.interrupted], filled)
+
+
+def measured(stage: Stage) -> Look:
+    """What needs no model to be judged is judged before a plan is made: the plan that it spoils is the one it came from."""
+    seen = [(one, found) for one in stage.unjudged() if (found := evaluator.by_metric(one))]
+    for one, found in seen:
+        sub_goals.judge(stage.tx, stage.goal, one, *found)
+    return None if seen else CLEAR
 
 
 def planned(stage: Stage) -> Look:
@@ -238,6 +249,7 @@ def take_replan(stage: Stage, filled: Filled[planner.ReplanForm], why: str) -> N
     if plans.changes_nothing(stage.known, steps):
         goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_SHOWN]}), and it would change nothing.")
         return
+    measured(stage)
     goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
     if form.new_goal.strip():
         goal = reword(stage, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT])
@@ -267,15 +279,11 @@ def begin_agents(stage: Stage) -> Look:
 
 
 def judge_ended(stage: Stage) -> Look:
-    waiting = [one for one in stage.known if one.status in ("completed", "failed") and one.divergence is None]
+    waiting = stage.unjudged()
     if not waiting:
         return CLEAR
     one = waiting[0]
-    seen = evaluator.by_metric(one)
-    if seen is None:
-        return Ask(evaluator.about_outcome(stage.goal, one), partial(take_evaluation, sub_goal_id=one.id))
-    sub_goals.judge(stage.tx, stage.goal, one, *seen)
-    return None
+    return Ask(evaluator.about_outcome(stage.goal, one), partial(take_evaluation, sub_goal_id=one.id))
 
 
 def take_evaluation(stage: Stage, filled: Filled[evaluator.EvaluationForm], sub_goal_id: int) -> None:
@@ -349,3 +357,6 @@ def summary(known: list[SubGoal]) -> str:
     needed = {below for one in known for below in one.depends_on}
     ends = [one for one in known if one.status == "completed" and one.id not in needed]
     return "\n\n".join(prompts.summary_of(one) for one in ends)[: sub_goals.SUMMARY_KEPT]
+
+
+LOOKS: Final = (within_bounds, in_a_cycle, measured, planned, begin_agents, judge_ended, work_inline, look_after_agents, conclude)
