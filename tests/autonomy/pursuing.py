@@ -272,7 +272,11 @@ def cast(work: dict[str, Part] | Part | None = None, **parts: Part) -> Script:
 def in_order(*replies: Part) -> Script:
     """The first reply to the first request, the second to the second, and so on; the last one for all that follow."""
     met = count()
-    return lambda request: scripted(replies[min(next(met), len(replies) - 1)])(request)
+
+    def script(request: Request) -> Reply:
+        return scripted(replies[min(next(met), len(replies) - 1)])(request)
+
+    return script
 
 
 def said(*replies: Part) -> Script:

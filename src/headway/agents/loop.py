@@ -45,6 +45,7 @@ log = logging.getLogger("headway.loop")
 
 T = TypeVar("T")
 STORAGE_PATIENCE_S = 1.0
+REFUSALS_BORNE = 3  # by the database, before an agent stops rather than going on without a checkpoint
 RESTART = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
 
 
@@ -64,12 +65,15 @@ async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
 
 
 async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
-    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal."""
+    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal. A database
+    that refuses is asked again and then believed."""
+    refusals = 0
     while True:
         try:
             return await work.means.database.write(partial(take, work=work, entries=entries, news=news))
         except StorageError as error:
-            if type(error) is StorageError:  # it refused the statement, and would again
+            refusals += type(error) is StorageError
+            if refusals >= REFUSALS_BORNE:
                 raise RuntimeError("The database refused a step.") from error
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)

@@ -271,7 +271,7 @@ def begin_agents(stage: Stage) -> Look:
     if stage.poor or room <= 0 or not waiting:
         return CLEAR
     for one in waiting[:room]:
-        assignment = Assignment(stage.means.roles.find(one.role), one.description, prompts.context_of(one, stage.known))
+        assignment = Assignment(stage.means.roles.find(one.role), prompts.task_of(one), prompts.context_of(one, stage.known))
         child = assign(stage.tx, stage.run, assignment, stage.means.limits, one.id)
         sub_goals.start(stage.tx, one, child)
     stage.progressed()
@@ -311,10 +311,12 @@ def look_after_agents(stage: Stage) -> Look:
     one = min(going, key=lambda one: check_ins.due_at(one, stage.limits))
     due_at = check_ins.due_at(one, stage.limits)
     if due_at > stage.tx.now:
-        return Rest(due_at)
+        deadline = stage.goal.deadline_at
+        return Rest(min(due_at, deadline) if deadline > stage.tx.now else due_at)
     run = runs.get(stage.tx, one.tenant_id, one.run_id or "")
-    why = check_ins.look_after(stage.tx, one, run, stage.limits)
+    looked, why = check_ins.look_after(stage.tx, one, run, stage.limits)
     if not why or stage.poor:
+        sub_goals.save(stage.tx, looked)
         return None
     if one.interventions >= check_ins.MOST_INTERVENTIONS:
         check_ins.intervene(stage.tx, one, run, None, why)
@@ -332,8 +334,9 @@ def take_intervention(stage: Stage, filled: Filled[check_ins.InterventionForm], 
 def conclude(stage: Stage) -> Look:
     """Everything has ended."""
     tx, goal = stage.tx, stage.goal
-    if any(one.status == "pending" for one in stage.known):  # only money keeps them from starting
-        return Rest(tx.now + MONEY_CHECK_MS)
+    if stage.poor and any(one.status == "pending" for one in stage.known):
+        goals.paid_again(tx, goal.tenant_id, goal.id)  # nobody else is left who would find out whether there is money
+        return None
     if not any(one.status == "completed" for one in stage.known):
         goals.escalate(tx, goal, "escalation", "Nothing is left to do, and nothing was achieved.")
         return None
