@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions import halts, jobs, journal, notices, runs, sub_goals
+from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
@@ -268,8 +268,8 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
 
 def pause_for_money(tx: Transaction, goal_id: int, run: Run, reason: str) -> bool:
     """Whichever of its runs finds the pool empty, it is the goal that waits. Whether this is news."""
-    goal = get(tx, run.tenant_id, goal_id)
-    if goal.status != "active":
+    goal = goal_store.get_locked(tx, run.tenant_id, goal_id)
+    if goal is None or goal.status != "active":
         return False
     journal.append(tx, goal.tenant_id, goal.id, "paused", {"kind": "budget", "reason": reason})
     save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
@@ -277,8 +277,8 @@ def pause_for_money(tx: Transaction, goal_id: int, run: Run, reason: str) -> boo
 
 
 def paid_again(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    goal = get(tx, tenant_id, goal_id)
-    if goal.status == "paused" and goal.pause_kind == "budget":
+    goal = goal_store.get_locked(tx, tenant_id, goal_id)
+    if goal and goal.status == "paused" and goal.pause_kind == "budget":
         journal.append(tx, tenant_id, goal_id, "resumed", {"after": "budget"})
         save(tx, goal._replace(status="active", pause_kind="", pause_reason=""))
 
@@ -308,10 +308,10 @@ def end_inline(tx: Transaction, run: Run, status: RunStatus, summary: str, data:
 
 
 def show_run(tx: Transaction, goal: Goal, status: RunStatus) -> None:
-    """What people see of the main agent."""
+    """What people see of the main agent. Whatever it was about to ask, nothing stays set aside for it."""
     run = run_store.get(tx, goal.tenant_id, goal.run_id or "")
-    if run and not run.ended and run.status != status:
-        run = run._replace(status=status, updated_at=tx.now)
+    if run and not run.ended and (run.status != status or run.reserved):
+        run = spending.release(tx, run)._replace(status=status, updated_at=tx.now)
         run_store.save(tx, run)
         runs.tell(tx, run)
 

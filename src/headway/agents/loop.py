@@ -47,6 +47,7 @@ log = logging.getLogger("headway.loop")
 T = TypeVar("T")
 STORAGE_PATIENCE_S = 1.0
 NOT_OURS = Stop("it has ended, or somebody else goes on with it")
+REFUSALS_BORNE = 3  # by the database, before an agent stops rather than going on without a checkpoint
 RESTART = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
 
 
@@ -66,8 +67,10 @@ async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
 
 
 async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
-    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal."""
+    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal. A database
+    that refuses is asked again and then believed."""
     unpaid = news.call if isinstance(news, Said | Summary | Verdict) else None
+    refusals = 0
     while True:
         try:
             need, entries = await work.means.database.write(partial(take, work=work, entries=entries, news=news))
@@ -75,7 +78,8 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
                 await pay_late(work, unpaid)
             return need, entries
         except StorageError as error:
-            if not error.may_pass:
+            refusals += not error.may_pass
+            if refusals >= REFUSALS_BORNE:
                 raise
             if isinstance(error, CommitUncertain):
                 unpaid = None  # perhaps it is paid for, with the step: nothing is paid for twice

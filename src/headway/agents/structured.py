@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, ModelResponse, ToolReturnPart
@@ -13,7 +13,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents.models import ModelFailed, Models
 from headway.agents.roles import Tier
 from headway.agents.toolbox import compact, complaint
-from headway.agents.transcript import user
+from headway.agents.transcript import storable, user
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.storage.spending_store import ModelCall
 
@@ -88,15 +88,27 @@ def read(response: ModelResponse, question: Question[T]) -> T:
         raise Invalid(f"Your answer did not come through ({response.finish_reason}). Make it shorter.")
     call = next((call for call in response.tool_calls if call.tool_name == question.tool), None)
     found = OBJECT.search(response.text or "")
-    written = call.args_as_json_str() if call else found[0] if found else ""
+    written = str(call.args) if call else found[0] if found else ""
     if not written:
         raise Invalid(how(question))
     try:
-        return question.form.model_validate(json.loads(written))
+        return question.form.model_validate(cleaned(json.loads(written)))
     except ValidationError as error:
         raise Invalid(complaint(error)) from None
     except (ValueError, RecursionError):
         raise Invalid("Your answer is not one JSON object.") from None
+
+
+def cleaned(value: Any) -> Any:
+    """With nothing in it that cannot be stored: what is escaped in JSON passes for harmless until it is read."""
+    match value:
+        case str():
+            return storable(value)
+        case list():
+            return [cleaned(one) for one in value]
+        case dict():
+            return {storable(key): cleaned(one) for key, one in value.items()}
+    return value
 
 
 def sent_back(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:

@@ -29,19 +29,17 @@ def due_at(one: SubGoal, limits: GoalLimits) -> int:
     return one.checked_at + min(limits.check_in_ms << min(one.checks, 20), LONGEST_MS)
 
 
-def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> str:
-    """Write down how far it is; why it counts as stuck, if it does."""
+def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[SubGoal, str]:
+    """How far it is; and why it counts as stuck, if it does. A look that leads to a question is over when that is answered."""
     effects = run_store.effects_done(tx, one.tenant_id, run.id)
     looked = one._replace(checks=one.checks + 1, checked_at=tx.now)
     if effects > one.progress_effects or run.status == "queued":
-        sub_goals.save(tx, looked._replace(progress_at=tx.now, progress_steps=run.iterations, progress_effects=effects))
-        return ""
-    sub_goals.save(tx, looked)
+        return looked._replace(progress_at=tx.now, progress_steps=run.iterations, progress_effects=effects), ""
     if run.iterations - one.progress_steps >= STUCK_STEPS:
-        return f"{run.iterations - one.progress_steps} steps without a tool call that went well"
+        return looked, f"{run.iterations - one.progress_steps} steps without a tool call that went well"
     if tx.now - one.progress_at >= limits.stuck_after_ms:
-        return f"{(tx.now - one.progress_at) // 1000} s without getting any further"
-    return ""
+        return looked, f"{(tx.now - one.progress_at) // 1000} s without getting any further"
+    return looked, ""
 
 
 def about_stuck(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[InterventionForm]:

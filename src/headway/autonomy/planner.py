@@ -49,6 +49,7 @@ class PlanForm(Form):
 
 
 class ReplanForm(PlanForm):
+    sub_goals: list[PlannedSubGoal] = []
     reason: Annotated[str, Field(description="What changes, in one sentence")] = ""
     new_goal: Annotated[str, Field(description="Only if the goal itself has to change: its new wording")] = ""
     give_up: Annotated[str, Field(description="Only if the goal cannot be reached: why")] = ""

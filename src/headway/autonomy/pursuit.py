@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs
-from headway.agents.loop import STORAGE_PATIENCE_S, drive
+from headway.agents.loop import REFUSALS_BORNE, STORAGE_PATIENCE_S, drive
 from headway.agents.models import ModelFailed
 from headway.agents.structured import Filled, fill_in
 from headway.agents.work import Means
@@ -25,8 +25,6 @@ from headway.storage import goal_store, halt_store, run_store
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.pursuit")
-
-REFUSALS_BORNE: Final = 3  # by the database, before the agent stops rather than going on without a checkpoint
 
 
 class Told(NamedTuple):
@@ -60,7 +58,7 @@ async def step(means: Means, work: Callable[[Transaction], stages.Need]) -> stag
         except StorageError as error:
             refusals += not error.may_pass
             if refusals >= REFUSALS_BORNE:
-                raise RuntimeError("A checkpoint of a goal could not be written.") from error
+                raise
             log.warning("a goal waits for the database: %s", error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
 
@@ -97,9 +95,10 @@ def hear(stage: Stage, told: Told) -> None:
         stage.set_back(failure)
         return
     stage.release()
-    stage.progressed()
     told.ask.answered(stage, told.filled)
     stage.look_again()
+    if stage.going:
+        stage.progressed()
 
 
 def passes(failure: Exception) -> bool:

@@ -87,6 +87,9 @@ class Stage:
     def experience(self) -> list[Experience]:
         return goal_store.experience(self.tx, self.goal.tenant_id)
 
+    def unjudged(self) -> list[SubGoal]:
+        return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
+
     def tell_operator(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
 
@@ -194,6 +197,14 @@ def take_resumption(stage: Stage, filled: Filled[resumption.ResumptionForm]) -> 
     resumption.apply(stage.tx, stage.goal, [one for one in stage.known if one.interrupted], filled)
 
 
+def measured(stage: Stage) -> Look:
+    """What needs no model to be judged is judged before a plan is made: the plan that it spoils is the one it came from."""
+    seen = [(one, found) for one in stage.unjudged() if (found := evaluator.by_metric(one))]
+    for one, found in seen:
+        sub_goals.judge(stage.tx, stage.goal, one, *found)
+    return None if seen else CLEAR
+
+
 def planned(stage: Stage) -> Look:
     goal = stage.goal
     if goal.plan_no == 0:
@@ -241,6 +252,7 @@ def take_replan(stage: Stage, filled: Filled[planner.ReplanForm], why: str) -> N
     if plans.changes_nothing(stage.known, steps):
         goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_SHOWN]}), and it would change nothing.")
         return
+    measured(stage)
     goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
     if form.new_goal.strip():
         goal = reword(stage, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT])
@@ -262,28 +274,16 @@ def begin_agents(stage: Stage) -> Look:
     if stage.poor or room <= 0 or not waiting:
         return CLEAR
     for one in waiting[:room]:
-        assignment = Assignment(stage.means.roles.find(one.role), one.description, prompts.context_of(one, stage.known))
+        assignment = Assignment(stage.means.roles.find(one.role), prompts.task_of(one), prompts.context_of(one, stage.known))
         child = assign(stage.tx, stage.run, assignment, stage.means.limits, one.id)
         sub_goals.start(stage.tx, one, child)
     stage.progressed()
     return None
 
 
-def unjudged(stage: Stage) -> list[SubGoal]:
-    return [one for one in stage.known if one.status in ("completed", "failed") and one.divergence is None]
-
-
-def measured(stage: Stage) -> Look:
-    """What can be judged without a model is judged before anything is derived from it."""
-    seen = [(one, judged) for one in unjudged(stage) if (judged := evaluator.by_metric(one))]
-    for one, judged in seen:
-        sub_goals.judge(stage.tx, stage.goal, one, *judged)
-    return None if seen else CLEAR
-
-
 def evaluated(stage: Stage) -> Look:
     """Behind what can begin without it."""
-    waiting = unjudged(stage)
+    waiting = stage.unjudged()
     if not waiting:
         return CLEAR
     one = waiting[0]
@@ -315,10 +315,12 @@ def look_after_agents(stage: Stage) -> Look:
     one = min(going, key=lambda one: check_ins.due_at(one, stage.limits))
     due_at = check_ins.due_at(one, stage.limits)
     if due_at > stage.tx.now:
-        return Rest(due_at)
+        deadline = stage.goal.deadline_at
+        return Rest(min(due_at, deadline) if deadline > stage.tx.now else due_at)
     run = runs.get(stage.tx, one.tenant_id, one.run_id or "")
-    why = check_ins.look_after(stage.tx, one, run, stage.limits)
+    looked, why = check_ins.look_after(stage.tx, one, run, stage.limits)
     if not why or stage.poor:
+        sub_goals.save(stage.tx, looked)
         return None
     if one.interventions >= check_ins.MOST_INTERVENTIONS:
         check_ins.intervene(stage.tx, one, run, None, why)
@@ -336,8 +338,9 @@ def take_intervention(stage: Stage, filled: Filled[check_ins.InterventionForm], 
 def conclude(stage: Stage) -> Look:
     """Everything has ended."""
     tx, goal = stage.tx, stage.goal
-    if any(one.status == "pending" for one in stage.known):  # only money keeps them from starting
-        return Rest(tx.now + MONEY_CHECK_MS)
+    if stage.poor and any(one.status == "pending" for one in stage.known):
+        goals.paid_again(tx, goal.tenant_id, goal.id)  # nobody else is left who would find out whether there is money
+        return None
     if not any(one.status == "completed" for one in stage.known):
         goals.escalate(tx, goal, "escalation", "Nothing is left to do, and nothing was achieved.")
         return None

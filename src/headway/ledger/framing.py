@@ -16,8 +16,13 @@ SHOWN_LIMIT: Final = 300
 
 def inline(text: str, limit: int = SHOWN_LIMIT) -> str:
     """Foreign text as one line that no frame can be forged with."""
-    shown = FRAME_LIKE.sub("(", one_line(text))
+    shown = unframed(one_line(text))
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def unframed(text: str) -> str:
+    """Foreign text of many lines, as it is but for what looks like a frame."""
+    return FRAME_LIKE.sub("(", text)
 
 
 def frame(head: str, lines: list[str], end: str) -> str:
