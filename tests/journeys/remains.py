@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from headway.agents import transcript
+from headway.storage import run_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 
@@ -42,8 +43,8 @@ def tables(tx: Transaction, tenant_id: int) -> Remains:
 
 def spoken(tx: Transaction, tenant_id: int) -> list[Remains]:
     """The journaled messages, decoded as the loop decodes them."""
-    runs = tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)
-    entries = [entry for (run_id,) in runs for entry in transcript.load(tx, tenant_id, run_id)]
+    ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)]
+    entries = [entry for run_id in ids if (run := run_store.get(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
     return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
 
 
