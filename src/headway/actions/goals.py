@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions import halts, jobs, journal, notices, runs, sub_goals
+from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
@@ -304,7 +304,7 @@ def show_run(tx: Transaction, goal: Goal, status: RunStatus) -> None:
     """What people see of the main agent."""
     run = run_store.get(tx, goal.tenant_id, goal.run_id or "")
     if run and not run.ended and run.status != status:
-        run = run._replace(status=status, updated_at=tx.now)
+        run = spending.release(tx, run)._replace(status=status, updated_at=tx.now)  # what it was asking for, it does not get
         run_store.save(tx, run)
         runs.tell(tx, run)
 
