@@ -43,7 +43,6 @@ class Handler(NamedTuple):
 
     run: Callable[[Job], Awaitable[None]]
     bury: Callable[[Transaction, Job, str], None]
-    one_by_one: bool = False  # taken over, they start again one after the other
 
 
 class EngineLimits(NamedTuple):
@@ -60,11 +59,11 @@ class Engine:
         handlers: Mapping[str, Handler],
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
-        recovered: Callable[[Transaction, int, list[Job]], None] = lambda _tx, _tenant_id, _jobs: None,
+        recovered: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
     ) -> None:
         self.database = database
         self.tick = tick
-        self.recovered = recovered  # told what was taken over, per tenant
+        self.recovered = recovered  # told what was taken over
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
@@ -265,26 +264,16 @@ class Engine:
             job_store.beat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
         job_store.lock_family(tx, "recovery")  # what one process left behind is taken over by one, and told of once
         found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
-        revived: dict[int, list[Job]] = {}
-        in_line = 0
+        revived = []
         for job in found:
             if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
                 self._bury_held(tx, job, INTERRUPTED)
                 continue
-            handler = self.handlers.get(job.kind)
-            in_line += bool(handler and handler.one_by_one)
-            due_at = tx.now + self._stagger(in_line if handler and handler.one_by_one else None)
-            revived.setdefault(job.tenant_id, []).append(
-                jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))
-            )
-        for tenant_id, taken in revived.items():
-            self.recovered(tx, tenant_id, taken)
+            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
+            revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED)))
+        if revived:
+            self.recovered(tx, revived)
         return len(found)
-
-    def _stagger(self, in_line: int | None) -> int:
-        """How many milliseconds later: a place in a line, or anywhere in the time given."""
-        place = random.random() if in_line is None else in_line - 1  # noqa: S311  no secret depends on it
-        return int(place * self.limits.stagger_s * 1000)
 
 
 async def first_of(bell: asyncio.Event, seconds: float) -> None:
