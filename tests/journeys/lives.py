@@ -1,6 +1,7 @@
 """Lives of a Headway, each a process of its own that takes no second to be born: it is forked off one that has loaded everything.
 
-A life takes up the turn that the one before it left behind, or begins it if nobody knows of it, and ends with it, or earlier.
+A life takes up the turn or the goal that the one before it left behind, or begins it if nobody knows of it, and ends with it, or
+earlier.
 """
 
 import asyncio
@@ -30,8 +31,9 @@ class Life(NamedTuple):
     tenant_id: int
     conversation_id: int
     number: int | None = None  # of the moment before which it dies,
-    only_tools: bool = False  # counting only those inside of tools
+    only: str = ""  # counting only those of that sort
     key: str = "alive"  # what the model is shown
+    goal: str = ""  # to be pursued; without one, a turn is answered
 
     @property
     def found(self) -> Path:
@@ -122,7 +124,7 @@ def be_born(life: Life) -> None:
 
 async def be(life: Life) -> None:
     from mortality import doom  # noqa: PLC0415
-    from party_model import CHEAP, REQUEST, STRONG  # noqa: PLC0415
+    from party_model import CHEAP, STRONG  # noqa: PLC0415
 
     from headway import settings  # noqa: PLC0415
     from headway.assembly import Headway  # noqa: PLC0415
@@ -136,16 +138,34 @@ async def be(life: Life) -> None:
     headway.start()
     await headway.database.write(lambda _tx: None)  # behind the housekeeping, which is not what we look at
     if life.number is not None:
-        doom(life.number, str(life.diary), only_tools=life.only_tools)
-    headway.start_agents(alone=not found["runs"])
+        doom(life.number, str(life.diary), life.only)
+    headway.start_agents(alone=not found["runs"] and not life.goal)
     await headway.agents_ready()
+    await (pursue(headway, life, found) if life.goal else answer(headway, life, found))
+    await headway.stop_agents()
+    headway.close()
+    life.left.write_text(json.dumps(remains(life)))
+
+
+async def answer(headway: Any, life: Life, found: dict[str, Any]) -> None:
+    from party_model import REQUEST  # noqa: PLC0415
+
     if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
         await headway.run_turn(life.tenant_id, life.conversation_id, REQUEST)
     elif not found["runs"][0]["ended_at"]:
         await headway.engine.ended(found["runs"][0]["id"])
-    await headway.stop_agents()
-    headway.close()
-    life.left.write_text(json.dumps(remains(life)))
+
+
+async def pursue(headway: Any, life: Life, found: dict[str, Any]) -> None:
+    from headway.actions import goals  # noqa: PLC0415
+
+    if not found["goals"]:
+        wanted = goals.NewGoal(life.goal, "Everything is noted.")
+        goal = await headway.database.write(lambda tx: goals.add(tx, life.tenant_id, wanted, headway.settings.limits))
+        headway.nudge()
+        await headway.engine.ended(goal.run_id)
+    elif not found["goals"][0]["ended_at"]:
+        await headway.engine.ended(found["goals"][0]["run_id"])
 
 
 def remains(life: Life) -> dict[str, Any]:

@@ -19,8 +19,12 @@ TABLES = {
     "events": "seq, kind, data",
     "pools": "spent, reserved",
     "notices": "id, kind, text",
+    "goals": "id, status, pause_kind, plan_no, replan_count, run_id, journaled, ended_at",
+    "sub_goals": "id, description, mode, status, divergence, run_id, interrupted, ended_at",
+    "journal": "n, kind, data",
+    "planning_cycles": "id, status, started_at, ended_at",
 }
-ORDER = {"effects": "n, place"}
+ORDER = {"effects": "run_id, n, place"}
 Remains = dict[str, Any]
 
 
@@ -36,8 +40,6 @@ def tables(tx: Transaction, tenant_id: int) -> Remains:
         order = ORDER.get(table, names[0])
         rows = tx.all(f"SELECT {columns} FROM {table} WHERE tenant_id = ? ORDER BY {order}", tenant_id)
         found[table] = [dict(zip(names, row, strict=True)) for row in rows]
-    # That a process died, and that its work was taken up, is told; the story has to be the same without it.
-    found["events"] = [event for event in found["events"] if event["kind"] != "recovered"]
     return found
 
 
