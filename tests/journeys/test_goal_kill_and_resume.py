@@ -3,7 +3,7 @@ next process brings it to its end, each sub-goal is completed once, and nothing 
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,35 +11,12 @@ from typing import Any
 import errands
 import pytest
 from errands import check_books, check_once, notes
-from lives import Life, Zygote, zygote
+from lives import Life, Zygote
 
 from headway.storage.direct import DirectDatabase
 from model_server import ModelServer
 
 TORTURE = [pytest.mark.torture]
-
-
-@pytest.fixture(scope="module")
-def running_model() -> Iterator[ModelServer]:
-    with ModelServer(errands.reply) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def lives(running_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    """One for all the tests of a process, with a long and happy life behind it."""
-    folder = tmp_path_factory.mktemp("lives")
-    with zygote(running_model.url, folder) as one:
-        assert one.live(errands.build(folder, f"sqlite:///{folder / 'headway.db'}"))
-        yield one
-
-
-@pytest.fixture
-def model(running_model: ModelServer) -> Iterator[ModelServer]:
-    running_model.forget()
-    yield running_model
-    # Whoever is killed while it sends is cut off; that is no fault of what it said.
-    assert [one for one in running_model.violations if not one.startswith("body:")] == []
 
 
 STRIDE = 12  # of which one in twelve is an ordinary test: all of them take minutes
@@ -86,37 +63,37 @@ def kill_before_every(numbers: Iterable[int], only: str, lives: Zygote, model: M
 
 @pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
 def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_done_twice(
-    first: int, lives: Zygote, model: ModelServer, sqlite_url: str, tmp_path: Path
+    first: int, goal_lives: Zygote, goal_model: ModelServer, sqlite_url: str, tmp_path: Path
 ) -> None:
-    kill_before_every(count(first, STRIDE), "journal", lives, model, sqlite_url, tmp_path)
+    kill_before_every(count(first, STRIDE), "journal", goal_lives, goal_model, sqlite_url, tmp_path)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and_nothing_is_done_twice(
-    first: int, lives: Zygote, model: ModelServer, postgres_url: str, tmp_path: Path
+    first: int, goal_lives: Zygote, goal_model: ModelServer, postgres_url: str, tmp_path: Path
 ) -> None:
-    kill_before_every(count(first, STRIDE), "journal", lives, model, postgres_url, tmp_path)
+    kill_before_every(count(first, STRIDE), "journal", goal_lives, goal_model, postgres_url, tmp_path)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice(
-    first: int, lives: Zygote, model: ModelServer, database_url: str, tmp_path: Path
+    first: int, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path
 ) -> None:
-    kill_before_every(count(first, STRIDE), "", lives, model, database_url, tmp_path)
+    kill_before_every(count(first, STRIDE), "", goal_lives, goal_model, database_url, tmp_path)
 
 
 @pytest.mark.parametrize("only", ["", "journal"])
 def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
-    only: str, lives: Zygote, model: ModelServer, database_url: str, tmp_path: Path
+    only: str, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path
 ) -> None:
     """Each life takes it a little further, to a moment of its own."""
     life = errands.build(tmp_path, database_url)
-    chance = random.Random(database_url[:6] + only)  # noqa: S311  no secret depends on it
+    chance = random.Random(database_url[:6] + only)
     deaths = 0
-    while not lives.live(life._replace(number=chance.randint(*SPAN[only]), only=only)):
+    while not goal_lives.live(life._replace(number=chance.randint(*SPAN[only]), only=only)):
         deaths += 1
         print(f"{deaths}: {life.diary.read_text()}")
     assert deaths > 3
-    resumed(lives, life, model)
+    resumed(goal_lives, life, goal_model)
