@@ -107,7 +107,8 @@ class Headway:
         limits = EngineLimits(per_family=chosen.limits.per_parent, stagger_s=chosen.restart_stagger_s)
         tick = partial(schedules.tick, limits=chosen.limits)
         handlers = {**driving.handlers(self.means), **handling.handlers(self.means, chosen.goals, chosen.notify, chosen.url)}
-        return Engine(self.database, self.executor_id, handlers, limits, tick, recovery.recovered)
+        recovered = partial(recovery.recovered, stagger_ms=int(chosen.restart_stagger_s * 1000))
+        return Engine(self.database, self.executor_id, handlers, limits, tick, recovered)
 
     @cached_property
     def means(self) -> "Means":

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -42,7 +42,6 @@ class Handler(NamedTuple):
 
     run: Callable[[Job], Awaitable[None]]
     bury: Callable[[Transaction, Job, str], None]
-    one_by_one: bool = False  # taken over, they start again one after the other
 
 
 class EngineLimits(NamedTuple):
@@ -59,11 +58,11 @@ class Engine:
         handlers: Mapping[str, Handler],
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
-        recovered: Callable[[Transaction, int, list[Job]], None] = lambda _tx, _tenant_id, _jobs: None,
+        recovered: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
     ) -> None:
         self.database = database
         self.tick = tick
-        self.recovered = recovered  # told what was taken over, per tenant
+        self.recovered = recovered  # told what was taken over
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
@@ -259,32 +258,22 @@ class Engine:
                 log.warning("%d jobs of processes that are no more are taken over", found)
         await asyncio.sleep(SWEEP_S)
 
-    def recover(self, tx: Transaction, job_id: str | None = None) -> int:
+    def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:
         """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
         if self.tasks:
             job_store.beat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
         job_store.lock_family(tx, "recovery")  # what one process left behind is taken over by one, and told of once
-        found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
-        revived: dict[int, list[Job]] = {}
-        in_line = 0
+        found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, only)
+        revived = []
         for job in found:
             if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
                 self._bury_held(tx, job, INTERRUPTED)
                 continue
-            handler = self.handlers.get(job.kind)
-            in_line += bool(handler and handler.one_by_one)
-            due_at = tx.now + self._stagger(in_line if handler and handler.one_by_one else None)
-            revived.setdefault(job.tenant_id, []).append(
-                jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))
-            )
-        for tenant_id, taken in revived.items():
-            self.recovered(tx, tenant_id, taken)
+            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
+            revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED)))
+        if revived:
+            self.recovered(tx, revived)
         return len(found)
-
-    def _stagger(self, in_line: int | None) -> int:
-        """How many milliseconds later: a place in a line, or anywhere in the time given."""
-        place = random.random() if in_line is None else in_line - 1  # noqa: S311  no secret depends on it
-        return int(place * self.limits.stagger_s * 1000)
 
 
 async def first_of(bell: asyncio.Event, seconds: float) -> None:

@@ -31,6 +31,7 @@ def lay_out(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: str)
     for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id):
         if key_of(one) in named or one.plan_no == goal.plan_no:
             sub_goals.save(tx, one)
+            runs.let_go(tx, one.tenant_id, one.id)
     about = {
         "plan_no": goal.plan_no,
         "why": why,
@@ -57,6 +58,8 @@ def free(tx: Transaction, run: Run) -> None:
     if run.ended:
         return
     if run.is_main:
+        if run.sub_goal_id is not None:
+            runs.cancel_workers(tx, run.tenant_id, run.sub_goal_id)
         run_store.save(tx, run._replace(sub_goal_id=None, hint=""))
     else:
         runs.cancel_tree(tx, run)

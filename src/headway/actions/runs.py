@@ -8,7 +8,7 @@ from headway.actions import jobs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
-from headway.ledger.job import MAX_ATTEMPTS, Job
+from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
 from headway.ledger.run import Run, RunStatus, dollars
 from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
@@ -96,6 +96,22 @@ def cancel_children(tx: Transaction, run: Run) -> list[str]:
             ended += [*cancel_children(tx, child), child.id]
             end_child(tx, child, "canceled", "", error="It was canceled.")
     return ended
+
+
+def cancel_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+    """All that were begun for a sub-goal."""
+    for found in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
+        run = held_still(tx, found)
+        if not run.ended:  # by the one that had begun it
+            cancel_tree(tx, run)
+
+
+def let_go(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+    """Its sub-agents were held after an interruption, and go on."""
+    for run in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
+        job = job_store.get_locked(tx, tenant_id, run.id)
+        if job and job.state == "delayed" and job.due_at == NEVER:
+            jobs.move(tx, job, "queued")
 
 
 def hint(tx: Transaction, run: Run, words: str) -> None:

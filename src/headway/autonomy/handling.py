@@ -13,7 +13,7 @@ from headway.storage.transaction import Transaction
 
 def handlers(means: Means, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, Handler]:
     return {
-        goals.GOAL: Handler(partial(pursuit.pursue, means, limits), pursuit.bury, one_by_one=True),
+        goals.GOAL: Handler(partial(pursuit.pursue, means, limits), pursuit.bury),
         notices.NOTICE: Handler(partial(channels.deliver, means, notify, home), die),
     }
 

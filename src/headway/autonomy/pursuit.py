@@ -112,4 +112,5 @@ def bury(tx: Transaction, job: Job, error: str) -> None:
     if goal is None or goal.status != "active":
         jobs.die(tx, job, error)
     else:
+        goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
         goals.fault(tx, goal, job, error)

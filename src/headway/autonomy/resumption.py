@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from headway.actions import goals, journal, sub_goals
+from headway.actions import goals, journal, runs, sub_goals
 from headway.agents.structured import Filled, Form, Question
 from headway.autonomy import check_ins
 from headway.autonomy import goal_prompts as prompts
@@ -44,6 +44,8 @@ def apply(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], filled: Fil
             run = run_store.get(tx, one.tenant_id, one.run_id or "")
             if run:
                 check_ins.begin_anew(tx, one, run)
-        if answer and answer.action == "replan":
+        elif answer and answer.action == "replan":  # the new plan lets its agents go on, or does without them
             goals.save(tx, goal._replace(replan_why=f"After an interruption, #{one.id} no longer fits: {answer.reason}"))
+        else:
+            runs.let_go(tx, one.tenant_id, one.id)
     journal.append(tx, goal.tenant_id, goal.id, "recovered", {"sub_goals": decided})

@@ -141,6 +141,7 @@ class Stage:
     def rest(self, until: int) -> None:
         jobs.sleep(self.tx, self.held, until)
         if self.run.status != "waiting":
+            self.release()  # what a process that died had set aside, say
             self.keep(self.run._replace(status="waiting", updated_at=self.tx.now))
             runs.tell(self.tx, self.run)
 

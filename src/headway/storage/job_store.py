@@ -134,13 +134,13 @@ def has_orphans(tx: Transaction, lease_ms: int) -> bool:
     return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHANED} LIMIT 1", clock(tx) - lease_ms) is not None
 
 
-def orphans(tx: Transaction, lease_ms: int, limit: int, job_id: str | None = None) -> list[Job]:
-    """Running ones whose process is no more (or that very one), locked by us and by nobody else."""
-    chosen, parameters = ("AND id = ?", (job_id,)) if job_id else ("", ())
+def orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | None = None) -> list[Job]:
+    """Running ones (only: of these) whose process is no more, locked by us and by nobody else."""
+    chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only)) or 'NULL'})"
     rows = tx.all(
         f"SELECT {COLUMNS} FROM jobs WHERE {ORPHANED} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
         clock(tx) - lease_ms,
-        *parameters,
+        *(only or ()),
         limit,
     )
     return [Job._make(row) for row in rows]

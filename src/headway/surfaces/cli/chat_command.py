@@ -136,8 +136,8 @@ class Talk:
         run = run_store.running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        for one in run_store.page(tx, run.tenant_id, run.turn_id, 500):  # its sub-agents, too
-            self.opened.engine.recover(tx, one.id)
+        with_sub_agents = run_store.page(tx, run.tenant_id, run.turn_id, 500)
+        self.opened.engine.recover(tx, [one.id for one in with_sub_agents])
         job = jobs.get(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None

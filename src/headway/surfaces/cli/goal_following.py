@@ -111,8 +111,7 @@ class Following:
     def take_over(self, tx: Transaction) -> list[str]:
         """Its runs; what a process that is no more has left behind of them is queued again."""
         found = [run.id for run in run_store.page(tx, self.tenant_id, None, RUNS, self.goal_id) if not run.ended]
-        for run_id in found:
-            self.headway.engine.recover(tx, run_id)
+        self.headway.engine.recover(tx, found)
         return found
 
     def look(self, tx: Transaction) -> dict[str, Any]:
