@@ -194,7 +194,9 @@ class Talk:
             pool = spending_store.pool_locked(tx, self.tenant_id)
             spending_store.save_pool(tx, self.tenant_id, pool._replace(**fields))
 
-        self.database.write(change)
+        # Scripts call this from the model server's thread, and a connection is for one thread at a time.
+        with DirectDatabase(self.headway.settings.database_url) as database:
+            database.write(change)
 
     def heard(self) -> str:
         """What a watcher has on the screen in the end: what a restart withdrew is gone."""

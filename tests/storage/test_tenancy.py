@@ -107,6 +107,7 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
     "jobs.locked": lambda desk, ids: desk.write(jobs.locked, ids.job),
+    "jobs.cancel": lambda desk, ids: desk.write(jobs.cancel, ids.job),
     "jobs.drop": lambda desk, ids: desk.write(jobs.drop, ids.job),
     "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
     "runs.get": lambda desk, ids: desk.read(runs.get, ids.job),
@@ -128,6 +129,7 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "goals.decide": lambda desk, ids: desk.write(goals.decide, ids.goal, "abandon", "meddled"),
     "goals.abandon": lambda desk, ids: desk.write(goals.abandon, ids.goal),
     "goal_views.show": lambda desk, ids: desk.read(goal_views.show, ids.goal),
+    "goal_views.graph": lambda desk, ids: desk.read(goal_views.graph, ids.goal),
     "goal_views.entries": lambda desk, ids: desk.read(goal_views.entries, ids.goal, 50),
     "goal_views.why": lambda desk, ids: desk.read(goal_views.why, ids.goal),
     "goal_views.why of a sub-goal": lambda desk, ids: desk.read(goal_views.why, ids.goal, ids.sub_goal),
@@ -135,7 +137,9 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
 }
 STEPS = {
     "claims.next_todo",
+    "goals.paid_again",
     "jobs.close",
+    "jobs.held_by",
     "jobs.new",
     "jobs.wake",
     "journal.announce",

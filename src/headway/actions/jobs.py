@@ -156,6 +156,8 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     run = run_store.get(tx, tenant_id, job.id)
     if run is None:
         return move(tx, job, "canceled")
+    if run.is_main:
+        raise Conflict(f"This job pursues goal #{run.goal_id}: pause or abandon the goal instead.")
     if run.parent_run_id is None:
         raise Conflict(f"This job answers turn {run.turn_id}: cancel the turn instead.")
     raise Conflict(f"This job is the sub-agent {run.id}: cancel the agent instead.")
