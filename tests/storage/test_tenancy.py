@@ -128,6 +128,7 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "goals.decide": lambda desk, ids: desk.write(goals.decide, ids.goal, "abandon", "meddled"),
     "goals.abandon": lambda desk, ids: desk.write(goals.abandon, ids.goal),
     "goal_views.show": lambda desk, ids: desk.read(goal_views.show, ids.goal),
+    "goal_views.graph": lambda desk, ids: desk.read(goal_views.graph, ids.goal),
     "goal_views.entries": lambda desk, ids: desk.read(goal_views.entries, ids.goal, 50),
     "goal_views.why": lambda desk, ids: desk.read(goal_views.why, ids.goal),
     "goal_views.why of a sub-goal": lambda desk, ids: desk.read(goal_views.why, ids.goal, ids.sub_goal),
