@@ -168,9 +168,13 @@ def others_at_work(desk: CliDesk) -> int:
 
 
 def follow_here(call: Call, tenant_id: int, goal_id: int) -> None:
-    from headway.surfaces.cli.goal_following import follow  # noqa: PLC0415  nor is an event loop
+    try:
+        from headway.surfaces.cli.goal_following import follow  # noqa: PLC0415  nor is an event loop
 
-    found = follow(call, tenant_id, goal_id)
+        found = follow(call, tenant_id, goal_id)
+    except KeyboardInterrupt:  # before there was anything to see
+        with call.desk() as desk:
+            found = desk.read(goal_views.show, goal_id, call.settings().goals)
 
     def draw() -> None:
         drawing.show_end(found)
