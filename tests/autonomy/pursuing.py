@@ -188,7 +188,7 @@ def check(pursuit: Pursuit) -> None:
 
 @contextmanager
 def pursuing(
-    url: str, home: Path, said: Part, *, breaches: bool = False, priced: bool = False, **options: str
+    url: str, home: Path, said: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
 ) -> Iterator[Pursuit]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
     wanted = {
