@@ -3,25 +3,27 @@ are run from. What the model says depends on the request alone, so whoever asks 
 
 import json
 import re
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from crew import OWN
+from crew import FOREVER_S, OWN
 from lives import Life
 from party_home import PRICES
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk
-from model_server import Reply, Request, calls, text
+from model_server import Reply, Request, calls, slow, text
 
 GOAL = "Run every errand there is."
-ROLE = 'tools = ["own"]\n'  # no more than the story needs: every request carries them all
+# No more tools than the story needs: every request carries them all.
+MAIN, WORKER = 'tools = ["own", "delegate"]\n', 'tools = ["own"]\n'
 USAGE = (1_000, 100)
 ERRAND = re.compile(r"^Note (\w+)\.$", re.MULTILINE)
-NUMBERED = re.compile(r"^- (#\d+) \[", re.MULTILINE)
+NUMBERED = re.compile(r"^- (#\d+) \[.*\] Note (\w+)\.", re.MULTILINE)
 
 
 class Errand(NamedTuple):
@@ -55,18 +57,63 @@ TEN = (
 )
 
 
+class Script:
+    """What a model has to say to whoever plans, judges, looks after a crash, or runs an errand.
+
+    The first request for an errand that is named in `stuck_before` or `stuck_after` (it was noted) is never answered; those for one
+    that is `gated` are answered when the gate is opened.
+    """
+
+    def __init__(
+        self,
+        plans: Mapping[str, Sequence[Errand]],
+        stuck_before: Iterable[str] = (),
+        stuck_after: Iterable[str] = (),
+        gated: Iterable[str] = (),
+        decisions: Mapping[str, str] | None = None,
+        replan: Callable[[dict[str, str]], Reply] | None = None,
+    ) -> None:
+        self.plans = plans
+        self.stuck = {(name, 0) for name in stuck_before} | {(name, 1) for name in stuck_after}
+        self.gated = set(gated)
+        self.gate = threading.Event()
+        self.waiting: list[str] = []  # errands whose agents are left without an answer
+        self.decisions = decisions or {}  # about what was half done; the others are resumed
+        self.replan = replan
+
+    def __call__(self, request: Request) -> Reply:
+        match request.tools:
+            case ["submit_plan"]:
+                return planned(next(steps for goal, steps in self.plans.items() if goal in request.last))
+            case ["submit_evaluation"]:
+                return handed_in(request, divergence="none", reason="As expected.")
+            case ["submit_verdict"]:
+                return handed_in(request, met=True)
+            case ["submit_resumption"]:
+                return self.decide(request)
+            case ["submit_replan"] if self.replan:
+                return self.replan(numbers(request))
+        return self.run(request)
+
+    def decide(self, request: Request) -> Reply:
+        found = {name: number for name, number in numbers(request).items() if name in self.decisions}
+        return handed_in(request, sub_goals=[{"id": number, "action": self.decisions[name]} for name, number in found.items()])
+
+    def run(self, request: Request) -> Reply:
+        name = errand_of(request)
+        stage = name, len(request.tool_results)
+        if stage in self.stuck:
+            self.stuck.remove(stage)
+            self.waiting.append(name)
+            return slow(FOREVER_S, text("Too late."))
+        if name in self.gated and not self.gate.is_set():
+            self.waiting.append(name)
+            self.gate.wait(FOREVER_S)
+        return running(request)
+
+
 def reply(request: Request) -> Reply:
-    """To whoever plans, judges, looks after a crash, or runs an errand."""
-    match request.tools:
-        case ["submit_plan"]:
-            return planned(TEN)
-        case ["submit_evaluation"]:
-            return handed_in(request, divergence="none", reason="As expected.")
-        case ["submit_verdict"]:
-            return handed_in(request, met=True)
-        case ["submit_resumption"]:
-            return handed_in(request, sub_goals=[{"id": one, "action": "resume"} for one in half_done(request)])
-    return running(request)
+    return Script({GOAL: TEN})(request)
 
 
 def planned(errands: Sequence[Errand]) -> Reply:
@@ -78,9 +125,9 @@ def handed_in(request: Request, **answer: Any) -> Reply:
     return calls((form, answer), usage=USAGE)
 
 
-def half_done(request: Request) -> list[str]:
-    """The numbers of the sub-goals that are asked about."""
-    return NUMBERED.findall(request.last)
+def numbers(request: Request) -> dict[str, str]:
+    """Of the sub-goals that are asked about, by errand."""
+    return {name: number for number, name in NUMBERED.findall(request.last)}
 
 
 def errand_of(request: Request) -> str:
@@ -103,8 +150,8 @@ def running(request: Request) -> Reply:
 def furnish(home: Path) -> None:
     for folder, name, content in (
         ("tools", "own.py", OWN),
-        ("agents", "index.toml", ROLE),
-        ("agents", "researcher.toml", ROLE),
+        ("agents", "index.toml", MAIN),
+        ("agents", "researcher.toml", WORKER),
         ("", "prices.toml", PRICES),
     ):
         (home / folder).mkdir(parents=True, exist_ok=True)
@@ -113,10 +160,14 @@ def furnish(home: Path) -> None:
 
 def build(folder: Path, database_url: str) -> Life:
     """A home from which nothing was done yet, and a tenant who has a goal."""
-    furnish(folder / "home")
     with DirectDatabase(database_url) as database:
         desk = Desk(database, f"tenant {uuid4().hex}")
-        return Life(str(folder / "home"), database_url, desk.tenant.id, 0, goal=GOAL)
+        return move_in(folder, database_url, desk, [GOAL])
+
+
+def move_in(folder: Path, database_url: str, desk: Desk, goals: Sequence[str]) -> Life:
+    furnish(folder / "home")
+    return Life(str(folder / "home"), database_url, desk.tenant.id, 0, goals=goals)
 
 
 # What is left

@@ -14,13 +14,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Life(NamedTuple):
@@ -33,7 +33,8 @@ class Life(NamedTuple):
     number: int | None = None  # of the moment before which it dies,
     only: str = ""  # counting only those of that sort
     key: str = "alive"  # what the model is shown
-    goal: str = ""  # to be pursued; without one, a turn is answered
+    goals: Sequence[str] = ()  # to be pursued; without any, a turn is answered
+    stagger_s: str = "0"
 
     @property
     def found(self) -> Path:
@@ -44,6 +45,11 @@ class Life(NamedTuple):
     def left(self) -> Path:
         """What was in the ledger when it had ended by itself."""
         return Path(self.home) / "left.json"
+
+    @property
+    def birth(self) -> Path:
+        """Which process is alive, or was the last to be."""
+        return Path(self.home) / "process"
 
     @property
     def workspace(self) -> Path:
@@ -134,14 +140,16 @@ async def be(life: Life) -> None:
     age_leases(life.database_url)
     found = remains(life)
     life.found.write_text(json.dumps(found))
-    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, "restart_stagger_s": "0", **names}))
+    life.birth.write_text(str(os.getpid()))
+    pace = {"restart_stagger_s": life.stagger_s, "retry_delay_s": "0.01"}
+    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, **names, **pace}))
     headway.start()
     await headway.database.write(lambda _tx: None)  # behind the housekeeping, which is not what we look at
     if life.number is not None:
         doom(life.number, str(life.diary), life.only)
-    headway.start_agents(alone=not found["runs"] and not life.goal)
+    headway.start_agents(alone=not found["runs"] and not life.goals)
     await headway.agents_ready()
-    await (pursue(headway, life, found) if life.goal else answer(headway, life, found))
+    await (pursue(headway, life, found) if life.goals else answer(headway, life, found))
     await headway.stop_agents()
     headway.close()
     life.left.write_text(json.dumps(remains(life)))
@@ -157,15 +165,18 @@ async def answer(headway: Any, life: Life, found: dict[str, Any]) -> None:
 
 
 async def pursue(headway: Any, life: Life, found: dict[str, Any]) -> None:
+    """All of its goals, until each has ended or is stopped by a fault."""
     from headway.actions import goals  # noqa: PLC0415
 
-    if not found["goals"]:
-        wanted = goals.NewGoal(life.goal, "Everything is noted.")
-        goal = await headway.database.write(lambda tx: goals.add(tx, life.tenant_id, wanted, headway.settings.limits))
-        headway.nudge()
-        await headway.engine.ended(goal.run_id)
-    elif not found["goals"][0]["ended_at"]:
-        await headway.engine.ended(found["goals"][0]["run_id"])
+    known = {goal["description"]: goal["run_id"] for goal in found["goals"]}
+    over = {goal["run_id"] for goal in found["goals"] if goal["ended_at"]}
+    for description in life.goals:
+        if description not in known:
+            wanted = goals.NewGoal(description, "Everything is noted.")
+            goal = await headway.database.write(partial(goals.add, tenant_id=life.tenant_id, wanted=wanted))
+            headway.nudge()
+            known[description] = goal.run_id
+    await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))
 
 
 def remains(life: Life) -> dict[str, Any]:
@@ -186,8 +197,8 @@ def age_leases(database_url: str) -> None:
         database.write(partial(older, by=LEASE_MS + 1))
 
 
-def older(tx: Any, by: int) -> None:
-    tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", by)
+def older(tx: Any, by: int, owner: str = "%") -> None:
+    tx.run("UPDATE worker_leases SET beat_at = beat_at - ? WHERE executor_id LIKE ?", by, owner)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from headway.storage.transaction import Transaction
 
 TABLES = {
     "turns": "status, outcome, ended_at",
-    "runs": "id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
+    "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
     "effects": "n, place, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
     "model_calls": "id, tier, model, input_tokens, output_tokens, cost",
@@ -19,12 +19,12 @@ TABLES = {
     "events": "seq, kind, data",
     "pools": "spent, reserved",
     "notices": "id, kind, text",
-    "goals": "id, status, pause_kind, plan_no, replan_count, run_id, journaled, ended_at",
-    "sub_goals": "id, description, mode, status, divergence, run_id, interrupted, ended_at",
-    "journal": "n, kind, data",
-    "planning_cycles": "id, status, started_at, ended_at",
+    "goals": "id, description, status, pause_kind, plan_no, replan_count, run_id, journaled, ended_at",
+    "sub_goals": "id, goal_id, description, mode, status, divergence, run_id, interrupted, ended_at",
+    "journal": "goal_id, n, kind, data",
+    "planning_cycles": "id, goal_id, status, started_at, ended_at",
 }
-ORDER = {"effects": "run_id, n, place"}
+ORDER = {"effects": "run_id, n, place", "journal": "goal_id, n"}
 Remains = dict[str, Any]
 
 
