@@ -19,7 +19,8 @@ from headway.testing import Desk
 from model_server import Reply, Request, calls, slow, text
 
 GOAL = "Run every errand there is."
-ROLE = 'tools = ["own"]\n'  # no more than the story needs: every request carries them all
+# No more tools than the story needs: every request carries them all.
+MAIN, WORKER = 'tools = ["own", "delegate"]\n', 'tools = ["own"]\n'
 USAGE = (1_000, 100)
 ERRAND = re.compile(r"^Note (\w+)\.$", re.MULTILINE)
 NUMBERED = re.compile(r"^- (#\d+) \[.*\] Note (\w+)\.", re.MULTILINE)
@@ -149,8 +150,8 @@ def running(request: Request) -> Reply:
 def furnish(home: Path) -> None:
     for folder, name, content in (
         ("tools", "own.py", OWN),
-        ("agents", "index.toml", ROLE),
-        ("agents", "researcher.toml", ROLE),
+        ("agents", "index.toml", MAIN),
+        ("agents", "researcher.toml", WORKER),
         ("", "prices.toml", PRICES),
     ):
         (home / folder).mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Life(NamedTuple):
@@ -197,8 +197,8 @@ def age_leases(database_url: str) -> None:
         database.write(partial(older, by=LEASE_MS + 1))
 
 
-def older(tx: Any, by: int) -> None:
-    tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", by)
+def older(tx: Any, by: int, owner: str = "%") -> None:
+    tx.run("UPDATE worker_leases SET beat_at = beat_at - ? WHERE executor_id LIKE ?", by, owner)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@ next process brings it to its end, each sub-goal is completed once, and nothing 
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import errands
 import pytest
-from errands import check_books, check_once, notes
+from errands import GOAL, TEN, Errand, Script, check_books, check_once, notes
 from lives import Life, Zygote
 
 from headway.storage.direct import DirectDatabase
@@ -25,12 +25,12 @@ FEWEST = {"journal": 70, "": 1_000}  # moments of a goal to which nothing happen
 SPAN = {"journal": (6, 16), "": (200, 500)}  # and of a life that gets a little further
 
 
-def resumed(lives: Zygote, life: Life, model: ModelServer) -> None:
+def resumed(lives: Zygote, life: Life, model: ModelServer, plan: Sequence[Errand] = TEN) -> None:
     """The next life ends what those before it had begun."""
     print(f"{Path(life.home).parent.name}: {life.diary.read_text()}")
     assert lives.live(life)
     left: dict[str, Any] = json.loads(life.left.read_text())
-    check_once(left, notes(life))
+    check_once(left, notes(life), plan)
     check_books(left)
     check_jobs(life)
     check_plans_asked_for(model, left)
@@ -84,16 +84,34 @@ def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice
     kill_before_every(count(first, STRIDE), "", goal_lives, goal_model, database_url, tmp_path)
 
 
-@pytest.mark.parametrize("only", ["", "journal"])
+@pytest.mark.parametrize(
+    ("kind", "only"), [("sqlite", ""), ("postgres", ""), ("postgres", "journal"), pytest.param("sqlite", "journal", marks=TORTURE)]
+)
 def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
-    only: str, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path
+    kind: str, only: str, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """Each life takes it a little further, to a moment of its own."""
-    life = errands.build(tmp_path, database_url)
-    chance = random.Random(database_url[:6] + only)
+    life = errands.build(tmp_path, request.getfixturevalue(f"{kind}_url"))
+    chance = random.Random(kind + only)
     deaths = 0
     while not goal_lives.live(life._replace(number=chance.randint(*SPAN[only]), only=only)):
         deaths += 1
         print(f"{deaths}: {life.diary.read_text()}")
     assert deaths > 3
     resumed(goal_lives, life, goal_model)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
+def test_a_goal_killed_around_the_end_of_its_one_sub_agent_is_reached(
+    kind: str, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """At every boundary of a short journal: also once the sub-agent has ended, and before the pursuit has noticed."""
+    database_url: str = request.getfixturevalue(f"{kind}_url")
+    errand = Errand("only", "agent")
+    for number in count(1):
+        goal_model.script = Script({GOAL: [errand]})
+        life = errands.build(tmp_path / f"killed before {number}", database_url)
+        if goal_lives.live(life._replace(number=number, only="journal")):
+            assert number > 16
+            break
+        resumed(goal_lives, life, goal_model, [errand])

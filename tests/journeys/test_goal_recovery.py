@@ -42,7 +42,7 @@ def statuses(one: Story) -> dict[str, str]:
 
 def asked_about(one: Story) -> Counter[str]:
     """How often the model was asked for the next step of each errand."""
-    return Counter(errand_of(request) for request in one.model.requests if request.tools == ["note"])
+    return Counter(errand_of(request) for request in one.model.requests if "note" in request.tools)
 
 
 def runs_of(left: dict[str, Any], name: str) -> list[str]:
@@ -155,6 +155,43 @@ def test_what_was_half_done_goes_on_if_nobody_can_be_asked(tell: Telling) -> Non
         (decided,) = entries(left, "recovered")
         assert set(decided["sub_goals"].values()) == {"resume"}
         check_books(left)
+
+
+@pytest.mark.parametrize("kind", EITHER)
+@pytest.mark.parametrize(("decision", "times"), [("resume", 1), ("retry", 2)])
+def test_what_a_helper_of_the_main_agent_was_at_is_half_done_as_well(tell: Telling, decision: str, times: int) -> None:
+    class Delegating(Script):
+        def run(self, request: Request) -> Reply:
+            if errand_of(request) == "whole" and not request.tool_results:
+                return calls(("delegate", {"agent": "researcher", "task": "Note part."}))
+            return super().run(request)
+
+    script = Delegating({"Delegate.": [Errand("whole", "inline")]}, stuck_after=["part"], decisions={"whole": decision})
+    with tell(script) as one:
+        living = one.begin()
+        until(lambda: script.waiting == ["part"] and sleeping(one), "the helper waits, and the main agent for it")
+        one.kill(living)
+        left = one.live_to_the_end()
+        assert notes(one.life) == {"part": times}
+        assert statuses(one) == {"whole": "completed"}
+        assert runs_of(left, "whole") == ["canceled"] * (times - 1) + ["completed"]
+        assert len(one.asked_for("submit_resumption")) == 1
+        assert {run["status"] for run in left["runs"] if run["role"] == "index"} == {"completed"}
+
+
+def sleeping(one: Story) -> bool:
+    return rows(one.desk, "SELECT state FROM jobs WHERE kind = 'goal'") == [("delayed",)]
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) -> None:
+    with tell(Script({"Sleep long.": [Errand("agent", "agent")]}, stuck_after=["agent"])) as one:
+        one.live_until_stuck()
+        an_hour = "UPDATE sub_goals SET checked_at = checked_at - 3600000, progress_at = progress_at - 3600000"
+        one.desk.database.write(lambda tx: tx.run(an_hour))
+        left = one.live_to_the_end()
+        assert left["goals"][0]["status"] == "completed"
+        assert one.asked_for("submit_intervention") == entries(left, "intervened") == []
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -33,13 +33,14 @@ def about(goal: Goal, half_done: Sequence[SubGoal]) -> Question[ResumptionForm]:
 
 
 def apply(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], filled: Filled[ResumptionForm]) -> None:
-    """Who cannot be asked is taken to go on: nothing that has ended is lost or repeated by that."""
+    """Who cannot be asked is taken to go on: nothing that has ended is lost or repeated by that. The time in which nobody worked
+    counts against nobody."""
     answers = {one.id.removeprefix("#"): one for one in filled.form.sub_goals} if filled.form else {}
     decided: dict[str, Resumption] = {}
     for found in half_done:
         answer = answers.get(str(found.id))
         decided[str(found.id)] = answer.action if answer else "resume"
-        one = sub_goals.save(tx, found._replace(interrupted=0))
+        one = sub_goals.save(tx, found._replace(interrupted=0, checked_at=tx.now, progress_at=tx.now))
         if answer and answer.action == "retry":
             run = run_store.get(tx, one.tenant_id, one.run_id or "")
             if run:
