@@ -1,0 +1,317 @@
+"""Where the cards of a dependency graph stand and how its edges run: layers from top to bottom, after Sugiyama.
+
+Cards have one size, so no text has to be measured. Inside, a card is its place in the list of nodes; an edge that
+spans several layers bends once in each layer between, and bends are the numbers after the last card.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import inf
+from typing import Final, NamedTuple
+
+WIDTH: Final = 176
+HEIGHT: Final = 46
+GAP: Final = 16  # between neighbours of a layer
+DROP: Final = 32  # between layers
+BEND: Final = 6  # the room an edge takes where it passes a layer
+SWEEPS: Final = 12
+PASSES: Final = 16
+
+Edges = Sequence[tuple[int, int]]
+Links = list[list[int]]
+Rows = list[list[int]]
+
+
+class Spot(NamedTuple):
+    """The upper left corner of a node's card."""
+
+    id: int
+    x: int
+    y: int
+
+
+class Curve(NamedTuple):
+    """An edge as the path of an SVG, from the foot of one card to the head of another."""
+
+    source: int
+    target: int
+    path: str
+
+
+class Layout(NamedTuple):
+    width: int
+    height: int
+    spots: tuple[Spot, ...]
+    curves: tuple[Curve, ...]
+
+
+class Web(NamedTuple):
+    """The graph in layers. `chains` has, for every edge, its two cards and the bends between them."""
+
+    cards: int
+    rows: Rows
+    above: Links
+    below: Links
+    chains: list[list[int]]
+
+    def is_bend(self, vertex: int) -> bool:
+        return vertex >= self.cards
+
+    def width(self, vertex: int) -> int:
+        return BEND if self.is_bend(vertex) else WIDTH
+
+    def distance(self, left: int, right: int) -> float:
+        """How far apart the centres of two neighbours are at least."""
+        gap = GAP * 0.75 if self.is_bend(left) or self.is_bend(right) else GAP
+        return (self.width(left) + self.width(right)) / 2 + gap
+
+
+def layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, Spot] | None = None) -> Layout:
+    """Draws edges downwards, from what comes first to what waits for it.
+
+    Edges of unknown nodes are left out, and one that closes a circle is drawn the other way round. With the spots of the
+    drawing `before`, a changed plan moves its cards as little as it can.
+    """
+    if not nodes:
+        return Layout(0, 0, (), ())
+    places = before or {}
+    ids = sorted(dict.fromkeys(nodes), key=lambda node: places[node].x if node in places else inf)
+    number = {node: place for place, node in enumerate(ids)}
+    links = sorted({(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
+    order, downward = without_circles(len(ids), links)
+    web = in_layers(range(len(ids)) if places else order, ranks(order, downward), downward)
+    web = web._replace(rows=uncrossed(web))
+    centres = straightened(web, balanced(web))
+    left = min(centre - web.width(vertex) / 2 for vertex, centre in centres.items())
+    right = max(centre + web.width(vertex) / 2 for vertex, centre in centres.items())
+    tops = {vertex: layer * (HEIGHT + DROP) for layer, row in enumerate(web.rows) for vertex in row}
+    shifted = {vertex: centre - left for vertex, centre in centres.items()}
+    return Layout(
+        width=round(right - left),
+        height=len(web.rows) * (HEIGHT + DROP) - DROP,
+        spots=tuple(Spot(node, round(shifted[place] - WIDTH / 2), tops[place]) for node, place in number.items()),
+        curves=tuple(
+            Curve(ids[a], ids[b], path(web, chain, shifted, tops)) for (a, b), chain in zip(links, web.chains, strict=True)
+        ),
+    )
+
+
+def without_circles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, int]]]:
+    """The vertices in topological order; an edge that would close a circle is turned round."""
+    after = neighbours(count, edges)
+    order: list[int] = []
+    open_, seen, turned = set[int](), set[int](), set[tuple[int, int]]()
+    for root in range(count):
+        if root in seen:
+            continue
+        seen.add(root)
+        open_.add(root)
+        trail = [(root, iter(after[root]))]
+        while trail:
+            vertex, rest = trail[-1]
+            following = next(rest, None)
+            if following is None:
+                open_.discard(vertex)
+                order.append(vertex)
+                trail.pop()
+            elif following in open_:
+                turned.add((vertex, following))
+            elif following not in seen:
+                seen.add(following)
+                open_.add(following)
+                trail.append((following, iter(after[following])))
+    return order[::-1], [(b, a) if (a, b) in turned else (a, b) for a, b in edges]
+
+
+def neighbours(count: int, edges: Edges) -> Links:
+    """For every vertex, where its edges lead."""
+    links: Links = [[] for _ in range(count)]
+    for a, b in edges:
+        links[a].append(b)
+    return links
+
+
+def ranks(order: Sequence[int], edges: Edges) -> list[int]:
+    """The layer of every vertex: below all it waits for, and near what waits for it where that shortens its edges."""
+    below = neighbours(len(order), edges)
+    above = neighbours(len(order), [(b, a) for a, b in edges])
+    rank = [0] * len(order)
+    for vertex in order:
+        rank[vertex] = max((rank[one] + 1 for one in above[vertex]), default=0)
+    for vertex in reversed(order):
+        if len(below[vertex]) > len(above[vertex]):
+            rank[vertex] = min(rank[one] for one in below[vertex]) - 1
+    lowest = min(rank)
+    return [one - lowest for one in rank]
+
+
+def in_layers(order: Sequence[int], rank: list[int], edges: Edges) -> Web:
+    rows: Rows = [[] for _ in range(max(rank) + 1)]
+    for vertex in order:
+        rows[rank[vertex]].append(vertex)
+    chains: list[list[int]] = []
+    vertices = len(rank)
+    for a, b in edges:
+        bends = range(vertices, vertices + rank[b] - rank[a] - 1)
+        for layer, bend in enumerate(bends, rank[a] + 1):
+            rows[layer].append(bend)
+        vertices += len(bends)
+        chains.append([a, *bends, b])
+    steps = [step for chain in chains for step in pairwise(chain)]
+    return Web(len(rank), rows, neighbours(vertices, [(b, a) for a, b in steps]), neighbours(vertices, steps), chains)
+
+
+# The order within the layers
+
+
+def uncrossed(web: Web) -> Rows:
+    """Sweeps down and up: each vertex goes to the middle of its neighbours. The order with the fewest crossings is kept."""
+    rows = [list(row) for row in web.rows]
+    best, fewest = rows, crossings(rows, web.below)
+    for sweep in range(SWEEPS):
+        if not fewest:
+            break
+        rows = [list(row) for row in rows]
+        downwards = sweep % 2 == 0
+        layers = range(1, len(rows)) if downwards else range(len(rows) - 2, -1, -1)
+        for layer in layers:
+            sort_by_middle(rows[layer], rows[layer - 1 if downwards else layer + 1], web.above if downwards else web.below)
+        for layer in range(len(rows)):
+            swap_neighbours(rows, layer, web)
+        crossed = crossings(rows, web.below)
+        if crossed < fewest:
+            best, fewest = rows, crossed
+    return best
+
+
+def crossings(rows: Rows, below: Links) -> int:
+    total = 0
+    for upper, lower in pairwise(rows):
+        place = places_of(lower)
+        ends_so_far: list[int] = []
+        for vertex in upper:
+            ends = sorted(place[one] for one in below[vertex])
+            total += sum(len(ends_so_far) - bisect_right(ends_so_far, end) for end in ends)
+            for end in ends:
+                insort(ends_so_far, end)
+    return total
+
+
+def places_of(row: list[int]) -> dict[int, int]:
+    return {vertex: place for place, vertex in enumerate(row)}
+
+
+def sort_by_middle(row: list[int], fixed: list[int], near: Links) -> None:
+    place, here = places_of(fixed), places_of(row)
+
+    def middle(vertex: int) -> float:
+        """Whoever has no neighbour there stays where it is."""
+        around = near[vertex]
+        return sum(place[one] for one in around) / len(around) if around else here[vertex]
+
+    row.sort(key=middle)
+
+
+def swap_neighbours(rows: Rows, layer: int, web: Web) -> None:
+    row = rows[layer]
+    around = [
+        (near, places_of(rows[other])) for near, other in ((web.above, layer - 1), (web.below, layer + 1)) if 0 <= other < len(rows)
+    ]
+    for k in range(len(row) - 1):
+        a, b = row[k], row[k + 1]
+        gain = sum((place[x] > place[y]) - (place[x] < place[y]) for near, place in around for x in near[a] for y in near[b])
+        if gain > 0:
+            row[k], row[k + 1] = b, a
+
+
+# The position across the layers
+
+
+def balanced(web: Web) -> dict[int, float]:
+    """The centre of every vertex, drawn to its neighbours above and below in turns, in the end to both."""
+    centres: dict[int, float] = {}
+    for row in web.rows:
+        centres |= placed(row, [0.0] * len(row), [1.0] * len(row), web.distance)
+    for turn in range(PASSES):
+        downwards = turn % 2 == 0
+        last = turn >= PASSES - 2
+        for row in web.rows if downwards else reversed(web.rows):
+            near = [web.above[one] + web.below[one] if last else (web.above if downwards else web.below)[one] for one in row]
+            wanted = [
+                sum(centres[one] for one in around) / len(around) if around else centres[vertex]
+                for vertex, around in zip(row, near, strict=True)
+            ]
+            weights = [
+                8.0 if web.is_bend(vertex) and any(map(web.is_bend, around)) else 1.0 + len(around)
+                for vertex, around in zip(row, near, strict=True)
+            ]
+            centres |= placed(row, wanted, weights, web.distance)
+    return centres
+
+
+def placed(row: list[int], wanted: list[float], weights: list[float], distance: Callable[[int, int], float]) -> dict[int, float]:
+    """The positions closest to the wanted ones that keep the order and the distances (pool adjacent violators)."""
+    offsets: list[float] = []
+    blocks: list[tuple[float, float, int]] = []  # (mean, weight, how many)
+    for place, vertex in enumerate(row):
+        offsets.append(offsets[-1] + distance(row[place - 1], vertex) if place else 0.0)
+        mean, weight, count = wanted[place] - offsets[place], weights[place], 1
+        while blocks and blocks[-1][0] > mean:
+            mean_left, weight_left, count_left = blocks.pop()
+            mean = (mean * weight + mean_left * weight_left) / (weight + weight_left)
+            weight, count = weight + weight_left, count + count_left
+        blocks.append((mean, weight, count))
+    means = [mean for mean, _, count in blocks for _ in range(count)]
+    return {vertex: mean + offset for vertex, mean, offset in zip(row, means, offsets, strict=True)}
+
+
+def straightened(web: Web, centres: dict[int, float]) -> dict[int, float]:
+    """Each long edge runs straight down for as many layers as the free room allows."""
+    centres = dict(centres)
+    beside = {
+        vertex: (row[place - 1] if place else None, row[place + 1] if place + 1 < len(row) else None)
+        for row in web.rows
+        for place, vertex in enumerate(row)
+        if web.is_bend(vertex)
+    }
+
+    def room(bend: int) -> tuple[float, float]:
+        left, right = beside[bend]
+        lowest = -inf if left is None else centres[left] + web.distance(left, bend)
+        highest = inf if right is None else centres[right] - web.distance(bend, right)
+        return lowest, highest
+
+    for chain in sorted(web.chains, key=len, reverse=True):
+        run: list[int] = []
+        low, high = -inf, inf
+        for bend in chain[1:-1]:
+            lowest, highest = room(bend)
+            if run and max(low, lowest) > min(high, highest):
+                settle(run, low, high, centres)
+                run, low, high = [], -inf, inf
+                lowest, highest = room(bend)
+            run.append(bend)
+            low, high = max(low, lowest), min(high, highest)
+        settle(run, low, high, centres)
+    return centres
+
+
+def settle(run: list[int], low: float, high: float, centres: dict[int, float]) -> None:
+    """All bends of a straight run stand where their mean is, as far as there is room."""
+    if run:
+        mean = sum(centres[bend] for bend in run) / len(run)
+        centres.update(dict.fromkeys(run, min(max(mean, low), high)))
+
+
+def path(web: Web, chain: list[int], centres: Mapping[int, float], tops: Mapping[int, int]) -> str:
+    x, y = centres[chain[0]], tops[chain[0]] + HEIGHT
+    drawn = f"M{round(x)} {y}"
+    for vertex in chain[1:]:
+        to_x, to_y = centres[vertex], tops[vertex]
+        half = (y + to_y) // 2
+        drawn += f"C{round(x)} {half} {round(to_x)} {half} {round(to_x)} {to_y}"
+        x, y = to_x, to_y + HEIGHT
+        if web.is_bend(vertex):
+            drawn += f"L{round(x)} {y}"
+    return drawn
