@@ -92,6 +92,11 @@ def messages(tx: Transaction, tenant_id: int, run_id: str) -> list[tuple[int, st
     return [(int(n), str(message), bool(sent)) for n, message, sent in rows]
 
 
+def length(tx: Transaction, tenant_id: int, run_id: str) -> int:
+    row = tx.one("SELECT COUNT(*) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
+    return int(row[0]) if row else 0
+
+
 def append(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:
     tx.run(
         "INSERT INTO transcript (run_id, n, tenant_id, message, at) VALUES (?, ?, ?, ?, ?)", run_id, n, tenant_id, message, tx.now

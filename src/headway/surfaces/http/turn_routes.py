@@ -53,12 +53,9 @@ async def get_timeline(request: Request) -> Response:
     call = Call(request)
     conversation_id = await call.path_id("conversation_id")
     query = await call.query(agent_shapes.TimelineQuery)
-    limits = call.headway.settings.limits
-
-    def look(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        return timeline.show(tx, tenant_id, conversation_id, limits, query.limit, query.before or MAX_INTEGER)
-
-    return rendered({"timeline": await call.read(look)})
+    view = timeline.View(call.headway.settings.limits, call.headway.speech, query.limit, query.before or MAX_INTEGER)
+    found = await call.read(lambda tx, tenant_id: timeline.show(tx, tenant_id, conversation_id, view))
+    return rendered({"timeline": found})
 
 
 SAYING: dict[str, Any] = described(

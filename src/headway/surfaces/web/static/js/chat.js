@@ -96,9 +96,9 @@ function Log({ timeline }) {
 function Conversation({ id }) {
   const timeline = useMemo(() => newTimeline(id), [id]);
   useStream(`/v1/conversations/${id}/events`, () => ({
+    exists: timeline.exists,
     load: async () => (await Promise.all([timeline.load(), loadConversations()]))[0],
     on: { ...timeline.on, turn_started: startedAnd(timeline.on.turn_started), ping: () => loadConversations().catch(() => {}) },
-    resumed: timeline.resumed,
   }));
   if (timeline.missing.value) {
     return html`<div class="log"><div class="hello"><h1>There is no such conversation</h1><p class="muted">It may belong to another tenant. <a class="link" href="/">Start a new one</a>.</p></div></div>`;

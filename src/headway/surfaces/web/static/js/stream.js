@@ -18,9 +18,10 @@ const WHISPERS = new Set(["text_delta"]);
  * Follow a stream until the function that comes back is called.
  *
  * `load` fetches the snapshot and may give the number up to which it covers the log. `on` has a handler for each kind of event.
- * `resumed` hears that there was an interruption: what was whispered meanwhile is lost.
+ * `resumed` hears that there was an interruption. `exists` is asked first: an EventSource cannot tell a stream that is not there
+ * from a server that is not.
  */
-export function follow(url, { load, on, resumed = () => {} }) {
+export function follow(url, { load, on, resumed = () => {}, exists = async () => true }) {
   let source = null;
   let last = 0; // the number of the last event that was applied
   let waiting = null; // events that arrived while the snapshot is on its way
@@ -49,6 +50,15 @@ export function follow(url, { load, on, resumed = () => {} }) {
         if (waiting) waiting.push(told);
         else batch(() => apply(told));
       });
+    }
+  };
+
+  const begin = async () => {
+    const mine = ++life;
+    try {
+      if ((await exists()) && mine === life) open();
+    } catch {
+      if (mine === life) lost();
     }
   };
 
@@ -123,7 +133,9 @@ export function follow(url, { load, on, resumed = () => {} }) {
       if (mine === life && !locked.value) lost();
       return;
     }
-    if (mine === life) open();
+    if (mine !== life) return;
+    if (last) open();
+    else begin();
   };
 
   const seen = () => {
@@ -154,7 +166,7 @@ export function follow(url, { load, on, resumed = () => {} }) {
   ];
   for (const [target, kind, hear] of ears) target.addEventListener(kind, hear);
   link.value = "connecting";
-  open();
+  begin();
   return () => {
     pause("connecting");
     clearInterval(watchdog);

@@ -25,12 +25,11 @@ export function newTimeline(conversationId) {
   const cap = signal(null);
   const earlier = signal(false); // whether there is more above
   const missing = signal(false);
-  const loaded = signal(false);
 
   const runs = new Map(); // turn → the run that answers it
   let firstSeq = 0;
-  let torn = false; // the beginning of what is being said was missed
-  let heard = "";
+  let heard = ""; // of the answer that is being spoken
+  let pieces = 0; // how many pieces of it that is; they are numbered
   let frame = 0;
 
   // Words come in bursts: they are drawn once a frame.
@@ -42,7 +41,7 @@ export function newTimeline(conversationId) {
     });
   };
   const hush = () => {
-    torn = false;
+    pieces = 0;
     heard = saying.value = "";
   };
 
@@ -94,20 +93,19 @@ export function newTimeline(conversationId) {
       note.value = "";
       hush();
     },
-    text_delta({ text, restart, turn_id }) {
+    text_delta({ text, n, restart, turn_id }) {
       if (running.value?.id !== turn_id) return;
       note.value = "";
-      if (restart) hush();
-      else speak((heard || (torn ? "… " : "")) + text);
+      if (restart || n === 1) hush();
+      if (!text || n <= pieces) return; // known already
+      speak(heard + (n > pieces + 1 ? " … " : "") + text);
+      pieces = n;
     },
     message(data) {
       show("message", data);
       if (data.role === "assistant") hush();
     },
-    tool_call(data) {
-      torn = false;
-      show("tool_call", data);
-    },
+    tool_call: (data) => show("tool_call", data),
     refused({ remaining }) {
       hush();
       note.value = remaining ? `Not done yet: ${remaining} open` : "Not done yet";
@@ -130,22 +128,30 @@ export function newTimeline(conversationId) {
     todos_limit: ({ message }) => (cap.value = message),
   };
 
-  async function load() {
+  async function exists() {
     try {
-      const { timeline } = await get(`/v1/conversations/${conversationId}/timeline`, { limit: PAGE });
-      take(timeline);
-      return timeline.seq;
+      await get(`/v1/conversations/${conversationId}`);
+      return true;
     } catch (refusal) {
       if (refusal.status !== 404) throw refusal;
-      missing.value = loaded.value = true;
-      return undefined;
+      missing.value = true;
+      return false;
     }
+  }
+
+  async function load() {
+    const { timeline } = await get(`/v1/conversations/${conversationId}/timeline`, { limit: PAGE });
+    take(timeline);
+    return timeline.seq;
   }
 
   function take(timeline) {
     hush();
     runs.clear();
-    if (timeline.running) torn = true;
+    if (timeline.saying) {
+      pieces = timeline.saying.n;
+      heard = saying.value = timeline.saying.text;
+    }
     items.value = timeline.entries.reduce((list, { kind, data }) => shown(list, kind, data), []);
     cap.value = timeline.entries.findLast(({ kind, data }) => kind === "todos_limit" && data.turn_id === timeline.turn_id)?.data.message ?? null;
     const { running: turn } = timeline;
@@ -154,7 +160,6 @@ export function newTimeline(conversationId) {
     todos.value = timeline.todos;
     firstSeq = timeline.entries[0]?.seq ?? 0;
     earlier.value = timeline.entries.length === PAGE;
-    loaded.value = true;
   }
 
   async function loadEarlier() {
@@ -166,17 +171,7 @@ export function newTimeline(conversationId) {
     earlier.value = timeline.entries.length === PAGE;
   }
 
-  const resumed = () => {
-    if (running.value) torn = true;
-    hushIfTorn();
-  };
-  // After an interruption half a sentence would go on in its middle.
-  const hushIfTorn = () => {
-    if (!torn) return;
-    heard = saying.value = "";
-  };
-
-  return { items, saying, note, running, turnId, todos, flash, cap, earlier, missing, loaded, on, load, loadEarlier, resumed };
+  return { items, saying, note, running, turnId, todos, flash, cap, earlier, missing, on, exists, load, loadEarlier };
 }
 
 /** The list with this item, in the place it already has. */

@@ -28,7 +28,7 @@ const everywhere = {
 /** The page's one stream, for as long as the component is shown. Another `url` is another stream. */
 export function useStream(url, page) {
   useEffect(() => {
-    const { load: own, on, resumed } = page();
+    const { load: own, on, exists } = page();
     const both = Object.fromEntries(
       [...new Set([...Object.keys(everywhere), ...Object.keys(on)])].map((kind) => [
         kind,
@@ -41,10 +41,8 @@ export function useStream(url, page) {
     return follow(url, {
       load: async () => (await Promise.all([own(), load()]))[0],
       on: both,
-      resumed: () => {
-        load().catch(() => {}); // retried dead letters tell nobody
-        resumed?.();
-      },
+      resumed: () => load().catch(() => {}), // a dead letter that was retried meanwhile tells nobody
+      exists,
     });
   }, [url]);
 }
