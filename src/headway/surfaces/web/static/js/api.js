@@ -18,7 +18,7 @@ const ADVICE = {
   turn_running: "The agent is still answering. Wait for it, or stop it first.",
   forbidden: "This session may not do that: it needs a token with the operator grant.",
 };
-const UNREACHABLE = "Headway cannot be reached. Check that `headway serve` is running; nothing you typed is lost.";
+const UNREACHABLE = "Headway cannot be reached. Check that it is running; nothing you typed is lost.";
 
 async function call(method, path, body, headers = {}) {
   const options = { method, headers: { Accept: "application/json", ...headers } };

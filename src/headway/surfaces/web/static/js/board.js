@@ -4,7 +4,7 @@ import { conversations, loadConversations } from "./conversations.js";
 import { attempt } from "./dialogs.js";
 import { computed, html, Kept, signal, useEffect, useRef, useState } from "./lib.js";
 import { change } from "./todo_panel.js";
-import { Empty, Icon, Status } from "./ui.js";
+import { Empty, Icon, Select, Status } from "./ui.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Board";
@@ -157,20 +157,15 @@ function Add() {
 }
 
 function Filters() {
-  const choose = (name) => (event) => {
-    filters.value = { ...filters.value, [name]: event.currentTarget.value };
+  const choose = (name) => (value) => {
+    filters.value = { ...filters.value, [name]: value };
     attempt(load);
   };
   const { conversation, agent } = filters.value;
+  const talks = conversations.value.map((one) => [String(one.id), one.title || `Conversation ${one.id}`]);
   return html`<div class="filters" role="group" aria-label="Filters">
-    <select aria-label="Conversation" value=${conversation} onChange=${choose("conversation")}>
-      <option value=${EVERYWHERE}>All conversations</option><option value="tenant">Tenant-wide</option>
-      ${conversations.value.map((one) => html`<option key=${one.id} value=${one.id}>${one.title || `Conversation ${one.id}`}</option>`)}
-    </select>
-    <select aria-label="Agent" value=${agent} onChange=${choose("agent")}>
-      <option value=${EVERYWHERE}>All agents</option>
-      ${agents.value.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}
-    </select>
+    <${Select} label="Conversation" value=${conversation} options=${[[EVERYWHERE, "All conversations"], ["tenant", "Tenant-wide"], ...talks]} onChoose=${choose("conversation")} />
+    <${Select} label="Agent" value=${agent} options=${[[EVERYWHERE, "All agents"], ...agents.value.map((one) => [one, one])]} onChoose=${choose("agent")} />
   </div>`;
 }
 

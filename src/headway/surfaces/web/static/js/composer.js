@@ -3,7 +3,7 @@ import { newKey, post, Refusal } from "./api.js";
 import { attempt } from "./dialogs.js";
 import { html, remembered, signal, useEffect, useRef, useState } from "./lib.js";
 import { go } from "./router.js";
-import { Icon } from "./ui.js";
+import { Icon, Select } from "./ui.js";
 import { halt } from "./watch.js";
 
 const MODES = [
@@ -62,15 +62,15 @@ export function Composer({ id, running, suggestion }) {
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   };
-  const choose = (event) => {
-    mode.value = event.currentTarget.value;
+  const choose = (name) => {
+    mode.value = name;
     remembered.set("mode", mode.value);
   };
   return html`<form class="composer" onSubmit=${submit}>
     ${problem && html`<p class="problem" role="alert"><${Icon} n="warn" /><span class="grow" dir="auto">${problem}</span><button type="button" class="btn small" onClick=${send}>Try again</button></p>`}
     <textarea ref=${field} name="text" rows="1" dir="auto" placeholder=${halt.value.halted ? "Everything is halted" : "Message Headway"} aria-label="Message" onInput=${(event) => (draft.text = event.currentTarget.value)} onKeyDown=${onKeyDown}></textarea>
     <div class="composer-acts">
-      <label class="mode"><span class="sr">How to work</span><select value=${mode.value} onChange=${choose} title=${MODES.find(([name]) => name === mode.value)[2]}>${MODES.map(([name, text, about]) => html`<option key=${name} value=${name} title=${about}>${text}</option>`)}</select><${Icon} n="chev" /></label>
+      <${Select} quiet label="How to work" value=${mode.value} options=${MODES} title=${MODES.find(([name]) => name === mode.value)[2]} onChoose=${choose} />
       ${running
         ? html`<button type="button" class="send stop" aria-label="Stop" title="Stop the agent" onClick=${() => attempt(() => post(`/v1/turns/${running.id}/cancel`))}><${Icon} n="stop" /></button>`
         : html`<button class="send" aria-label="Send" title="Send (Enter)" disabled=${busy}><${Icon} n="send" /></button>`}

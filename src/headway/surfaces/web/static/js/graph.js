@@ -1,6 +1,6 @@
 // The plan as a picture and as a list. Where cards stand is decided by the server; this only draws.
 // Cards are buttons inside <foreignObject>, placed by attributes: no inline style.
-import { html, remembered, signal, useRef } from "./lib.js";
+import { html, remembered, signal, useEffect, useRef } from "./lib.js";
 import { Choice, money, Pill, span, Status, tone, word } from "./ui.js";
 
 const WIDTH = 176;
@@ -46,6 +46,11 @@ function Picture({ byId, graph, picked, onPick }) {
     const to = nearest(nodes, id, event.key);
     if (to) drawing.current.querySelector(`[data-id="${to}"]`).focus();
   };
+  useEffect(() => {
+    // Where it is wider than the window, the middle of the plan is worth more than its left edge.
+    const frame = drawing.current.parentElement;
+    frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2;
+  }, [size.value, graph.width]);
   // One stop for the Tab key; arrows go on from there.
   const first = picked ?? nodes.find((one) => byId.get(one.id).status === "in-progress")?.id ?? nodes[0]?.id;
   const [width, height] = [graph.width + 2 * MARGIN, graph.height + 2 * MARGIN];

@@ -57,7 +57,7 @@ function Halt() {
       run: () => put("/v1/halt", { why: "Halted from the page" }),
     });
   return html`<${Card} title="Kill switch">
-    <div class="halt"><${Status} s=${halted ? "paused" : "active"} quiet />
+    <div class="halt"><${Status} s=${halted ? "paused" : "done"} quiet />
       <div class="grow">${halted ? html`<strong>Everything is halted</strong> <span class="muted">since <${Ago} t=${since} />. <span dir="auto">${why}</span></span>` : html`<strong>Agents may work.</strong> <span class="muted">A halt stops all of them at once.</span>`}
         ${!may && html`<p class="hint">Throwing the switch needs a token with the operator grant.</p>`}</div>
       ${may && (halted ? html`<button class="btn primary" onClick=${() => attempt(() => remove("/v1/halt"))}><${Icon} n="play" />Let everything go on</button>` : html`<button class="btn danger" onClick=${throwIt}><${Icon} n="stop" />Halt everything</button>`)}
@@ -124,7 +124,7 @@ function ScheduleRow({ one }) {
   return html`<li><${Icon} n="clock" c=${one.paused ? "st-pending" : "st-current"} />
     <div class="grow"><div class="cut" dir="auto">${one.name}</div><div class="sub cut" dir="auto">${does(one)}</div>
       <div class="sub num">${timing(one)} · ${one.paused ? "paused" : html`next <${Until} t=${one.next_at} />`}${one.last_at > 0 && html` · last <${Ago} t=${one.last_at} />`}${one.skipped > 0 && ` · ${one.skipped} skipped`}</div></div>
-    <div class="acts"><button class="btn small" aria-label="Run ${one.name} now" onClick=${act("run")}><${Icon} n="play" />Run now</button>
+    <div class="acts"><button class="btn small" aria-label="Run now: ${one.name}" onClick=${act("run")}><${Icon} n="play" />Run now</button>
       <button class="btn small" aria-label="${one.paused ? "Resume" : "Pause"} ${one.name}" onClick=${act(one.paused ? "resume" : "pause")}>${one.paused ? "Resume" : "Pause"}</button>
       <button class="btn small danger" aria-label="Delete ${one.name}" onClick=${() => ask({ title: `Delete ${one.name}?`, text: "It will not run again.", yes: "Delete it", run: () => remove(path) })}>Delete</button></div></li>`;
 }

@@ -20,7 +20,7 @@ export async function signIn(token) {
     await post("/login", { token });
   } catch (refusal) {
     if (!(refusal instanceof Refusal) || refusal.status !== 401) throw refusal;
-    throw new Refusal(401, "unauthorized", "This token opens nothing. Make one with `headway token new --tenant NAME`.");
+    throw new Refusal(401, "unauthorized", "This token opens nothing. Check that you copied all of it.");
   }
   await look();
 }
