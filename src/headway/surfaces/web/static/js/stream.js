@@ -23,7 +23,7 @@ const WHISPERS = new Set(["text_delta"]);
  */
 export function follow(url, { load, on, resumed = () => {}, exists = async () => true }) {
   let source = null;
-  let last = 0; // the number of the last event that was applied
+  let last = null; // the number of the last event that was applied; null: there is no snapshot yet
   let waiting = null; // events that arrived while the snapshot is on its way
   let life = 0; // which connection an answer belongs to
   let tries = 0;
@@ -35,7 +35,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     clearTimeout(retry);
     source?.close();
     const mine = ++life;
-    const fresh = !last;
+    const fresh = last === null;
     waiting = fresh ? [] : null;
     heard = Date.now();
     source = new EventSource(fresh ? url : `${url}?after=${last}`);
@@ -80,7 +80,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
       const covered = (await load()) ?? seq;
       if (mine !== life) return;
       batch(() => {
-        last = Math.max(covered, 1);
+        last = covered;
         const missed = waiting;
         waiting = null;
         missed.forEach(apply);
@@ -105,7 +105,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
   };
 
   const startOver = () => {
-    last = 0;
+    last = null;
     open();
   };
 
@@ -134,8 +134,8 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
       return;
     }
     if (mine !== life) return;
-    if (last) open();
-    else begin();
+    if (last === null) begin();
+    else open();
   };
 
   const seen = () => {
@@ -144,7 +144,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
       hiddenAt = Date.now();
       letGo = setTimeout(() => pause("waiting"), HIDDEN_MS);
     } else if (!source) {
-      if (hiddenAt && Date.now() - hiddenAt > LONG_AWAY_MS) last = 0;
+      if (hiddenAt && Date.now() - hiddenAt > LONG_AWAY_MS) last = null;
       reconnect();
     }
   };

@@ -68,9 +68,9 @@ export const Choice = ({ label, value, options, onChoose }) => html`<div class="
 </div>`;
 
 /** A list to choose from that looks like the rest of the page. */
-export const Select = ({ label, value, options, onChoose, title, quiet }) => html`<label class="select ${quiet ? "quiet-select" : ""}"><span class="sr">${label}</span>
-  <select value=${value} title=${title} onChange=${(event) => onChoose(event.currentTarget.value)}>${options.map(([name, text]) => html`<option key=${name} value=${name}>${text}</option>`)}</select><${Icon} n="chev" />
-</label>`;
+export const Select = ({ label, value, options, onChoose, title, quiet }) => html`<span class="select ${quiet ? "quiet-select" : ""}">
+  <select aria-label=${label} value=${value} title=${title} onChange=${(event) => onChoose(event.currentTarget.value)}>${options.map(([name, text]) => html`<option key=${name} value=${name}>${text}</option>`)}</select><${Icon} n="chev" />
+</span>`;
 
 export const Card = ({ title, count, actions, children, id }) => html`<section class="card" id=${id} aria-label=${title}>
   <header><h2>${title}</h2>${count !== undefined && html`<span class="count num">${count}</span>`}<span class="grow"></span>${actions}</header>
