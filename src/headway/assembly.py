@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from headway.actions import idempotency, jobs, schedules, turns
 from headway.actions.feed import Feed, steadily
+from headway.actions.speech import Speech
 from headway.agents import families, role_files
 from headway.agents.builtin_tools import RUN_COMMAND, World
 from headway.agents.execution import Execution, Place
@@ -46,6 +47,7 @@ class Headway:
         self.roles = Roles(role_files.load(settings.home / "agents", self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._committed)
         self.feed = Feed(self.database, announced=announced)
+        self.speech = Speech()
         self.housekeeping: asyncio.Task[None] | None = None
         self.warming: asyncio.Task[None] | None = None
         self.announcements = None
@@ -169,6 +171,7 @@ class Headway:
     def _whisper(self, run: Run, data: dict[str, Any]) -> None:
         if run.parent_run_id is not None or run.turn_id is None:
             return  # people read the supervisor's words
+        self.speech.hear(run.id, data)
         told = encode({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.whisper(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
 

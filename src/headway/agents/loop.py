@@ -208,7 +208,7 @@ async def fetched(work: Work, entries: list[Entry], need: Need) -> News:
 
 async def ask(work: Work, entries: list[Entry], context: str | None) -> Said:
     messages = window(work.before, entries) + ([user(context)] if context else [])
-    voice = Voice(work)
+    voice = Voice(work, len(entries))
     reply = await work.means.models.ask(work.role.tier, messages, work.parameters, voice)
     voice.ended()
     return Said(reply.response, reply.call, transcript.encode(reply.response))
@@ -231,12 +231,14 @@ async def patiently(read: Callable[[], Awaitable[T]]) -> T:
 
 
 class Voice:
-    """Passes on what a model says while it says it, without the writs."""
+    """Passes on what a model says while it says it, without the writs. The words of one answer are numbered, so that who joins
+    in the middle can tell which ones are new."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, place: int) -> None:
         self.work = work
+        self.place = place  # of the answer in the transcript
         self.parser = WritParser()
-        self.spoke = False
+        self.spoken = 0
 
     def heard(self, text: str) -> None:
         self.tell(self.parser.feed(storable(text)).visible)
@@ -246,11 +248,11 @@ class Voice:
 
     def withdrawn(self) -> None:
         self.parser = WritParser()
-        if self.spoke:
-            self.spoke = False
+        if self.spoken:
+            self.spoken = 0
             self.work.means.stream(self.work.run, RESTART)
 
     def tell(self, text: str) -> None:
         if text:
-            self.spoke = True
-            self.work.means.stream(self.work.run, {"text": text})
+            self.spoken += 1
+            self.work.means.stream(self.work.run, {"text": text, "n": self.spoken, "step": self.place})
