@@ -10,10 +10,9 @@ from typing import NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import Discovery, GoalLimits
-from headway.ledger.run import NANOS, Limits
+from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
-REHEARSAL = "rehearsal"
 
 
 class Settings(NamedTuple):
@@ -23,6 +22,7 @@ class Settings(NamedTuple):
     model_mid: str
     model_cheap: str
     model_timeout_s: float
+    rehearsal_pace_s: float  # how long the stand-in thinks before each answer, for those who want to watch
     limits: Limits
     goals: GoalLimits
     restart_stagger_s: float
@@ -83,6 +83,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
         model_timeout_s=amount("model_timeout_s", 120, least=0.1),
+        rehearsal_pace_s=amount("rehearsal_pace_s", 0),
         limits=Limits(
             iterations=most,
             iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),

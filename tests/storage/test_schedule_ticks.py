@@ -46,9 +46,9 @@ class Ticking:
     def finish(self) -> None:
         """What it started has been done."""
         for job in self.jobs():
-            if job.kind == turns.TURN and not job.ended:
+            if job.kind == turns.TURN and not job.over:
                 self.desk.write(turns.cancel, turns.turn_of(job))
-            elif not job.ended:
+            elif not job.over:
                 self.desk.database.write(lambda tx, job=job: jobs.complete(tx, job))  # type: ignore[misc]
 
 

@@ -107,6 +107,7 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
     "jobs.locked": lambda desk, ids: desk.write(jobs.locked, ids.job),
+    "jobs.cancel": lambda desk, ids: desk.write(jobs.cancel, ids.job),
     "jobs.drop": lambda desk, ids: desk.write(jobs.drop, ids.job),
     "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
     "runs.get": lambda desk, ids: desk.read(runs.get, ids.job),
@@ -136,7 +137,9 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
 }
 STEPS = {
     "claims.next_todo",
+    "goals.paid_again",
     "jobs.close",
+    "jobs.held_by",
     "jobs.new",
     "jobs.wake",
     "journal.announce",

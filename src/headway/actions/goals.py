@@ -1,12 +1,13 @@
 """Goals: set, proposed, paused, decided about, given up, achieved. The pursuit of one is a job like any other."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from headway.actions import halts, jobs, journal, notices, runs, sub_goals
+from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
-from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source
+from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
+from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run, RunStatus
 from headway.storage import goal_store, job_store, run_store
 from headway.storage.transaction import Transaction
@@ -174,6 +175,15 @@ def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     return goal
 
 
+def fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
+    """Something is wrong that no plan can mend. The job is dead, and a person who retries it lets the goal go on."""
+    goal = rest(tx, goal, "fault", reason)
+    jobs.die(tx, job, reason)
+    ask = f"Goal #{goal.id} is stopped by a fault: {shown(goal)} {reason} Resume it when that is mended, or abandon it."
+    notices.notify(tx, goal.tenant_id, "fault", ask, goal_id=goal.id)
+    return goal
+
+
 def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAULTS) -> Goal:
     """It goes on where it stopped."""
     halts.check(tx)
@@ -220,7 +230,8 @@ def decide(tx: Transaction, tenant_id: int, goal_id: int, action: Decision, note
             return give_up(tx, goal, note or "The operator abandoned it.")
         case "replan":
             why = f"The operator asks for a new plan{f': {note}' if note else '.'}"
-            return go_on(tx, goal._replace(replan_why=why if goal.plan_no else ""), limits)
+            room = max(0, goal.replan_count - 1)  # for the one that was asked for
+            return go_on(tx, goal._replace(replan_why=why if goal.plan_no else "", replan_count=room), limits)
         case "continue":
             return go_on(tx, goal._replace(replan_count=0), limits)
 
@@ -255,11 +266,52 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
     return save(tx, goal._replace(status=status, replan_why="", ended_at=tx.now))
 
 
+def pause_for_money(tx: Transaction, goal_id: int, run: Run, reason: str) -> bool:
+    """Whichever of its runs finds the pool empty, it is the goal that waits. Whether this is news."""
+    goal = goal_store.get_locked(tx, run.tenant_id, goal_id)
+    if goal is None or goal.status != "active":
+        return False
+    journal.append(tx, goal.tenant_id, goal.id, "paused", {"kind": "budget", "reason": reason})
+    save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
+    return True
+
+
+def paid_again(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    goal = goal_store.get_locked(tx, tenant_id, goal_id)
+    if goal and goal.status == "paused" and goal.pause_kind == "budget":
+        journal.append(tx, tenant_id, goal_id, "resumed", {"after": "budget"})
+        save(tx, goal._replace(status="active", pause_kind="", pause_reason=""))
+
+
+# The main agent
+
+
+def begin_inline(tx: Transaction, run: Run, one: SubGoal, message: str, limit: int) -> Run:
+    """Its main agent works on a sub-goal itself, from this message of its transcript on."""
+    n = run_store.next_message(tx, run.tenant_id, run.id)
+    run_store.append(tx, run.tenant_id, run.id, n, message)
+    run = run._replace(sub_goal_id=one.id, begins_at=n, iterations=0, limit=limit, refusals=0, plan_mark="")
+    run_store.save(tx, run)
+    sub_goals.start(tx, one, run)
+    return run
+
+
+def end_inline(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any, error: str | None) -> Run:
+    """The sub-goal that it is at has ended; it is free for the next."""
+    one = goal_store.get_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
+    if one and one.status == "in-progress":
+        result = {"status": status, "summary": summary, "data": data, "error": error}
+        sub_goals.end(tx, one, run, result)
+    run = run._replace(sub_goal_id=None, hint="")
+    run_store.save(tx, run)
+    return run
+
+
 def show_run(tx: Transaction, goal: Goal, status: RunStatus) -> None:
-    """What people see of the main agent."""
+    """What people see of the main agent. Whatever it was about to ask, nothing stays set aside for it."""
     run = run_store.get(tx, goal.tenant_id, goal.run_id or "")
-    if run and not run.ended and run.status != status:
-        run = run._replace(status=status, updated_at=tx.now)
+    if run and not run.ended and (run.status != status or run.reserved):
+        run = spending.release(tx, run)._replace(status=status, updated_at=tx.now)
         run_store.save(tx, run)
         runs.tell(tx, run)
 

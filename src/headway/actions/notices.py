@@ -1,5 +1,7 @@
 """Telling the operator: the inbox, the event log, and a job that brings it to the channels there are."""
 
+from typing import Any
+
 from headway.actions import jobs
 from headway.ledger.events import Event, encode
 from headway.storage import notice_store
@@ -43,3 +45,11 @@ def link(turn_id: str | None, goal_id: int | None) -> str:
     if goal_id is not None:
         return f"/goals/{goal_id}"
     return f"/v1/turns/{turn_id}" if turn_id else ""
+
+
+def inbox(tx: Transaction, tenant_id: int, limit: int) -> list[dict[str, Any]]:
+    """The newest first."""
+    return [
+        {**notice._asdict(), "url": link(notice.turn_id, notice.goal_id), "created_at": notice.created_at // 1000}
+        for notice in notice_store.page(tx, tenant_id, limit)
+    ]

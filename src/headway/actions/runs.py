@@ -8,7 +8,7 @@ from headway.actions import jobs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
-from headway.ledger.job import MAX_ATTEMPTS
+from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
 from headway.ledger.run import Run, RunStatus, dollars
 from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
@@ -98,10 +98,41 @@ def cancel_children(tx: Transaction, run: Run) -> list[str]:
     return ended
 
 
+def cancel_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+    """All that were begun for a sub-goal."""
+    for found in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
+        run = held_still(tx, found)
+        if not run.ended:  # by the one that had begun it
+            cancel_tree(tx, run)
+
+
+def let_go(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+    """Its sub-agents were held after an interruption, and go on."""
+    for run in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
+        job = job_store.get_locked(tx, tenant_id, run.id)
+        if job and job.state == "delayed" and job.due_at == NEVER:
+            jobs.move(tx, job, "queued")
+
+
+def hint(tx: Transaction, run: Run, words: str) -> None:
+    """Something that it reads before its next step."""
+    run = held_still(tx, run)
+    if not run.ended:
+        run_store.save(tx, run._replace(hint=words))
+
+
 def held_still(tx: Transaction, run: Run) -> Run:
     """The run as it is once nobody is in the middle of one of its steps."""
-    job_store.get_locked(tx, run.tenant_id, run.id)
+    lock(tx, run)
     return get(tx, run.tenant_id, run.id)
+
+
+def lock(tx: Transaction, run: Run) -> Job | None:
+    """The run's job, and before it the one of its turn or goal: agents of one wake, stop and count each other, so they take their
+    steps one after the other, and nobody waits in a circle."""
+    if run.parent_run_id is not None:
+        job_store.lock_root(tx, run.tenant_id, run.turn_id, run.goal_id)
+    return job_store.get_locked(tx, run.tenant_id, run.id)
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:

@@ -25,7 +25,6 @@ SHORTEST_MS = 1_000
 LONGEST_MS = 366 * 24 * 3600 * 1000
 TICKS_AT_ONCE = 100
 DEFAULTS = Limits()
-ENDED = ("completed", "canceled", "dead")
 
 
 class Timing(NamedTuple):
@@ -46,9 +45,25 @@ class Timing(NamedTuple):
         return self._replace(timezone="UTC")  # it is the same everywhere
 
 
+class Page(NamedTuple):
+    schedules: list[Schedule]
+    next_cursor: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"schedules": [one.as_json() for one in self.schedules], "next_cursor": self.next_cursor}
+
+
+def page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> Page:
+    """By name, after the one that the page before ended with."""
+    found = schedule_store.page(tx, tenant_id, limit + 1, text.safe(cursor or "", "cursor"))
+    return Page(found[:limit], found[limit - 1].name if len(found) > limit else None)
+
+
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
     """Make it, or change the one of that name. Put twice alike, it goes on as it was."""
     name = text.name(name, "name")
+    if "/" in name or name in (".", ".."):
+        raise Invalid("A schedule's name must not contain a slash, nor be . or ..: it is part of an address.")
     timing = timing.checked()
     check_work(tx, tenant_id, work)
     known = schedule_store.get_locked(tx, tenant_id, name)
@@ -148,7 +163,7 @@ def is_running(tx: Transaction, schedule: Schedule) -> bool:
     if run and run.is_main:
         return not run.ended
     job = job_store.get(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
-    return job is not None and job.state not in ENDED
+    return job is not None and not job.over
 
 
 def begin(tx: Transaction, schedule: Schedule, limits: Limits) -> str:

@@ -34,6 +34,13 @@ def find(tx: Transaction, name: str) -> Tenant:
     return tenant
 
 
+def get(tx: Transaction, tenant_id: int) -> Tenant:
+    tenant = tenant_store.get(tx, tenant_id)
+    if tenant is None:
+        raise NotFound(f"No tenant {tenant_id}.")
+    return tenant
+
+
 def find_local(tx: Transaction) -> Tenant | None:
     """The tenant of whoever works on this machine without ceremony, if anybody did so far."""
     return tenant_store.find(tx, LOCAL_TENANT)

@@ -11,7 +11,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.framing import frame, inline
 from headway.ledger.run import Limits, Run
 from headway.ledger.scope import Scope
-from headway.storage import run_store, todo_store
+from headway.storage import goal_store, run_store, todo_store
 from headway.storage.transaction import Transaction
 
 REQUEST_SHOWN = 2_000
@@ -73,11 +73,12 @@ def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
 
 
 def request_of(tx: Transaction, parent: Run) -> str:
-    """What the person asked for, however deep this is."""
+    """What the person asked for, however deep this is; a goal may have changed since."""
     root = parent
     while root.parent_run_id is not None:
         root = runs.get(tx, root.tenant_id, root.parent_run_id)
-    return root.task
+    goal = goal_store.get(tx, root.tenant_id, root.goal_id) if root.goal_id is not None else None
+    return goal.description if goal else root.task
 
 
 def remembered(tx: Transaction, scope: Scope) -> list[str]:

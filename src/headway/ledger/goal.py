@@ -117,6 +117,21 @@ class SubGoal(NamedTuple):
         }
 
 
+class PlannedStep(NamedTuple):
+    """A sub-goal as a plan names it: a new one, or one that is there already and stays."""
+
+    key: str
+    description: str
+    expected_outcome: str
+    kind: str
+    mode: HowItRuns
+    role: str
+    priority: int
+    expected_value: float
+    cost_limit: int
+    depends_on: tuple[str, ...]
+
+
 class GoalLimits(NamedTuple):
     """How far the pursuit of a goal goes by itself."""
 

@@ -7,6 +7,7 @@ TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
 EffectState = Literal["started", "succeeded", "failed", "unknown"]
 Mode = Literal["plan", "queue"]
 
+REHEARSAL: Final = "rehearsal"  # the model that needs no key: a stand-in, not an LLM
 NANOS: Final = 1_000_000_000  # money is counted in billionths of a dollar
 
 

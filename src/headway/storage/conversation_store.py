@@ -97,3 +97,13 @@ def turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int | No
     """The conversation a turn belongs to."""
     row = tx.one("SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?", tenant_id, turn_id)
     return int(row[0]) if row else None
+
+
+def last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str | None:
+    """The id of the turn that began last."""
+    row = tx.one(
+        "SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ? ORDER BY started_at DESC LIMIT 1",
+        tenant_id,
+        conversation_id,
+    )
+    return str(row[0]) if row else None

@@ -1,5 +1,7 @@
 """Reading the log. (Events are written by the transaction itself, at commit.)"""
 
+from collections.abc import Sequence
+
 from headway.ledger.events import LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.transaction import Transaction
@@ -48,3 +50,20 @@ def newest(tx: Transaction) -> int:
     """The highest number in the log, of whatever tenant."""
     row = tx.one("SELECT MAX(seq) FROM events")
     return int(row[0]) if row and row[0] is not None else 0
+
+
+def of_kinds(
+    tx: Transaction, tenant_id: int, conversation_id: int, kinds: Sequence[str], before: int, limit: int
+) -> list[LoggedEvent]:
+    """A conversation's last events of these kinds before that number, oldest first."""
+    marks = ", ".join("?" * len(kinds))
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq < ? AND kind IN ({marks})
+            ORDER BY seq DESC LIMIT ?""",
+        tenant_id,
+        conversation_id,
+        before,
+        *kinds,
+        limit,
+    )
+    return [LoggedEvent._make(row) for row in reversed(rows)]

@@ -1,20 +1,37 @@
 """Rows of what the operator was told."""
 
+from typing import NamedTuple
+
 from headway.storage.transaction import Transaction
+
+
+class Notice(NamedTuple):
+    id: int
+    kind: str
+    text: str
+    turn_id: str | None
+    goal_id: int | None
+    created_at: int
 
 
 def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None) -> int:
     row = tx.one(
-        "INSERT INTO notices (tenant_id, turn_id, goal_id, kind, text, created_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+        "INSERT INTO notices (tenant_id, kind, text, turn_id, goal_id, created_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
         tenant_id,
-        turn_id,
-        goal_id,
         kind,
         text,
+        turn_id,
+        goal_id,
         tx.now,
     )
     assert row is not None
     return int(row[0])
+
+
+def page(tx: Transaction, tenant_id: int, limit: int) -> list[Notice]:
+    """The newest first."""
+    sql = "SELECT id, kind, text, turn_id, goal_id, created_at FROM notices WHERE tenant_id = ? ORDER BY id DESC LIMIT ?"
+    return [Notice._make(row) for row in tx.all(sql, tenant_id, limit)]
 
 
 def told_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:

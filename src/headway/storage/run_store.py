@@ -110,6 +110,13 @@ def unfinished_children(tx: Transaction, tenant_id: int, run_id: str) -> list[Ru
     return [Run._make(row) for row in tx.all(sql, tenant_id, run_id)]
 
 
+def unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:
+    """Sub-agents that were begun for a sub-goal, those that they began, and so on."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL AND ended_at = 0
+              ORDER BY depth, created_at, id"""
+    return [Run._make(row) for row in tx.all(sql, tenant_id, sub_goal_id)]
+
+
 # The transcript
 
 

@@ -16,6 +16,11 @@ def insert(tx: Transaction, name: str) -> Tenant | None:
     return Tenant._make(row) if row else None
 
 
+def get(tx: Transaction, tenant_id: int) -> Tenant | None:
+    row = tx.one("SELECT id, name, created_at FROM tenants WHERE id = ?", tenant_id)
+    return Tenant._make(row) if row else None
+
+
 def find(tx: Transaction, name: str) -> Tenant | None:
     row = tx.one("SELECT id, name, created_at FROM tenants WHERE name = ?", name)
     return Tenant._make(row) if row else None

@@ -8,13 +8,15 @@ import click
 from headway.actions import dead_letters, runs, schedules
 from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
-from headway.actions.schedules import Timing
+from headway.actions.schedules import SCHEDULES_LIMIT, Timing
+from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
-from headway.storage import job_store, schedule_store
+from headway.settings import Settings
+from headway.storage import job_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
@@ -55,6 +57,16 @@ def retry_job(call: Call, job_id: str) -> None:
     """Run a dead job anew, with the same context."""
     with call.desk() as desk:
         job = desk.write(dead_letters.retry, job_id)
+    call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
+
+
+@jobs.command("cancel")
+@click.argument("job_id")
+@pass_call
+def cancel_job(call: Call, job_id: str) -> None:
+    """Stop a scheduled tool call, or keep it from starting."""
+    with call.desk() as desk:
+        job = desk.write(job_actions.cancel, job_id)
     call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
 
 
@@ -148,6 +160,8 @@ def put_schedule(
     """Make a schedule, or change the one of that name."""
     timing = Timing(cron or "", tz, int((every or 0) * 1000))
     with call.desk() as desk:
+        if tool_name is not None:
+            check_tool(call.settings(), tool_name)
         work = {**goal_work(goal), **message_work(desk, message), **tool_work(desk, tool_name, arguments)}
         made = desk.write(schedules.put, name, timing, work)
     answer_one(call, made)
@@ -167,6 +181,14 @@ def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
     return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
 
 
+def check_tool(settings: Settings, name: str) -> None:
+    """Refused where it is written, rather than at every tick. Whoever has the command line may schedule every tool there is."""
+    from headway.agents import families  # noqa: PLC0415  it takes longer to load than all else here
+    from headway.agents.builtin_tools import World  # noqa: PLC0415
+
+    families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools").find(text.name(name, "tool"))
+
+
 def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]:
     if name is None:
         return {}
@@ -180,12 +202,13 @@ def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]
 
 
 @schedule.command("list")
+@click.option("--limit", default=SCHEDULES_LIMIT, show_default=True, type=click.IntRange(1, SCHEDULES_LIMIT))
 @pass_call
-def list_schedules(call: Call) -> None:
+def list_schedules(call: Call, limit: int) -> None:
     """Show schedules, with their last and next run."""
     with call.desk() as desk:
-        found = desk.read(schedule_store.every, 500)
-    call.answer({"schedules": [one.as_json() for one in found]}, lambda: show(map(schedule_line, found), "no schedules"))
+        page = desk.read(schedules.page, limit)
+    call.answer(page.as_json(), lambda: show(map(schedule_line, page.schedules), "no schedules"))
 
 
 @schedule.command("pause")

@@ -91,6 +91,8 @@ class Following:
                 elif not self.pursuing and not halted and not others:
                     await self.pursue()
                     view.note("Nobody else is at work on this database: it is pursued here.")
+                elif self.pursuing and await self.headway.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
+                    await self.adopt()  # whoever pursued it before is no more
             except StorageError as error:
                 await patience(error)
             await asyncio.sleep(LOOK_AROUND_S)
@@ -99,15 +101,17 @@ class Following:
         if self.headway.warming is None:
             self.headway.start_agents(alone=True)
         await self.headway.agents_ready()
+        await self.adopt()
+        self.pursuing = True
+
+    async def adopt(self) -> None:
         for run_id in await self.headway.database.write(self.take_over):
             self.headway.engine.adopt(run_id)
-        self.pursuing = True
 
     def take_over(self, tx: Transaction) -> list[str]:
         """Its runs; what a process that is no more has left behind of them is queued again."""
         found = [run.id for run in run_store.page(tx, self.tenant_id, None, RUNS, self.goal_id) if not run.ended]
-        for run_id in found:
-            self.headway.engine.recover(tx, run_id)
+        self.headway.engine.recover(tx, found)
         return found
 
     def look(self, tx: Transaction) -> dict[str, Any]:

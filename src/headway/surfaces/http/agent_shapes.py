@@ -48,6 +48,10 @@ class MessagesQuery(PageQuery):
     before: Annotated[Id | None, Field(description="Only messages older than this one")] = None
 
 
+class TimelineQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only entries with a lower number than this")] = None
+
+
 class WaitQuery(Query):
     wait: Annotated[
         float | None,
@@ -97,6 +101,47 @@ class TurnShape(BaseModel):
 
 class OneTurn(BaseModel):
     turn: TurnShape
+
+
+class TimelineEntry(BaseModel):
+    seq: int
+    kind: str
+    data: dict[str, Any]
+    at: int
+
+
+class QueueItem(BaseModel):
+    id: int
+    description: str
+    status: Literal["pending", "current", "done"]
+
+
+class QueueShape(BaseModel):
+    total: int
+    remaining: int
+    current: QueueItem | None
+    items: list[QueueItem]
+
+
+class Words(BaseModel):
+    """What was said so far of an answer that is not complete."""
+
+    step: Annotated[int, Field(description="Which answer of the turn it is")]
+    n: Annotated[int, Field(description="How many pieces (`text_delta`) it was said in; those that come are numbered from there")]
+    text: str
+
+
+class TimelineShape(BaseModel):
+    seq: Annotated[int, Field(description="Where the log ended in this moment: events after it are what is new")]
+    entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
+    running: Annotated[TurnShape | None, Field(description="The turn that an agent is answering")]
+    saying: Words | None
+    turn_id: Annotated[str | None, Field(description="The turn that began last; its list is below")]
+    todos: QueueShape | None
+
+
+class OneTimeline(BaseModel):
+    timeline: TimelineShape
 
 
 class ToolShape(BaseModel):

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from headway.actions import dead_letters, jobs, runs, schedules
 from headway.actions.schedules import Timing
 from headway.ledger.schedule import Schedule
-from headway.storage import job_store, schedule_store
+from headway.storage import job_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import engine_shapes as shapes
 from headway.surfaces.http.calls import Action, Call, rendered
 from headway.surfaces.http.describing import described
-from headway.surfaces.http.shapes import Deleted, PageQuery
+from headway.surfaces.http.shapes import Deleted
 
 routes = APIRouter(prefix="/v1", tags=["engine room"])
 
@@ -48,6 +48,19 @@ async def retry_job(request: Request) -> Response:
     call, job_id = Call(request), request.path_params["job_id"]
     answer = await call.post(lambda tx, tenant_id: {"job": dead_letters.retry(tx, tenant_id, job_id).as_json()}, 200)
     call.headway.nudge()
+    return answer
+
+
+@routes.post(
+    "/jobs/{job_id}/cancel",
+    summary="Stop a scheduled tool call, or keep it from starting",
+    **described({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
+)
+async def cancel_job(request: Request) -> Response:
+    call, job_id = Call(request), request.path_params["job_id"]
+    answer = await call.post(lambda tx, tenant_id: {"job": jobs.cancel(tx, tenant_id, job_id).as_json()}, 200)
+    if answer.status_code == 200:
+        call.headway.interrupt([job_id])
     return answer
 
 
@@ -89,12 +102,12 @@ async def cancel_agent(request: Request) -> Response:
     return answer
 
 
-@routes.get("/schedules", summary="Recurring work", **described({200: shapes.ManySchedules}, query=PageQuery))
+@routes.get("/schedules", summary="Recurring work, by name", **described({200: shapes.ManySchedules}, query=shapes.SchedulesQuery))
 async def list_schedules(request: Request) -> Response:
     call = Call(request)
-    query = await call.query(PageQuery)
-    found = await call.read(lambda tx, tenant_id: schedule_store.every(tx, tenant_id, query.limit))
-    return rendered({"schedules": [schedule.as_json() for schedule in found]})
+    query = await call.query(shapes.SchedulesQuery)
+    page = await call.read(lambda tx, tenant_id: schedules.page(tx, tenant_id, query.limit, query.cursor))
+    return rendered(page.as_json())
 
 
 @routes.put(

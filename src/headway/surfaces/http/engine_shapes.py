@@ -16,6 +16,10 @@ class JobsQuery(PageQuery):
     state: JobState | None = None
 
 
+class SchedulesQuery(PageQuery):
+    cursor: Annotated[Name | None, Field(description="next_cursor of the page before; omitted: from the start")] = None
+
+
 class AgentsQuery(PageQuery):
     turn_id: Name | None = None
     goal_id: Id | None = None
@@ -138,3 +142,4 @@ class OneSchedule(BaseModel):
 
 class ManySchedules(BaseModel):
     schedules: list[ScheduleShape]
+    next_cursor: str | None

@@ -1,4 +1,4 @@
-"""/v1/halt and /v1/costs: what an operator watches, and the two switches only operators may touch."""
+"""/v1/halt, /v1/costs and /v1/notices: what an operator watches, and the two switches only operators may touch."""
 
 from typing import Any
 
@@ -7,13 +7,15 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import halts, spending, tenants
+from headway.actions import halts, notices, spending, tenants
 from headway.ledger.run import NANOS
 from headway.storage import halt_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import operator_shapes as shapes
 from headway.surfaces.http.calls import Call, rendered
 from headway.surfaces.http.describing import described
+from headway.surfaces.http.shapes import PageQuery
+from headway.surfaces.web.static_files import site
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
 
@@ -57,3 +59,24 @@ async def put_costs(request: Request) -> Response:
         return spending.costs(tx, tenant_id, budget)
 
     return rendered({"costs": await call.write(change, tenants.admit_operator)})
+
+
+@routes.get(
+    "/notices", summary="What the operator was told, the newest first", **described({200: shapes.ManyNotices}, query=PageQuery)
+)
+async def list_notices(request: Request) -> Response:
+    call = Call(request)
+    query = await call.query(PageQuery)
+    return rendered({"notices": await call.read(lambda tx, tenant_id: notices.inbox(tx, tenant_id, query.limit))})
+
+
+@routes.get("/session", summary="Whom this token lets in, and what it may do", **described({200: shapes.OneSession}))
+async def get_session(request: Request) -> Response:
+    call = Call(request)
+
+    def look(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        token = tenants.admit(tx, call.digest)
+        tenant = tenants.get(tx, tenant_id)
+        return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
+
+    return rendered({"session": {**await call.read(look), "page": site().build}})

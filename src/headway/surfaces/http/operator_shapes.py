@@ -1,4 +1,4 @@
-"""The shapes of the kill switch and of costs."""
+"""The shapes of the kill switch, of costs, and of what an operator is told."""
 
 from typing import Annotated
 
@@ -52,3 +52,28 @@ class CostsShape(BaseModel):
 
 class OneCosts(BaseModel):
     costs: CostsShape
+
+
+class NoticeShape(BaseModel):
+    id: int
+    kind: str
+    goal_id: int | None
+    turn_id: str | None
+    text: str
+    url: str
+    created_at: int
+
+
+class ManyNotices(BaseModel):
+    notices: list[NoticeShape]
+
+
+class SessionShape(BaseModel):
+    tenant: str
+    operator: Annotated[bool, Field(description="Whether it may halt everything and set the tenant's limit")]
+    expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
+    page: Annotated[str, Field(description="The build of the web page that is served now; a page of another one is out of date")]
+
+
+class OneSession(BaseModel):
+    session: SessionShape

@@ -1,28 +1,34 @@
-"""/login and /logout: from the link that `serve` prints to a cookie that only our own page can use."""
+"""/login and /logout: from a link or a token to a cookie that only our own page can use."""
 
 import hmac
 from functools import partial
-from html import escape
+from typing import Annotated
 
 from fastapi import APIRouter
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
-from headway import __version__
 from headway.actions import tenants
 from headway.actions.tenants import NewToken
 from headway.assembly import Headway
-from headway.ledger.errors import HeadwayError
+from headway.ledger.text import NAME_LIMIT
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.calls import SESSION_COOKIE, Call, check_same_site
+from headway.surfaces.http.calls import SESSION_COOKIE, Call, check_same_site, read_body
+from headway.surfaces.http.problems import invalid
+from headway.surfaces.http.shapes import Sent
+from headway.surfaces.web.page_routes import shell
 
 routes = APIRouter(include_in_schema=False)
 
 SESSION_S = 30 * 24 * 3600
-PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-)
+
+
+class GivenToken(Sent):
+    token: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
+
+
+TOKEN = TypeAdapter(GivenToken)
 
 
 class LoginLink:
@@ -38,42 +44,52 @@ class LoginLink:
         return True
 
 
-def page(title: str, text: str, status: int = 200) -> HTMLResponse:
-    html = f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><h1>{escape(title)}</h1><p>{escape(text)}</p>"
-    return HTMLResponse(html, status, {"Content-Security-Policy": PAGE_POLICY})
-
-
-@routes.get("/")
-async def index(request: Request) -> Response:
-    try:
-        await Call(request).read(lambda _tx, _tenant_id: None)
-    except HeadwayError:
-        return page("Headway", "You are not signed in. Open the link that `headway serve` printed when it started.", 401)
-    return page(f"Headway {__version__}", "You are signed in. The API is at /v1, its description at /openapi.json.")
-
-
 @routes.get("/login")
 async def login(request: Request) -> Response:
-    headway: Headway = request.app.state.headway
-    link: LoginLink = request.app.state.login_link
+    """The page asks for a token; the link that `serve` printed brings one along."""
     check_same_site(request)
-    if not link.redeem(request.query_params.get("token", "")):
-        return page("This link no longer works", "A login link works once. Restart `headway serve` to get a new one.", 401)
-    session = await headway.database.write(open_session)
-    answer = RedirectResponse("/", 303)
+    given = request.query_params.get("token")
+    if given is None:
+        return shell(request)
+    link: LoginLink = request.app.state.login_link
+    if not link.redeem(given):
+        return shell(request, 401)
+    headway: Headway = request.app.state.headway
+    session = await headway.database.write(lambda tx: open_session(tx, tenants.ensure_local(tx).id, operator=True))
+    return signed_in(RedirectResponse("/", 303), session)
+
+
+@routes.post("/login")
+async def login_with_token(request: Request) -> Response:
+    """A session for whoever has a token. It may do what the token may, ends by itself, and leaves the token alone."""
+    check_same_site(request)
+    try:
+        given = TOKEN.validate_json(await read_body(request)).token.strip()
+    except ValidationError as error:
+        raise invalid(error) from None
+    headway: Headway = request.app.state.headway
+
+    def begin(tx: Transaction) -> NewToken:
+        token = tenants.admit(tx, tenants.digest(given))
+        return open_session(tx, token.tenant_id, operator=bool(token.operator))
+
+    return signed_in(Response(status_code=204), await headway.database.write(begin))
+
+
+def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken:
+    """A session is a token that lives in a cookie: hashed, revocable, and it ends by itself."""
+    return tenants.new_token(tx, tenant_id, "browser session", SESSION_S, operator=operator)
+
+
+def signed_in(answer: Response, session: NewToken) -> Response:
     answer.set_cookie(SESSION_COOKIE, session.secret, max_age=SESSION_S, httponly=True, samesite="strict", path="/")
     return answer
-
-
-def open_session(tx: Transaction) -> NewToken:
-    """A session is a token that lives in a cookie: hashed, revocable, and it ends by itself."""
-    return tenants.new_token(tx, tenants.ensure_local(tx).id, "browser session", SESSION_S, operator=True)
 
 
 @routes.post("/logout")
 async def logout(request: Request) -> Response:
     call = Call(request)
     await call.headway.database.write(partial(tenants.sign_out, secret_digest=call.digest))
-    answer = RedirectResponse("/", 303)
+    answer = RedirectResponse("/login", 303)
     answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
     return answer

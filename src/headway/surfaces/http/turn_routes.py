@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, timeline, turns
 from headway.ledger.errors import TurnRunning
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
@@ -42,6 +42,20 @@ async def list_messages(request: Request) -> Response:
     before = query.before or MAX_INTEGER
     found = await call.read(lambda tx, tenant_id: turns.messages(tx, tenant_id, conversation_id, query.limit, before))
     return rendered({"messages": [message.as_json() for message in found]})
+
+
+@routes.get(
+    "/conversations/{conversation_id}/timeline",
+    summary="What happened, oldest first, and what is going on: a page to go on listening from",
+    **described({200: agent_shapes.OneTimeline}, also=(404,), query=agent_shapes.TimelineQuery, path={"conversation_id": int}),
+)
+async def get_timeline(request: Request) -> Response:
+    call = Call(request)
+    conversation_id = await call.path_id("conversation_id")
+    query = await call.query(agent_shapes.TimelineQuery)
+    view = timeline.View(call.headway.settings.limits, call.headway.speech, query.limit, query.before or MAX_INTEGER)
+    found = await call.read(lambda tx, tenant_id: timeline.show(tx, tenant_id, conversation_id, view))
+    return rendered({"timeline": found})
 
 
 SAYING: dict[str, Any] = described(

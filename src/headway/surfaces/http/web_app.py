@@ -36,6 +36,7 @@ from headway.surfaces.http.describing import document
 from headway.surfaces.http.guard import Buckets, Exchange, Measures, find
 from headway.surfaces.http.session_routes import LoginLink
 from headway.surfaces.mcp.http_door import HttpDoor
+from headway.surfaces.web import page_routes
 
 COMPRESS_FROM = 1_000
 ROUTES = (
@@ -49,6 +50,7 @@ ROUTES = (
     event_routes,
     health_routes,
     session_routes,
+    page_routes,
 )
 
 

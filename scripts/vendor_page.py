@@ -1,0 +1,79 @@
+"""Maintainer's tool: copy the few library files that the page uses, and its tests, out of their npm packages.
+
+    python scripts/vendor_page.py
+
+Bare imports ("preact") become relative ones, so that the page needs no import map (an inline one would need a hole in its
+content security policy) and no build step. Version, licence and hash of each file are written to VENDOR.json beside it.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "src" / "headway" / "surfaces" / "web" / "static"
+TESTS = ROOT / "tests" / "browser"
+
+
+class Wanted(NamedTuple):
+    package: str  # with the version
+    file: str
+    to: Path
+
+
+WANTED = (
+    Wanted("preact@11.2.0", "dist/preact.mjs", PAGE / "vendor" / "preact.js"),
+    Wanted("preact@11.2.0", "hooks/dist/hooks.mjs", PAGE / "vendor" / "hooks.js"),
+    Wanted("@preact/signals-core@1.14.5", "dist/signals-core.mjs", PAGE / "vendor" / "signals-core.js"),
+    Wanted("@preact/signals@2.11.4", "dist/signals.mjs", PAGE / "vendor" / "signals.js"),
+    Wanted("htm@3.1.1", "dist/htm.mjs", PAGE / "vendor" / "htm.js"),
+    Wanted("axe-core@4.14.0", "axe.min.js", TESTS / "vendor" / "axe.min.js"),
+)
+RELATIVE = {"preact/hooks": "./hooks.js", "preact": "./preact.js", "@preact/signals-core": "./signals-core.js"}
+IMPORT = re.compile(r'(from\s*|import\s*)"([^".][^"]*)"')
+SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=.*")
+
+
+def main() -> None:
+    records: dict[Path, dict[str, dict[str, str]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for package in dict.fromkeys(one.package for one in WANTED):
+            root = unpacked(package, Path(folder))
+            about = json.loads((root / "package.json").read_text(encoding="utf-8"))
+            for one in (one for one in WANTED if one.package == package):
+                code = offline((root / one.file).read_text(encoding="utf-8"))
+                one.to.parent.mkdir(parents=True, exist_ok=True)
+                one.to.write_text(code, encoding="utf-8")
+                licence = one.to.parent / f"LICENSE-{about['name'].replace('/', '-').strip('@')}"
+                licence.write_text((root / "LICENSE").read_text(encoding="utf-8"), encoding="utf-8")
+                records.setdefault(one.to.parent, {})[one.to.name] = {
+                    "package": about["name"],
+                    "version": about["version"],
+                    "licence": about["license"],
+                    "file": one.file,
+                    "sha256": hashlib.sha256(code.encode()).hexdigest(),
+                }
+    for folder_of, record in records.items():
+        (folder_of / "VENDOR.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def unpacked(package: str, folder: Path) -> Path:
+    packed = subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, capture_output=True, text=True)
+    name = packed.stdout.strip().splitlines()[-1]
+    to = folder / name.removesuffix(".tgz")
+    with tarfile.open(folder / name) as archive:
+        archive.extractall(to, filter="data")
+    return to / "package"
+
+
+def offline(code: str) -> str:
+    return IMPORT.sub(lambda found: f'{found[1]}"{RELATIVE.get(found[2], found[2])}"', SOURCE_MAP.sub("", code))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The page: ES modules, styles, a font and icons, served as they are."""

@@ -1,0 +1,133 @@
+"""Using the page the way people do: by what stands on it."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect
+from serving import Client
+
+from headway.actions import tenants
+
+PATIENCE_MS = 20_000
+ROOT = Path(__file__).parent.parent.parent
+SHOTS = Path(os.environ.get("HEADWAY_SCREENSHOTS", ROOT / ".screenshots"))
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+DESK = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def launched(playwright: Playwright) -> Browser:
+    program = os.environ.get("HEADWAY_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        pytest.fail("These tests need chromium: `apt-get install chromium`, or HEADWAY_CHROMIUM=/path/to/it. `make test` tries.")
+    return playwright.chromium.launch(executable_path=program, args=FLAGS)
+
+
+class Visit:
+    """One window, and what went wrong in it."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.complaints: list[str] = []
+        self.forgiven: tuple[str, ...] = ()
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None)
+
+    def open(self, path: str = "/") -> "Visit":
+        self.page.goto(f"{self.url}{path}")
+        return self
+
+    def live(self) -> "Visit":
+        """Once the snapshot is there and the stream is open."""
+        expect(self.page.locator(".side footer")).to_contain_text("Live")
+        return self
+
+    def check(self) -> None:
+        wrong = [one for one in self.complaints if not any(words in one for words in self.forgiven)]
+        assert wrong == []
+
+    # What stands on it
+
+    def button(self, name: str, *, within: Locator | None = None, exact: bool = True) -> Locator:
+        return (within or self.page).get_by_role("button", name=name, exact=exact)
+
+    def region(self, name: str) -> Locator:
+        return self.page.get_by_role("region", name=name, exact=True)
+
+    @property
+    def log(self) -> Locator:
+        return self.page.get_by_role("log")
+
+    @property
+    def panel(self) -> Locator:
+        return self.region("Todos")
+
+    @property
+    def rows(self) -> Locator:
+        return self.panel.get_by_role("listitem")
+
+    # What people do
+
+    def say(self, words: str) -> None:
+        self.page.get_by_label("Message", exact=True).fill(words)
+        self.page.keyboard.press("Enter")
+
+    def shoot(self, name: str, *, whole: bool = False) -> None:
+        SHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=whole, animations="disabled")
+
+
+@contextmanager
+def visiting(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
+    contexts: list[BrowserContext] = []
+    visits: list[Visit] = []
+
+    def visit(path: str | None = None, *, context: BrowserContext | None = None, axe: bool = False, **options: Any) -> Visit:
+        if context is None:
+            context = browser.new_context(**{"viewport": DESK, "reduced_motion": "reduce", **options})
+            context.set_default_timeout(PATIENCE_MS)
+            contexts.append(context)
+            sign_in(context, client)
+            if axe:  # the only way past the policy: with the document, not into it
+                context.add_init_script(path=AXE)
+        visits.append(Visit(context.new_page(), str(client.base_url).rstrip("/")))
+        return visits[-1].open(path) if path else visits[-1]
+
+    try:
+        yield visit
+    finally:
+        for context in contexts:
+            context.close()
+    for one in visits:
+        one.check()
+
+
+def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
+    """As the page does it, with a token of the tenant's."""
+    url = str(client.base_url).rstrip("/")
+    token = client.desk.write(tenants.new_token, "somebody at a browser", operator=operator).secret
+    answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
+    assert answer.status == 204, answer.text()
+
+
+def flaws(visit: Visit) -> list[str]:
+    """What axe-core finds wrong with the page as it is now."""
+    found = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]

@@ -1,0 +1,101 @@
+"""The board: all todos of the tenant by status, live, moved by mouse and by keyboard."""
+
+import re
+
+from browsing import Visit
+from playwright.sync_api import Locator, expect
+from serving import Client
+
+
+def tile(page: Visit, subject: str) -> Locator:
+    return page.page.locator(".tile").filter(has_text=subject)
+
+
+def status(client: Client, todo: dict[str, object]) -> str:
+    return str(client.ok("GET", f"/v1/todos/{todo['id']}")["todo"]["status"])
+
+
+def test_todos_stand_in_the_column_of_their_status_and_move_when_they_change(page: Visit, client: Client) -> None:
+    todo = client.add("water the plants")
+    page.open("/board").live()
+    expect(page.region("Pending")).to_contain_text("water the plants")
+    expect(page.region("Pending").get_by_role("heading")).to_have_text(re.compile(r"Pending\s+1"))
+
+    for change, column in (("in_progress", "In progress"), ("completed", "Done")):
+        client.change(todo, status=change)
+        expect(page.region(column)).to_contain_text("water the plants")
+        expect(tile(page, "water the plants")).to_have_count(1)
+    client.ok("DELETE", f"/v1/todos/{todo['id']}")
+    expect(tile(page, "water the plants")).to_have_count(0)
+
+
+def test_the_menu_of_a_card_offers_what_is_legal_and_changes_the_status(page: Visit, client: Client) -> None:
+    todo = client.add("water the plants")
+    page.open("/board").live()
+    menu = page.page.get_by_label("Status of water the plants")
+    assert [one.strip() for one in menu.locator("option").all_inner_texts()] == ["Pending", "In progress", "Done", "Canceled"]
+    menu.select_option("Done")
+    expect(page.region("Done")).to_contain_text("water the plants")
+    assert status(client, todo) == "completed"
+
+    menu = page.page.get_by_label("Status of water the plants")
+    assert [one.strip() for one in menu.locator("option").all_inner_texts()] == ["Done", "Pending"]
+
+
+def test_alt_and_an_arrow_move_a_card_and_the_focus_with_it(page: Visit, client: Client) -> None:
+    todo = client.add("water the plants")
+    page.open("/board").live()
+    page.page.get_by_label("Status of water the plants").focus()
+    page.page.keyboard.press("Alt+ArrowLeft")
+    expect(page.region("In progress")).to_contain_text("water the plants")
+    assert status(client, todo) == "in_progress"
+
+    expect(page.page.get_by_label("Status of water the plants")).to_be_focused()
+    page.page.keyboard.press("Alt+ArrowRight")
+    expect(page.region("Pending")).to_contain_text("water the plants")
+
+
+def test_a_card_is_dragged_into_another_column(page: Visit, client: Client) -> None:
+    todo = client.add("water the plants")
+    page.open("/board").live()
+    tile(page, "water the plants").drag_to(page.region("Done"))
+
+    expect(page.region("Done")).to_contain_text("water the plants")
+    assert status(client, todo) == "completed"
+    tile(page, "water the plants").drag_to(page.region("In progress"))
+    expect(page.page.locator(".toast")).to_contain_text("pending")
+    assert status(client, todo) == "completed"
+    page.forgiven = ("409",)
+
+
+def test_conversations_and_agents_filter(page: Visit, client: Client) -> None:
+    conversation = client.conversation(title="The garden")
+    client.add("in the garden", conversation_id=conversation)
+    client.add("for everybody")
+    client.add("by a robot", agent_id="robot")
+    page.open("/board").live()
+    expect(page.page.locator(".tile")).to_have_count(3)
+
+    page.page.get_by_label("Conversation", exact=True).select_option("The garden")
+    expect(page.page.locator(".tile")).to_have_count(1)
+    expect(tile(page, "in the garden").get_by_role("link", name="The garden")).to_have_attribute("href", f"/c/{conversation}")
+    page.page.get_by_label("Conversation", exact=True).select_option("All conversations")
+    page.page.get_by_label("Agent", exact=True).select_option("robot")
+    expect(page.page.locator(".tile")).to_have_count(1)
+    client.add("another by the robot", agent_id="robot")
+    client.add("not by the robot")
+    expect(page.page.locator(".tile")).to_have_count(2)
+
+
+def test_a_todo_that_an_agent_holds_is_changed_only_after_asking(page: Visit, client: Client) -> None:
+    client.add("water the plants")
+    claimed = client.ok("POST", "/v1/todos/claim", json={"agent_id": "robot"})["todo"]
+    page.forgiven = ("409",)
+    page.open("/board").live()
+    page.page.get_by_label("Status of water the plants").select_option("Done")
+    question = page.page.get_by_role("dialog", name="Change it all the same?")
+    expect(question).to_contain_text("robot")
+    question.get_by_role("button", name="Change it").click()
+
+    expect(page.region("Done")).to_contain_text("water the plants")
+    assert status(client, claimed) == "completed"

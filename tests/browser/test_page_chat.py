@@ -1,0 +1,173 @@
+"""The chat: what is said and done, live, and what to do when it goes wrong."""
+
+import re
+
+import pytest
+from browsing import Visit
+from playwright.sync_api import expect
+from serving import Client
+
+from model_server import ModelServer, Reply, Request, by_turn, calls, error, midway, text
+
+ANSWER = """All of them share **one** pattern:
+
+- the first attempt times out after `30 s`
+- the retry runs with a *new* key
+
+```python
+def charge(order):
+    return pay(order)
+```
+
+| attempt | key |
+|---|---|
+| 1 | a |
+
+See [the docs](https://example.org/docs)."""
+
+
+def test_the_first_message_opens_a_conversation_with_its_title(page: Visit, client: Client) -> None:
+    page.open().live().say("Why were customers charged twice?")
+
+    expect(page.page).to_have_url(re.compile(r"/c/\d+$"))
+    expect(page.log).to_contain_text("hello")
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Why were customers charged twice?")
+    talks = page.region("Conversations")
+    expect(talks.get_by_role("link", name="Why were customers charged twice?")).to_have_attribute("aria-current", "true")
+    assert [one["title"] for one in client.ok("GET", "/v1/conversations")["conversations"]] == ["Why were customers charged twice?"]
+
+
+def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: Visit, model: ModelServer) -> None:
+    model.script = lambda _request: midway(text("The first half of it and then the second half of it."))
+    model.hold()
+    page.open().live().say("speak")
+    expect(page.log.locator(".saying")).to_contain_text("The first half")
+    expect(page.log).not_to_contain_text("second half")
+    model.release()
+
+    expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("The first half of it and then the second half of it."))
+    expect(page.log.locator(".saying")).to_have_count(0)
+
+
+def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
+    model.script = lambda _request: text(ANSWER)
+    page.open().live().say("explain")
+    answer = page.log.locator(".msg.assistant")
+
+    expect(answer.locator("strong")).to_have_text("one")
+    expect(answer.locator("li")).to_have_count(2)
+    expect(answer.locator("li code")).to_have_text("30 s")
+    expect(answer.locator("em")).to_have_text("new")
+    expect(answer.locator("pre")).to_have_text("def charge(order):\n    return pay(order)")
+    expect(answer.locator("td").first).to_have_text("1")
+    link = answer.get_by_role("link", name="the docs")
+    expect(link).to_have_attribute("href", "https://example.org/docs")
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+
+
+def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -> None:
+    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), calls(("calculate", {"expression": "1/0"})), text("42."))
+    page.open().live().say("what is 6*7?")
+    expect(page.log).to_contain_text("42.")
+    good, bad = page.log.locator("details").all()
+
+    expect(good).to_contain_text("calculate6*7")
+    expect(good.get_by_text("Answered")).to_be_hidden()
+    good.locator("summary").click()
+    expect(good.get_by_text("Answered")).to_be_visible()
+    expect(good.locator("pre").last).to_contain_text("42")
+    expect(bad.locator("summary")).to_contain_text("failed")
+
+
+def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
+    said = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
+
+    def script(_request: Request) -> Reply:
+        if said:
+            return said.pop(0)
+        model.hold()
+        return midway(text("Then I shall look first."))
+
+    model.script = script
+    page.open().live().say("go")
+
+    expect(page.log.locator(".saying")).to_contain_text("Then I")
+    expect(page.log).not_to_contain_text("believe me")
+    page.button("Stop").click()
+    expect(page.log).to_contain_text("Stopped")
+    expect(page.log).not_to_contain_text("believe me")
+
+
+def test_stop_stops_the_agent(page: Visit, client: Client, model: ModelServer) -> None:
+    model.hold()
+    page.open().live().say("think for long")
+    page.button("Stop").click()
+
+    expect(page.log).to_contain_text("Stopped. What was done stays done.")
+    expect(page.button("Send")).to_be_visible()
+    model.release()
+    page.say("and now?")
+    expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("hello"))
+
+
+def test_a_turn_that_failed_says_why_and_can_be_tried_again(page: Visit, model: ModelServer) -> None:
+    model.script = lambda _request: error(400, "this model is overwhelmed")
+    page.open().live().say("do it")
+    end = page.log.locator(".end")
+    expect(end).to_contain_text("The agent could not go on.")
+    expect(end).to_contain_text("this model is overwhelmed")
+    expect(page.page.get_by_role("link", name="Operations")).to_contain_text("1")
+
+    model.script = lambda _request: text("It works now.")
+    page.button("Try again").click()
+    expect(page.log).to_contain_text("It works now.")
+    expect(end).to_have_count(0)
+
+
+def test_what_was_said_and_done_is_there_after_a_reload(page: Visit, model: ModelServer) -> None:
+    model.script = by_turn(calls(("calculate", {"expression": "6*7"}), text="Let me see."), text("It is 42."))
+    page.open().live().say("what is 6*7?")
+    expect(page.log).to_contain_text("It is 42.")
+    before = page.log.inner_text()
+    page.page.reload()
+
+    expect(page.live().log).to_have_text(re.compile("Let me see.*calculate.*It is 42.", re.DOTALL))
+    assert page.log.inner_text() == before
+
+
+def test_a_message_that_cannot_be_sent_stays_and_says_what_to_do(page: Visit, client: Client) -> None:
+    page.forgiven = ("503",)
+    page.open("/").live()
+    operator = page.page.request
+    operator.put(f"{page.url}/v1/halt", data={"why": "lunch"}, headers={"Origin": page.url})
+    banner = page.page.locator(".banner")
+    expect(banner).to_contain_text("Everything is halted. lunch")
+    page.say("hello?")
+    expect(page.page.get_by_role("alert")).to_contain_text("Lift the halt under Operations")
+    expect(page.page.get_by_label("Message", exact=True)).to_have_value("hello?")
+
+    page.button("Let everything go on").click()
+    expect(banner).to_have_count(0)
+    page.button("Try again").click()
+    expect(page.log).to_contain_text("hello")
+    assert len(client.ok("GET", "/v1/conversations")["conversations"]) == 1
+
+
+@pytest.mark.parametrize("path", ["/c/999999", "/c/1", "/goals/none"])
+def test_an_address_that_leads_nowhere_says_so(page: Visit, path: str) -> None:
+    page.forgiven = ("404",)
+    page.open(path)
+
+    expect(page.page.get_by_role("heading", level=1).last).to_have_text(re.compile("There is (nothing here|no such conversation)"))
+
+
+def test_shift_enter_is_a_new_line_and_enter_sends(page: Visit, client: Client) -> None:
+    page.open().live()
+    box = page.page.get_by_label("Message", exact=True)
+    box.fill("one")
+    box.press("Shift+Enter")
+    box.type("two")
+    box.press("Enter")
+
+    expect(page.log.locator(".msg.user")).to_contain_text("one\ntwo")
+    expect(box).to_have_value("")

@@ -1,0 +1,88 @@
+"""Text is text: markup, scripts, huge words, right-to-left and emoji show as what they are, and nothing of it runs."""
+
+from browsing import Visit
+from playwright.sync_api import expect
+from serving import Client
+
+from headway.actions import notices
+from model_server import ModelServer, Reply, Request, calls, text
+
+HOSTILE = {
+    "script": "<script>window.owned = 1</script>",
+    "image": '<img src=x onerror="window.owned = 1">',
+    "link": "[click me](javascript:window.owned=1) <a href='javascript:window.owned=1'>here</a>",
+    "template": "${window.owned = 1} {{constructor.constructor('window.owned=1')()}}",
+    "huge": "W" * 900,
+    "rtl": "\u202eמחק את הכל\u202c שלום עולם — ثلاثة أربعة",
+    "emoji": "👩‍👩‍👧‍👦 🏴‍☠️ e\u0301 Z\u0335\u0341a\u0334l\u0337g\u0336o\u0335",
+    "html entities": "&lt;b&gt; &amp; &#x3c;script&#x3e; </textarea></title></script>",
+    "markdown": "**a** `b` # c\n> d\n- e\n| f | g |\n|---|---|\n" + "[" * 500,
+}
+
+
+def script(request: Request) -> Reply:
+    """A model that says, plans and asks for what it is told."""
+    words = next(one["content"] for one in request.messages if one["role"] == "user")
+    if request.tool_results:
+        return text(words)
+    line = one_line(words)
+    return calls(("create_todo", {"items": [{"title": line}]}), ("calculate", {"expression": line[:100]}), text=words)
+
+
+def one_line(words: str) -> str:
+    return words.replace("\n", " ")
+
+
+def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, model: ModelServer) -> None:
+    model.script = script
+    for words in HOSTILE.values():
+        client.add(one_line(words))
+        client.desk.write(notices.notify, "budget", words)
+        client.ok("POST", f"/v1/conversations/{client.conversation(title=words)}/messages", 202, json={"content": words})
+    for path, where in (("/board", ".tile .clamp"), ("/operations", ".rows .grow > div:first-child")):
+        page.open(path).live()
+        for words in HOSTILE.values():
+            expect(page.page.locator(where).filter(has_text=one_line(words)[:60]).first).to_be_attached()
+        safe(page)
+    page.page.get_by_role("link", name="Chat", exact=True).click()
+    for words in HOSTILE.values():
+        page.region("Conversations").get_by_role("link").filter(has_text=words.split("\n")[0][:60]).click()
+        expect(page.panel).to_contain_text("1 total")
+        if page.button("Expand").count():
+            page.button("Expand").click()
+        expect(page.rows.locator(".grow")).to_have_text(one_line(words))
+        expect(page.log.locator(".msg.user")).to_contain_text(words.split("\n")[0])
+        page.log.locator("summary").first.click()
+        safe(page)
+
+
+def safe(page: Visit) -> None:
+    seen = page.page.evaluate(
+        """() => ({
+            owned: 'owned' in window,
+            links: [...document.links].filter(one => !/^(https?|mailto):/.test(one.href)).map(one => one.href),
+            strangers: document.querySelectorAll('#app script, #app img, #app iframe, #app [onerror]').length,
+            wide: document.documentElement.scrollWidth - innerWidth,
+            spilt: [...document.querySelectorAll('.log, .main, .todo-list')]
+                .filter(one => one.scrollWidth > one.clientWidth + 1).length,
+        })"""
+    )
+    assert seen == {"owned": False, "links": [], "strangers": 0, "wide": 0, "spilt": 0}
+
+
+def test_the_policy_forbids_what_a_script_would_need(page: Visit) -> None:
+    page.forgiven = ("Content Security Policy", "TrustedHTML", "Trusted Type", "violates")
+    page.open().live()
+    tried = page.page.evaluate(
+        """() => {
+            const tried = [];
+            try { document.body.insertAdjacentHTML('beforeend', '<b>x</b>'); tried.push('markup'); } catch {}
+            try { window.trustedTypes.createPolicy('any', {}); tried.push('policy'); } catch {}
+            const styled = document.createElement('p');
+            styled.setAttribute('style', 'color: red');
+            document.body.append(styled);
+            if (getComputedStyle(styled).color === 'rgb(255, 0, 0)') tried.push('style');
+            return tried;
+        }"""
+    )
+    assert tried == []

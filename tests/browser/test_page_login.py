@@ -1,0 +1,103 @@
+"""Coming in, going out, and being thrown out."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from browsing import DESK, PATIENCE_MS, Visit
+from playwright.sync_api import Browser, expect
+from serving import Client, Service
+
+from headway.actions import tenants
+from headway.storage import tenant_store
+from headway.storage.transaction import Transaction
+
+
+@pytest.fixture
+def stranger(browser: Browser, client: Client) -> Iterator[Visit]:
+    """Somebody who has not signed in."""
+    context = browser.new_context(viewport=DESK)
+    context.set_default_timeout(PATIENCE_MS)
+    visit = Visit(context.new_page(), str(client.base_url).rstrip("/"))
+    visit.forgiven = ("401", "net::ERR")
+    yield visit
+    visit.check()
+    context.close()
+
+
+def test_the_link_that_serve_prints_signs_in_once(stranger: Visit, service: Service) -> None:
+    stranger.page.goto(service.announced["login_url"])
+    expect(stranger.page).to_have_url(f"{stranger.url}/")
+    expect(stranger.live().page.locator(".tenant")).to_have_text("local")
+
+    stranger.page.context.clear_cookies()
+    stranger.page.goto(service.announced["login_url"])
+    expect(stranger.page.get_by_role("heading", level=1)).to_have_text("This link no longer works")
+
+
+def test_a_token_can_be_pasted_and_leads_to_where_one_was_going(stranger: Visit, client: Client) -> None:
+    client.add("water the plants")
+    stranger.open("/board")
+    expect(stranger.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
+    stranger.page.get_by_label("Token").fill("hw_wrong")
+    stranger.button("Sign in").click()
+    expect(stranger.page.get_by_role("alert")).to_contain_text("This token opens nothing")
+
+    stranger.page.get_by_label("Token").fill(f"  {client.secret} ")
+    stranger.button("Sign in").click()
+    expect(stranger.page.get_by_text("water the plants")).to_be_visible()
+    expect(stranger.page).to_have_url(f"{stranger.url}/board")
+
+
+def test_signing_out_ends_the_session_and_leaves_the_token(page: Visit, client: Client) -> None:
+    page.forgiven = ("401",)
+    page.open("/board").live()
+    page.button("Sign out").click()
+
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
+    page.page.reload()
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
+    client.ok("GET", "/v1/todos")
+
+
+def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit, client: Client) -> None:
+    page.forgiven = ("401",)
+    page.open("/board").live()
+
+    def revoke_sessions(tx: Transaction, tenant_id: int) -> None:
+        for token in tenant_store.tokens(tx, tenant_id):
+            if token.label == "browser session":
+                tenants.revoke_token(tx, tenant_id, token.id)
+
+    client.desk.write(revoke_sessions)
+    page.page.get_by_label("Add a todo").fill("too late")
+    page.page.keyboard.press("Enter")
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Your session has ended")
+
+    page.page.get_by_label("Token").fill(client.secret)
+    page.button("Sign in").click()
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Todo board")
+    page.live()
+
+
+def test_who_is_no_operator_sees_no_switch(stranger: Visit, client: Client) -> None:
+    stranger.open("/operations")
+    stranger.page.get_by_label("Token").fill(client.secret)
+    stranger.button("Sign in").click()
+
+    expect(stranger.page.get_by_text("needs a token with the operator grant")).to_be_visible()
+    expect(stranger.button("Halt everything")).to_have_count(0)
+
+
+def test_the_page_is_kept_by_the_browser_and_checked_for_news(page: Visit) -> None:
+    shell = page.page.request.get(f"{page.url}/")
+    build = re.search(r"/static/(\w+)/js/start\.js", shell.text())
+    assert build
+    script = page.page.request.get(f"{page.url}/static/{build[1]}/js/start.js")
+    again = page.page.request.get(f"{page.url}/", headers={"If-None-Match": shell.headers["etag"]})
+
+    assert (shell.headers["cache-control"], again.status) == ("no-cache", 304)
+    assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert "require-trusted-types-for 'script'" in shell.headers["content-security-policy"]
+    assert page.page.request.get(f"{page.url}/static/older/js/start.js").status == 404

@@ -1,0 +1,161 @@
+"""Every page in both themes, at a desk and on a phone: nothing for axe-core to complain about, nothing wider than the window,
+and a picture of each to look at."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import made_up_goals
+import pytest
+from browsing import DESK, PHONE, Visit, flaws
+from playwright.sync_api import expect
+from serving import Client
+
+from headway.actions import jobs, notices
+from headway.storage import job_store
+from headway.storage.transaction import Transaction
+from model_server import ModelServer, Reply, Request, calls, text
+
+SIZES = {"desk": DESK, "phone": PHONE}
+TITLES = [
+    "Read the failed retry jobs from last night",
+    "Group the failures by gateway error code",
+    "Find where the idempotency key is dropped",
+    "Write a failing test for the double charge",
+    "Persist the key before the first attempt",
+    "Back off with jitter on 429 and 503",
+    "Run the billing suite against the sandbox",
+    "Draft the incident note for support",
+    "Open the pull request and request review",
+]
+FINDING = """I went through the 41 failed retry jobs from last night. All of them share one pattern:
+
+- the first attempt times out after **30 s**
+- the retry runs with a *new* idempotency key
+- the gateway treats it as a second payment
+
+The key is created inside `charge()` and never stored, so a retry cannot reuse it:
+
+```python
+def charge(order):
+    key = uuid4().hex          # new on every attempt
+    return gateway.pay(order.total, idempotency_key=key)
+```
+
+I have a failing test that reproduces the double charge. Next I will persist the key before the first attempt."""
+REQUEST = "Customers were charged twice when the gateway timed out last night. Please find the cause, fix it and prepare a PR."
+
+
+def at_work(model: ModelServer) -> Callable[[Request], Reply]:
+    """A model that has come half way and thinks about the rest for as long as it is let."""
+
+    def script(request: Request) -> Reply:
+        made = [one for one in request.tool_results if one.name == "create_todo"]
+        if not made:
+            return calls(("create_todo", {"items": [{"title": title} for title in TITLES]}))
+        if len(request.tool_results) == 1:
+            ids = [one["id"] for one in json.loads(made[0].content)["created"]]
+            ends = [("complete_todo", {"todoId": one, "outcome": "done"}) for one in ids[:4]]
+            return calls(*ends, ("start_todo", {"todoId": ids[4]}))
+        if len(request.tool_results) == 6:
+            return calls(("calculate", {"expression": "41*2"}), text=FINDING)
+        model.hold()
+        return text("…")
+
+    return script
+
+
+def busy_conversation(client: Client, model: ModelServer) -> str:
+    model.script = at_work(model)
+    conversation = client.conversation()
+    client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": REQUEST})
+    model.wait_for_requests(4)
+    return f"/c/{conversation}"
+
+
+def full_board(client: Client, _model: ModelServer) -> str:
+    conversation = client.conversation(title="Canary rollout 4.2")
+    for place, title in enumerate(TITLES):
+        todo = client.add(title, conversation_id=conversation if place % 2 else 0, agent_id="index" if place % 3 else "ci-bot")
+        if place < 2:
+            client.change(todo, status="in_progress")
+        elif place > 6:
+            client.change(todo, status="completed")
+    client.change(client.add("Rotate sandbox gateway keys"), status="canceled")
+    return "/board"
+
+
+def busy_operations(client: Client, model: ModelServer) -> str:
+    def bury(tx: Transaction, tenant_id: int) -> None:
+        job = jobs.new(tx, tenant_id, "tool", {"name": "http_get"}, max_attempts=5)
+        held = job_store.get_locked(tx, tenant_id, job.id)
+        assert held is not None
+        jobs.die(tx, held, "503 Service Unavailable from the sandbox gateway after 5 attempts")
+        notices.notify(tx, tenant_id, "budget", "The pool of $5.00 is spent. Turns wait until there is room again.")
+
+    conversation = client.conversation(title="Nightly")
+    client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": "hello"})
+    client.desk.write(bury)
+    work = {"message": {"conversation_id": conversation, "content": "Run the checkout benchmark"}}
+    client.ok("PUT", "/v1/schedules/benchmark", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
+    client.ok("PUT", "/v1/schedules/health", json={"every_s": 300, **work})
+    return "/operations"
+
+
+ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
+    "fresh": lambda _client, _model: "/",
+    "chat": busy_conversation,
+    "board": full_board,
+    "operations": busy_operations,
+    "goals": lambda _client, _model: "/goals",
+    "goal": lambda _client, _model: "/goals/7",
+    "goal-paused": lambda _client, _model: "/goals/7",
+}
+
+
+def looked_at(visit: Visit, name: str) -> None:
+    assert flaws(visit) == []
+    wide = visit.page.evaluate(
+        "() => Math.max(...[...document.querySelectorAll('html, .main')].map(one => one.scrollWidth - innerWidth))"
+    )
+    assert wide <= 0, f"{name} is {wide} pixels wider than the window"
+
+
+@pytest.mark.parametrize("name", ARRANGED)
+def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
+    open_page: Callable[..., Visit], client: Client, model: ModelServer, name: str
+) -> None:
+    path = ARRANGED[name](client, model)
+    visit = open_page(axe=True)
+    if name.startswith("goal"):
+        made_up_goals.pretend(visit, **(made_up_goals.PAUSED if name == "goal-paused" else {}))
+    visit.open(path).live()
+    expand = visit.button("Expand")
+    if name == "chat":
+        expand.click()
+        expect(visit.rows).to_have_count(len(TITLES))
+    for size, viewport in SIZES.items():
+        visit.page.set_viewport_size(viewport)  # type: ignore[arg-type]
+        for theme in ("light", "dark"):
+            visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            visit.shoot(f"{name}-{size}-{theme}", whole=False)
+            if size == "desk" or theme == "light":
+                looked_at(visit, f"{name}-{size}-{theme}")
+    model.release()
+
+
+def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
+    from browsing import AXE  # noqa: PLC0415
+
+    context = browser.new_context(viewport=DESK)
+    context.add_init_script(path=AXE)
+    visit = Visit(context.new_page(), str(client.base_url).rstrip("/"))
+    visit.forgiven = ("401",)
+    visit.open("/login")
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
+    for theme in ("light", "dark"):
+        visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        visit.shoot(f"login-desk-{theme}")
+        looked_at(visit, f"login-{theme}")
+    visit.check()
+    context.close()

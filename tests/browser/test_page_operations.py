@@ -1,0 +1,140 @@
+"""Operations: what an operator looks after."""
+
+import re
+
+from browsing import Visit
+from chatting import ended, say
+from playwright.sync_api import Locator, expect
+from serving import Client
+
+from headway.actions import notices
+from model_server import ModelServer, calls, error, text
+
+
+def dialog(page: Visit, title: str) -> Locator:
+    return page.page.get_by_role("dialog", name=title)
+
+
+def dead_turn(client: Client, model: ModelServer, request: str) -> int:
+    model.script = lambda _request: error(400, "no such thing")
+    conversation = client.conversation()
+    ended(client, say(client, conversation, request))
+    return conversation
+
+
+def test_dead_letters_are_retried(page: Visit, client: Client, model: ModelServer) -> None:
+    dead_turn(client, model, "mend the roof")
+    page.open("/operations").live()
+    letters = page.region("Dead letters")
+    expect(letters).to_contain_text("mend the roof")
+    expect(letters).to_contain_text("no such thing")
+    model.script = lambda _request: text("Mended.")
+    page.button("Retry mend the roof").click()
+
+    expect(letters).to_contain_text("Nothing here.")
+    expect(page.page.get_by_role("link", name="Operations")).to_have_text("Operations")
+    assert client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"] == []
+
+
+def test_dead_letters_are_dropped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
+    page.open("/operations").live()
+    dead_turn(client, model, "mend the roof")
+    page.button("Drop mend the roof").click()
+    question = dialog(page, "Drop this dead letter?")
+    question.get_by_role("button", name="Keep it as it is").click()
+    expect(question).to_be_hidden()
+    page.button("Drop mend the roof").click()
+    question.get_by_role("button", name="Drop it").click()
+
+    expect(page.region("Dead letters")).to_contain_text("Nothing here.")
+
+
+def test_schedules_run_now_rest_and_go(page: Visit, client: Client) -> None:
+    conversation = client.conversation()
+    work = {"message": {"conversation_id": conversation, "content": "water the plants"}}
+    client.ok("PUT", "/v1/schedules/garden", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
+    page.open("/operations").live()
+    row = page.region("Schedules").get_by_role("listitem")
+    expect(row).to_contain_text(re.compile(r"0 6 \* \* \* Europe/Berlin · next in \d+"))
+    page.button("Run now: garden").click()
+    expect(row).to_contain_text("last")
+    expect(page.region("Agents")).to_contain_text("water the plants")
+
+    page.button("Pause garden").click()
+    expect(row).to_contain_text("paused")
+    page.button("Resume garden").click()
+    expect(row).to_contain_text("next")
+    client.ok("PUT", "/v1/schedules/other", json={"every_s": 300, **work})
+    expect(row).to_have_count(2)
+    page.button("Delete garden").click()
+    dialog(page, "Delete garden?").get_by_role("button", name="Delete it").click()
+    expect(row).to_have_count(1)
+
+
+def test_agents_at_work_can_be_stopped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
+    model.hold()
+    say(client, client.conversation(), "think for long")
+    page.open("/operations").live()
+    agents = page.region("Agents")
+    expect(agents).to_contain_text("1 at work")
+    expect(agents).to_contain_text("checked in")
+    page.button("Cancel think for long").click()
+    dialog(page, "Stop this agent?").get_by_role("button", name="Stop it").click()
+
+    expect(agents).to_contain_text("none at work")
+
+
+def test_sub_agents_are_listed_while_they_work(page: Visit, client: Client, model: ModelServer) -> None:
+    def script(request):  # type: ignore[no-untyped-def]
+        if "delegate" in request.tools and not request.tool_results:
+            return calls(("spawn_agent", {"role": "researcher", "task": "count the stars", "context": "at night"}))
+        if "count the stars" in request.texts[-1] or "count the stars" in request.texts[1]:
+            model.hold()
+        return text("done")
+
+    model.script = script
+    page.open("/operations").live()
+    say(client, client.conversation(), "how many?")
+    expect(page.region("Agents")).to_contain_text("count the stars")
+    expect(page.region("Agents")).to_contain_text("researcher")
+
+
+def test_the_halt_asks_first_and_everybody_sees_it(page: Visit, client: Client) -> None:
+    page.open("/operations").live()
+    page.button("Halt everything").click()
+    question = dialog(page, "Halt everything?")
+    expect(question).to_contain_text("for every tenant of this installation")
+    question.get_by_role("button", name="Keep it as it is").click()
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+
+    page.button("Halt everything").click()
+    question.get_by_role("button", name="Halt everything").click()
+    expect(page.page.locator(".banner")).to_contain_text("Everything is halted.")
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
+    page.button("Let everything go on").first.click()
+    expect(page.page.locator(".banner")).to_have_count(0)
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+
+
+def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
+    ended(client, say(client, client.conversation(), "hello"))
+    page.open("/operations").live()
+    costs = page.region("Costs, last 24 hours")
+    expect(costs).to_contain_text("openai-chat:fake-1")
+    expect(costs).to_contain_text("1 call")
+    expect(costs).to_contain_text("of $5.00")
+    page.button("Change the limit").click()
+    page.page.get_by_label("Dollars").fill("12.5")
+    page.button("Save").click()
+
+    expect(costs).to_contain_text("of $12.50")
+    assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5
+
+
+def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
+    page.open("/operations").live()
+    expect(page.region("Inbox")).to_contain_text("Nobody had to tell you anything.")
+    client.desk.write(notices.notify, "budget", "The pool is spent.")
+
+    expect(page.region("Inbox")).to_contain_text("The pool is spent.")
+    expect(page.page.locator(".toast")).to_contain_text("The pool is spent.")

@@ -1,0 +1,141 @@
+"""One stream per page, with no gap and no duplicate: offline and back, a server that is killed, two tabs, hidden tabs."""
+
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from browsing import Visit, visiting
+from playwright.sync_api import Browser, Locator, expect
+from serving import Client, Service, serving, until
+
+from model_server import ModelServer, environment, text
+
+LOST = ("ERR_", "Failed to load resource", "401", "503")
+
+
+def column(page: Visit, name: str) -> Locator:
+    return page.region(name)
+
+
+def subjects(page: Visit, name: str) -> list[str]:
+    return column(page, name).locator(".tile .clamp").all_inner_texts()
+
+
+def streams(client: Client) -> int:
+    found = re.search(r"^headway_\w*streams\w* (\d+)", client.get("/metrics").text, re.MULTILINE)
+    assert found
+    return int(float(found[1]))
+
+
+def test_what_happened_while_the_page_was_offline_is_there_once_it_is_back(page: Visit, client: Client) -> None:
+    page.forgiven = LOST
+    client.add("before")
+    page.open("/board").live()
+    page.page.context.set_offline(True)
+    expect(page.page.locator(".side footer")).to_contain_text("Offline")
+    todo = client.add("meanwhile")
+    client.change(todo, status="in_progress")
+    client.add("also")
+    page.page.context.set_offline(False)
+
+    page.live()
+    expect(column(page, "In progress")).to_contain_text("meanwhile")
+    assert (subjects(page, "Pending"), subjects(page, "In progress")) == (["before", "also"], ["meanwhile"])
+
+
+def test_two_tabs_show_the_same_and_each_has_one_stream(open_page: Callable[..., Visit], client: Client) -> None:
+    first = open_page("/board").live()
+    second = open_page("/board", context=first.page.context).live()
+    first.page.bring_to_front()
+    first.live().page.get_by_label("Add a todo").fill("seen by both")
+    first.page.keyboard.press("Enter")
+
+    for one in (first, second):
+        one.page.bring_to_front()
+        expect(column(one, "Pending")).to_contain_text("seen by both")
+        assert subjects(one, "Pending") == ["seen by both"]
+    for name in ("Operations", "Board", "Chat", "Board"):
+        second.page.get_by_role("link", name=name, exact=True).click()
+        second.live()
+    until(lambda: streams(client) == 1, "the tab in front has one stream, and the one behind has let go")
+
+
+HIDE = """hidden => {
+    Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+    Object.defineProperty(document, 'visibilityState', { value: hidden ? 'hidden' : 'visible', configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_a_hidden_tab_lets_go_of_its_stream_and_misses_nothing(page: Visit, client: Client) -> None:
+    page.page.clock.install()
+    page.open("/board").live()
+    until(lambda: streams(client) == 1, "one stream")
+    page.page.evaluate(HIDE, True)
+    page.page.clock.run_for(6_000)
+    until(lambda: streams(client) == 0, "no stream")
+    client.add("while nobody looked")
+    page.page.evaluate(HIDE, False)
+
+    page.live()
+    expect(column(page, "Pending")).to_contain_text("while nobody looked")
+    assert subjects(page, "Pending") == ["while nobody looked"]
+
+
+def test_a_page_of_an_older_build_says_so(page: Visit) -> None:
+    page.open("/board").live()
+    page.page.route(
+        "**/v1/session",
+        lambda route: route.fulfill(json={"session": {"tenant": "t", "operator": True, "expires_at": 0, "page": "newer"}}),
+    )
+    page.page.context.set_offline(True)
+    page.page.context.set_offline(False)
+
+    expect(page.page.get_by_text("Headway was updated. Reload to get the new page.")).to_be_visible()
+    page.forgiven = LOST
+
+
+@contextmanager
+def lasting(folder: Path, model: ModelServer, port: int) -> Iterator[Service]:
+    with serving(f"sqlite:///{folder / 'headway.db'}", folder, ["--port", str(port)], environment(model)) as service:
+        yield service
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def test_a_server_that_is_killed_and_started_again_goes_on_under_the_page(
+    browser: Browser, model: ModelServer, tmp_path: Path
+) -> None:
+    port = free_port()
+    with lasting(tmp_path, model, port) as service:
+        client = service.tenant()
+        with visiting(browser, client) as visit:
+            page = visit()
+            page.forgiven = LOST
+            model.hold()
+            page.open().live().say("tell me")
+            model.wait_for_requests(1)
+            service.process.send_signal(signal.SIGKILL)
+            service.process.wait()
+            expect(page.page.locator(".side footer")).to_contain_text("Reconnecting")
+            model.script = lambda _request: text("I was interrupted, and here I am.")
+            model.release()
+            with lasting(tmp_path, model, port):
+                expect(page.log).to_contain_text("I was interrupted, and here I am.", timeout=60_000)
+                page.live()
+                expect(page.log.locator(".msg.user")).to_have_count(1)
+                expect(page.log.locator(".msg.assistant")).to_have_count(1)
+                page.page.close()
+
+
+def test_the_very_first_event_of_a_ledger_is_not_missed(browser: Browser, model: ModelServer, tmp_path: Path) -> None:
+    with lasting(tmp_path, model, 0) as service, service.tenant() as client, visiting(browser, client) as visit:
+        page = visit("/board").live()
+        assert client.add("the first of all")
+        expect(column(page, "Pending")).to_contain_text("the first of all")

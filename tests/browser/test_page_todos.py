@@ -1,0 +1,184 @@
+"""The todo panel: what the agent means to do, live, and what people change about it while it works."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from browsing import Visit
+from chatting import drains
+from playwright.sync_api import Locator, expect
+from serving import Client, until
+
+from model_server import ModelServer, Reply, Request, calls, text
+
+
+def waiting_after(model: ModelServer, *first: Reply) -> Callable[[Request], Reply]:
+    """These replies; after them nothing until the test lets go, and then an answer."""
+    replies = list(first)
+
+    def script(_request: Request) -> Reply:
+        if replies:
+            return replies.pop(0)
+        model.hold()
+        return text("That is all.")
+
+    return script
+
+
+def plan(*titles: str) -> Reply:
+    return calls(("create_todo", {"items": [{"title": title} for title in titles]}))
+
+
+def row(page: Visit, title: str) -> Locator:
+    return page.rows.filter(has_text=title)
+
+
+@pytest.fixture
+def working(page: Visit, model: ModelServer) -> Visit:
+    """An agent that has planned three items and thinks."""
+    model.script = waiting_after(model, plan("buy milk", "call Ada", "write it down"))
+    page.open().live().say("go")
+    expect(page.panel).to_contain_text("3 total · 3 remaining")
+    page.button("Expand").click()
+    expect(page.rows).to_have_count(3)
+    return page
+
+
+def titles(page: Visit) -> list[str]:
+    return [text.strip() for text in page.rows.locator(".grow").all_inner_texts()]
+
+
+def test_there_is_no_panel_without_todos(page: Visit) -> None:
+    page.open().live().say("hello")
+    expect(page.log.locator(".msg.assistant")).to_have_count(1)
+    expect(page.panel).to_have_count(0)
+
+
+def test_it_counts_and_names_the_current_item(working: Visit) -> None:
+    expect(working.panel).to_contain_text("Current:buy milk")
+    shapes = [one.get_attribute("aria-label") for one in working.rows.locator("> svg").all()]
+
+    assert shapes == ["in progress", "pending", "pending"]
+
+
+def test_it_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
+    model.script = drains("one", "two")
+    page.open().live().say("go")
+
+    expect(page.panel).to_contain_text("2 total · 0 remaining")
+    expect(page.panel).to_contain_text("All done")
+
+
+def test_expanding_is_remembered(working: Visit) -> None:
+    working.page.reload()
+    expect(working.live().rows).to_have_count(3)
+    working.button("Collapse").click()
+    working.page.reload()
+    expect(working.live().panel).to_contain_text("3 total")
+    expect(working.rows).to_have_count(0)
+
+
+def test_what_people_change_the_agent_sees_at_its_next_step(working: Visit, client: Client, model: ModelServer) -> None:
+    row(working, "call Ada").hover()
+    working.button("Cancel: call Ada").click()
+    expect(working.rows).to_have_count(2)
+    working.button("Finish: buy milk").click()
+    expect(working.panel).to_contain_text("2 total · 1 remaining")
+    working.page.get_by_label("Add a todo").fill("feed the cat")
+    working.page.keyboard.press("Enter")
+    expect(working.panel).to_contain_text("3 total · 2 remaining")
+    working.button("Move up: feed the cat").click()
+    expect(working.rows.nth(1)).to_contain_text("feed the cat")
+
+    seen: list[str] = []
+
+    def look(request: Request) -> Reply:
+        seen.append(request.last)
+        return text("I give up.")
+
+    model.script = look
+    model.release()
+    until(lambda: bool(seen), "the agent asks again")
+    listed = seen[0]
+    assert listed.index("feed the cat") < listed.index("write it down")
+    todos = {one["subject"]: one["status"] for one in client.ok("GET", "/v1/todos")["todos"]}
+    assert todos == {"call Ada": "canceled", "buy milk": "completed", "feed the cat": "pending", "write it down": "pending"}
+
+
+def test_items_move_by_keyboard(working: Visit) -> None:
+    working.button("Finish: write it down").focus()
+    working.page.keyboard.press("Alt+ArrowUp")
+
+    expect(working.rows.nth(1)).to_contain_text("write it down")
+    assert titles(working) == ["buy milk", "write it down", "call Ada"]
+    working.button("Finish: write it down").focus()
+    working.page.keyboard.press("Alt+ArrowDown")
+    expect(working.rows.nth(2)).to_contain_text("write it down")
+
+
+def test_what_the_model_says_with_slash_todo_is_shown_at_once(working: Visit, client: Client, model: ModelServer) -> None:
+    milk, ada = (one["id"] for one in client.ok("GET", "/v1/todos", params={"limit": 2})["todos"])
+    model.script = waiting_after(model, text(f"On it.\n/todo done {milk}\n/todo start #{ada}"))
+    model.release()
+
+    expect(working.panel).to_contain_text("3 total · 2 remaining")
+    expect(working.panel).to_contain_text("Current:call Ada")
+    expect(working.log).to_contain_text("On it.")
+    expect(working.log).not_to_contain_text("/todo")
+
+
+def judged_queue(*items: str) -> Callable[[Request], Reply]:
+    """A model in queue mode: fills the queue, answers each item; the assessor in it accepts everything."""
+    filling = [calls(("manage_todos", {"add": list(items)}))]
+
+    def script(request: Request) -> Reply:
+        if "manage_todos" not in request.tools:
+            return text(json.dumps({"ok": True, "reason": ""}))
+        return filling.pop() if filling else text("Here is what came of it.")
+
+    return script
+
+
+def test_a_resubmission_is_announced_for_two_seconds(page: Visit, model: ModelServer) -> None:
+    accept = judged_queue("first thing", "second thing")
+
+    def script(request: Request) -> Reply:
+        if request.tool_results and "NEXT_TODO" in request.last:
+            model.hold()
+        return accept(request)
+
+    model.script = script
+    page.open().live()
+    page.page.get_by_label("How to work").select_option("queue")
+    page.say("go")
+    expect(page.panel).to_contain_text("Continuing: second thing")
+    expect(page.panel).not_to_contain_text("Continuing")
+    model.release()
+    expect(page.panel).to_contain_text("All done")
+
+
+def test_the_cap_is_a_warning_that_stays(page: Visit, model: ModelServer) -> None:
+    model.script = judged_queue(*(f"item {n}" for n in range(9)))
+    page.open().live()
+    page.page.get_by_label("How to work").select_option("queue")
+    page.say("go")
+    warning = page.panel.get_by_role("alert")
+
+    expect(warning).to_contain_text(re.compile("5"))
+    expect(page.panel).to_contain_text("9 total · 3 remaining")
+    said = warning.inner_text()
+    page.page.reload()
+    expect(page.live().panel.get_by_role("alert")).to_have_text(said)
+
+
+def test_of_a_long_list_the_neighbourhood_is_shown_and_the_rest_on_demand(page: Visit, model: ModelServer) -> None:
+    model.script = waiting_after(model, plan(*(f"item {n}" for n in range(120))))
+    page.open().live().say("go")
+    page.button("Expand").click()
+
+    expect(page.rows).to_have_count(50)
+    page.button("+70 more").click()
+    expect(page.rows).to_have_count(120)
+    page.button("Show fewer").click()
+    expect(page.rows).to_have_count(50)
