@@ -26,7 +26,8 @@ def tell(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[i
     """One event for all, and one message if goals were among them."""
     runs = [run for job in taken if (run := run_store.get(tx, tenant_id, job.id))]
     affected = {run.goal_id for run in runs if run.goal_id is not None}
-    found = [goal for goal_id in sorted(affected) if (goal := goal_store.get(tx, tenant_id, goal_id)) and not goal.ended]
+    known = [goal_store.get(tx, tenant_id, goal_id) for goal_id in affected]
+    found = sorted((goal for goal in known if goal and not goal.ended), key=lambda goal: (goal.priority, goal.id))
     for goal in found:
         at_work = [run for run in runs if run.goal_id == goal.id]
         mark(tx, goal, at_work)
