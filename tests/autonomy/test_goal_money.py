@@ -24,7 +24,9 @@ def dry(pursuit: Pursuit) -> None:
     assert "The cost pool is spent" in goal.pause_reason
     pursuit.until(lambda: not pursuit.headway.engine.tasks)
     assert pursuit.pool().reserved == 0
-    assert [kind for kind, _ in pursuit.notices()] == ["budget"]
+    ((kind, words),) = pursuit.notices()
+    assert kind == "budget"
+    assert words.startswith(f"Goal #{goal.id} is paused: “A garden.”. The cost pool is spent.")
 
 
 @pytest.mark.parametrize(

@@ -95,16 +95,17 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
 
 
 def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path) -> None:
-    gate = Gate()
+    gate, never = Gate(), Gate()
     waits = calls(("delegate", {"agent": "researcher", "task": "ask around"}))
     steps = plan(agent("dig"), step("muse"))
-    work = {"dig": gate.before(failed()), "muse": waits, "ask around": Gate().before(done)}
+    work = {"dig": gate.before(failed()), "muse": waits, "ask around": never.before(done)}
     with pursuing(sqlite_url, tmp_path, cast(work, plan=steps, replan=replan(step("drill")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: "ask around" in pursuit.worked_on())
         gate.open()
         pursuit.until(lambda: "drill" in pursuit.worked_on())
         pursuit.ended()
+        never.open()
         assert pursuit.statuses() == {"dig": "failed", "muse": "skipped", "drill": "completed"}
 
 
