@@ -109,6 +109,31 @@ def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path)
         assert pursuit.statuses() == {"dig": "failed", "muse": "skipped", "drill": "completed"}
 
 
+@pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
+def test_what_ends_while_a_new_plan_is_made_is_no_reason_for_yet_another(database_url: str, tmp_path: Path, named: bool) -> None:
+    """A plan that does without it takes effect; one that counts on it is asked for anew."""
+    working, planning = Gate(), Gate()
+
+    def first(request: Request) -> Reply:
+        return replan(step("rest"), *([{"id": key_of(request, "draw")}] if named else []))
+
+    script = cast(
+        {"dig": failed(), "draw": working.before(failed("No paper."))},
+        plan=plan(agent("dig"), agent("draw")),
+        replan=in_order(planning.before(first), replan(step("rest"))),
+    )
+    with pursuing(database_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.asked("replan"))
+        working.open()
+        pursuit.until(lambda: pursuit.statuses()["draw"] == "failed")
+        planning.open()
+        assert pursuit.ended().status == "completed"
+        assert pursuit.goal().replan_count == 1
+        assert len(pursuit.asked("replan")) == 1 + named
+        assert {one.judged_under for one in pursuit.sub_goals() if one.status == "failed"} == {1}
+
+
 def test_a_plan_that_changes_nothing_is_escalated_at_once(database_url: str, tmp_path: Path) -> None:
     def the_same(request: Request) -> Reply:
         return replan({"id": key_of(request, "fill"), "depends_on": []})
