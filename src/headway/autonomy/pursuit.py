@@ -44,7 +44,7 @@ async def pursue(means: Means, limits: GoalLimits, job: Job) -> None:
             case None:
                 return
             case WorkInline(run):
-                await drive(means, run)
+                await drive(means, run, answers=1)  # whatever else has happened to the goal is seen to in between
             case Ask():
                 told = Told(need, await fill_in(means.models, need.question))
 
