@@ -9,7 +9,7 @@ from headway.ledger.goal import Goal
 from headway.ledger.job import Job
 from headway.ledger.run import Run
 from headway.ledger.text import one_line
-from headway.storage import goal_store, run_store
+from headway.storage import goal_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
 NAMED = 10
@@ -60,8 +60,8 @@ def line_up(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> No
     for run in runs:
         if not run.is_main:
             jobs.sleep(tx, jobs.locked(tx, run.tenant_id, run.id))
-    pursuit = jobs.locked(tx, goal.tenant_id, goal.run_id or "")
-    if pursuit.state == "queued" or (pursuit.state == "delayed" and not pursuit.attempts):
+    pursuit = job_store.get_locked(tx, goal.tenant_id, goal.run_id or "")
+    if pursuit and (pursuit.state == "queued" or (pursuit.state == "delayed" and not pursuit.attempts)):
         jobs.move(tx, pursuit, "queued", due_at)
 
 
