@@ -15,10 +15,11 @@ from headway.agents import families, role_files
 from headway.agents.builtin_tools import RUN_COMMAND, World
 from headway.agents.execution import Execution, Place
 from headway.agents.roles import HANDS, Role, Roles
+from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.ledger.events import encode
 from headway.ledger.job import Job
-from headway.ledger.run import Mode, Run
+from headway.ledger.run import REHEARSAL, Mode, Run
 from headway.settings import Settings
 from headway.storage import job_store
 from headway.storage.database import Database
@@ -76,6 +77,8 @@ class Headway:
 
     def start_agents(self, *, alone: bool = False) -> None:
         """Load what agents need, beside what else is going on, and begin to work. Alone: only on what this process begins."""
+        if alone:
+            self.executor_id += job_store.ALONE
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
@@ -99,16 +102,21 @@ class Headway:
 
     @cached_property
     def engine(self) -> Engine:
-        from headway.agents.driving import handlers  # noqa: PLC0415
+        from headway.agents import driving  # noqa: PLC0415
+        from headway.autonomy import handling  # noqa: PLC0415
 
-        limits = EngineLimits(per_family=self.settings.limits.per_parent, stagger_s=self.settings.restart_stagger_s)
-        tick = partial(schedules.tick, limits=self.settings.limits)
-        return Engine(self.database, self.executor_id, handlers(self.means), limits, tick)
+        chosen = self.settings
+        limits = EngineLimits(per_family=chosen.limits.per_parent, stagger_s=chosen.restart_stagger_s)
+        tick = partial(schedules.tick, limits=chosen.limits)
+        handlers = {**driving.handlers(self.means), **handling.handlers(self.means, chosen.goals, chosen.notify, chosen.url)}
+        recovered = partial(recovery.recovered, stagger_ms=int(chosen.restart_stagger_s * 1000))
+        return Engine(self.database, self.executor_id, handlers, limits, tick, recovered)
 
     @cached_property
     def means(self) -> "Means":
         from headway.agents.models import Models  # noqa: PLC0415
         from headway.agents.prices import Prices, price_list  # noqa: PLC0415
+        from headway.agents.rehearsal import rehearsal_model  # noqa: PLC0415
         from headway.agents.work import Means  # noqa: PLC0415
 
         chosen = self.settings
@@ -116,7 +124,7 @@ class Headway:
             {"strong": chosen.model, "mid": chosen.model_mid, "cheap": chosen.model_cheap},
             chosen.model_timeout_s,
             Prices(price_list(chosen.home / "prices.toml")),
-            self.known_models,
+            {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
         )
         return Means(
             self.database,
@@ -124,6 +132,7 @@ class Headway:
             self.toolbox,
             self.roles,
             chosen.limits,
+            chosen.goals,
             self.executor_id,
             self.execution,
             self._whisper,
@@ -160,7 +169,7 @@ class Headway:
         self.engine.nudge()
 
     def _whisper(self, run: Run, data: dict[str, Any]) -> None:
-        if run.parent_run_id is not None:
+        if run.parent_run_id is not None or run.turn_id is None:
             return  # people read the supervisor's words
         self.speech.hear(run.id, data)
         told = encode({"turn_id": run.turn_id, "run_id": run.id, **data})
@@ -168,7 +177,8 @@ class Headway:
 
     async def _keep_house(self) -> None:
         await self.database.write(idempotency.forget_old)
-        await self.database.write(jobs.forget_old)
+        while await self.database.write(jobs.forget_old):
+            pass
         await asyncio.sleep(HOUSEKEEPING_S)
 
     def _committed(self, tenants: frozenset[int]) -> None:

@@ -9,14 +9,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from headway.actions import jobs, schedules
 from headway.actions.feed import patience, steadily
 from headway.ledger.errors import StorageError
-from headway.ledger.events import Event, encode
 from headway.ledger.job import Job
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
@@ -28,11 +27,11 @@ log = logging.getLogger("headway.engine")
 
 BEAT_S = 0.9
 GRACE_S = 0.1
+PRESENCE_S = 3.0
 SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
-OVER = ("completed", "canceled", "dead")
 DEADLY = 10  # processes that a job may outlive without getting any further
 INTERRUPTED = "The process that worked on it was interrupted."
 BROKEN = "Something broke inside Headway; its log tells what."
@@ -59,9 +58,11 @@ class Engine:
         handlers: Mapping[str, Handler],
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
+        recovered: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
     ) -> None:
         self.database = database
         self.tick = tick
+        self.recovered = recovered  # told what was taken over
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
@@ -73,6 +74,7 @@ class Engine:
         self.only: set[str] | None = None
         self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
         self.stopping = False
+        self.present_at = -PRESENCE_S
 
     def start(self, *, alone: bool = False) -> None:
         """Begin to work. Alone: only on what this very process began, for one that is over soon."""
@@ -132,14 +134,14 @@ class Engine:
     async def _run(self, job: Job) -> None:
         try:
             await self.handlers[job.kind].run(job)
-        except StorageError as error:
-            await patience(error)  # nothing is wrong with the job
-        except Exception:
-            # A fault of ours would be the same again: it is left for a person to look at.
-            log.exception("%s %s stopped by a fault", job.kind, job.id)
-            await self._surely(partial(self._bury, job=job, error=BROKEN))
-        state = await self._surely(partial(self._settle, job=job))
-        if state in OVER:
+        except Exception as error:
+            if isinstance(error, StorageError) and error.may_pass:
+                await patience(error)  # nothing is wrong with the job
+            else:
+                # A fault of ours would be the same again: it is left for a person to look at.
+                log.exception("%s %s stopped by a fault", job.kind, job.id)
+                await self._surely(partial(self._bury, job=job, error=BROKEN))
+        if await self._surely(partial(self._settle, job=job)):
             self._tell_ended(job.id)
 
     async def _surely(self, work: Work[T]) -> T:
@@ -162,14 +164,12 @@ class Engine:
         else:  # of a newer Headway, say
             jobs.die(tx, held, f"Nobody here knows how to do a {held.kind}.")
 
-    def _settle(self, tx: Transaction, job: Job) -> str:
-        """One that stopped without having moved (everything is halted, say) waits for another time."""
+    def _settle(self, tx: Transaction, job: Job) -> bool:
+        """Whether it is over. One that stopped without having moved (everything is halted, say) waits for another time."""
         held = job_store.get_locked(tx, job.tenant_id, job.id)
-        if held is None:
-            return "completed"
-        if held.state == "running" and held.owner == self.owner:
-            held = jobs.put_back(tx, held)
-        return held.state
+        if held and held.state == "running" and held.owner == self.owner:
+            jobs.put_back(tx, held)
+        return held is None or held.over
 
     def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
         self.tasks.pop(job_id, None)
@@ -185,7 +185,10 @@ class Engine:
     async def _work(self) -> None:
         """Take what is due; then sleep until the next is, or until somebody rings."""
         self.bell.clear()
-        next_due, next_tick = await self.database.read(lambda tx: (job_store.next_due(tx), schedule_store.next_due(tx)))
+        # Of the kinds that we know: what a newer Headway enqueued is for it to do.
+        next_due, next_tick = await self.database.read(
+            lambda tx: (job_store.next_due(tx, self.handlers), schedule_store.next_due(tx))
+        )
         now = time.time() * 1000
         if self.only is not None and not self.only:
             next_due = None
@@ -206,7 +209,7 @@ class Engine:
     def _claim(self, tx: Transaction, room: int) -> list[Job]:
         if halt_store.in_force(tx):
             return []
-        found = job_store.due(tx, self.limits.per_family, room, self.only)
+        found = job_store.due(tx, self.handlers, self.limits.per_family, room, self.only)
         for family in sorted({job.family for job in found if job.family}):  # in one order: nobody waits in a circle
             job_store.lock_family(tx, family)
         taken = []
@@ -226,6 +229,7 @@ class Engine:
         for job_id in await self.database.read(lambda tx: job_store.over(tx, list(self.waiting))):
             self._tell_ended(job_id)  # somebody else ended it
         if not self.tasks and not self.unheld:
+            await self._show_presence()
             return
         driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
         await self.database.write(partial(job_store.beat, owner=self.owner))
@@ -240,6 +244,13 @@ class Engine:
             await self.database.write(partial(job_store.put_back, owner=self.owner, job_ids=forgotten))
         self.unheld = unheld
 
+    async def _show_presence(self) -> None:
+        """Also one that has nothing to do is there, and is seen to be; now and then, for it costs a write."""
+        now = time.monotonic()
+        if self.only is None and now - self.present_at >= PRESENCE_S:
+            await self.database.write(partial(job_store.beat, owner=self.owner))
+            self.present_at = now
+
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
             found = await self.database.write(self.recover)
@@ -247,21 +258,21 @@ class Engine:
                 log.warning("%d jobs of processes that are no more are taken over", found)
         await asyncio.sleep(SWEEP_S)
 
-    def recover(self, tx: Transaction, job_id: str | None = None) -> int:
+    def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:
         """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
         if self.tasks:
             job_store.beat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
-        found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, job_id)
-        revived: dict[int, int] = {}
+        job_store.lock_family(tx, "recovery")  # what one process left behind is taken over by one, and told of once
+        found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, only)
+        revived = []
         for job in found:
             if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
                 self._bury_held(tx, job, INTERRUPTED)
                 continue
             due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
-            jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED))
-            revived[job.tenant_id] = revived.get(job.tenant_id, 0) + 1
-        for tenant, runs in revived.items():
-            tx.emit(Event(tenant, "recovered", encode({"runs": runs, "goals": 0, "at": tx.now // 1000})))
+            revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED)))
+        if revived:
+            self.recovered(tx, revived)
         return len(found)
 
 

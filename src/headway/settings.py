@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
-from headway.ledger.run import NANOS, Limits
+from headway.ledger.goal import Discovery, GoalLimits
+from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
-REHEARSAL = "rehearsal"
 
 
 class Settings(NamedTuple):
@@ -22,13 +22,22 @@ class Settings(NamedTuple):
     model_mid: str
     model_cheap: str
     model_timeout_s: float
+    rehearsal_pace_s: float  # how long the stand-in thinks before each answer, for those who want to watch
     limits: Limits
+    goals: GoalLimits
     restart_stagger_s: float
     http_allow: tuple[str, ...]  # hosts that http_get may ask; none: there is no such tool
     commands: tuple[str, ...]  # programs that run_command may run; none: there is no such tool
     workspace: Path  # each tenant's agents have a folder of their own in it
     host: str
     port: int
+    url: str  # where people find this Headway, for links
+    notify: tuple[str, ...]  # channels of the operator; such a URL is a secret
+
+    def __repr__(self) -> str:
+        """Without what may hold a password: settings end up in logs and in tracebacks."""
+        told = self._asdict() | {"database_url": shown(self.database_url), "notify": f"{len(self.notify)} channels"}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property
     def task_folder(self) -> str:
@@ -66,6 +75,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     home = folder("home", ".headway")
     model = get("model", REHEARSAL)
     most = count("max_iterations", Limits().iterations)
+    host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
     return Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{home / 'headway.db'}"),
@@ -73,6 +83,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
         model_timeout_s=amount("model_timeout_s", 120, least=0.1),
+        rehearsal_pace_s=amount("rehearsal_pace_s", 0),
         limits=Limits(
             iterations=most,
             iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
@@ -83,12 +94,20 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
             depth=count("agent_depth", Limits().depth, least=0),
             budget=int(amount("budget_usd", 5.00) * NANOS),
         ),
+        goals=GoalLimits(
+            replans=count("replan_limit", GoalLimits().replans, least=0),
+            discovery=discovery(get("goal_discovery", GoalLimits().discovery)),
+            check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, least=0.1) * 1000),
+            stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
+        ),
         restart_stagger_s=amount("restart_stagger_s", 2),
         http_allow=listed(get("http_allow", "")),
         commands=listed(get("commands", "")),
         workspace=folder("workspace", str(home / "workspace")),
-        host=get("host", "127.0.0.1"),
-        port=port(get("port", "8484")),
+        host=host,
+        port=number_of_port,
+        url=address(get("url", f"http://{f'[{host}]' if ':' in host else host}:{number_of_port}")),
+        notify=channels(listed(get("notify", ""))),
     )
 
 
@@ -118,6 +137,27 @@ def port(number: str) -> int:
     if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) <= 65535):
         raise SettingsError(f"HEADWAY_PORT must be a port number from 0 to 65535, not {number[:40]!r}.")
     return int(number)
+
+
+def discovery(word: str) -> Discovery:
+    match word:
+        case "ask" | "auto":
+            return word
+    raise SettingsError(f"HEADWAY_GOAL_DISCOVERY must be ask or auto, not {word[:40]!r}.")
+
+
+def address(url: str) -> str:
+    """Links are made by adding a path to it."""
+    if not re.match(r"https?://[^/?#\s]", url):
+        raise SettingsError(f"HEADWAY_URL must be an address like https://headway.example.org, not {url[:80]!r}.")
+    return url.rstrip("/")
+
+
+def channels(urls: tuple[str, ...]) -> tuple[str, ...]:
+    for place, url in enumerate(urls, 1):
+        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # what is wrong with it stays untold: it may hold a password
+            raise SettingsError(f"HEADWAY_NOTIFY must list URLs, with commas between them; number {place} is none.")
+    return urls
 
 
 def dotenv() -> Mapping[str, str | None]:

@@ -24,6 +24,7 @@ from headway.storage.transaction import Transaction
 from headway.testing import Desk
 
 SLOTS, PER_FAMILY = 8, 2
+STAGGER_S = 40
 ALONE, FAMILIES = 100, 5
 PATIENCE_S = 30
 SCRIPT = f"""
@@ -134,6 +135,34 @@ def test_nothing_is_taken_before_it_is_due(ledger: Desk, database_url: str) -> N
     assert -1 < late_ms < 1000
 
 
+def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: Desk, database_url: str) -> None:
+    async def story(engine: Engine) -> None:
+        engine.start()
+        await until(lambda: len(noted(ledger)) == 3)
+        await engine.stop()
+
+    unknown = ledger.write(lambda tx, tenant_id: jobs.new(tx, tenant_id, "from the future", {}))  # it has waited longest
+    ledger.write(enqueue, [""] * 3)
+    with opened(database_url) as database:
+        waited(story(counting(database, "one", EngineLimits(slots=1))))
+    assert ledger.read(jobs.get, unknown.id) == unknown
+
+
+def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: Desk, database_url: str) -> None:
+    for job in ledger.write(enqueue, [""] * 200):
+        ledger.database.write(lambda tx, job=job: job_store.save(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
+    with opened(database_url) as database:
+        engine = counting(database, "one", EngineLimits(stagger_s=STAGGER_S))
+        assert ledger.database.write(engine.recover) == 200
+    rows = ledger.database.read(lambda tx: tx.all("SELECT due_at - updated_at FROM jobs WHERE state = 'queued' AND owner = ''"))
+    delays = sorted(int(delay) for (delay,) in rows)
+    assert len(delays) == 200
+    assert 0 <= delays[0] <= delays[-1] < STAGGER_S * 1000
+    quarters = Counter(delay * 4 // (STAGGER_S * 1000) for delay in delays)
+    assert len(quarters) == 4  # that one stays empty happens once in 10^24 times
+    assert max(quarters.values()) < 150
+
+
 def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: Desk, database_url: str) -> None:
     ledger.write(enqueue, [""] * 30)
     with opened(database_url) as database:
@@ -179,6 +208,16 @@ def test_nothing_is_taken_while_halted_and_everything_after(ledger: Desk, databa
     with opened(database_url) as database:
         waited(story(counting(database, "one")))
     assert len(noted(ledger)) == 5
+
+
+def test_what_ended_long_ago_is_forgotten_a_part_at_a_time_and_what_died_is_kept(ledger: Desk) -> None:
+    ledger.write(enqueue, [""] * (jobs.FORGOTTEN_AT_ONCE + 10))
+    ledger.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed', updated_at = 0"))
+    (kept, recent) = ledger.write(enqueue, ["", ""])
+    ledger.database.write(lambda tx: job_store.save(tx, kept._replace(state="dead", updated_at=0)))
+    ledger.database.write(lambda tx: job_store.save(tx, recent._replace(state="completed")))
+    assert [ledger.database.write(jobs.forget_old) for _ in range(2)] == [True, False]
+    assert {job.id for job in ledger.read(job_store.page, None, 500)} == {kept.id, recent.id}
 
 
 def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledger: Desk, database_url: str) -> None:

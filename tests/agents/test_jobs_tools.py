@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from turning import Talk, talking
 
-from headway.actions import jobs
+from headway.actions import jobs, runs, turns
 from headway.agents.driving import TOOL, call_tool
+from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
 from model_server import text
 
@@ -79,3 +80,154 @@ def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "completed"))
         assert (home / "tools" / "paid.txt").read_text().split() == ["5"]
         assert json.loads(job(talk, payment.id).result) == "paid"
+
+
+# What may pass
+
+
+UNLUCKY = '''
+from pathlib import Path
+import asyncio
+from headway.agents.own_tools import tool
+
+HERE = Path(__file__).parent
+
+def called(name: str) -> int:
+    with (HERE / name).open("a") as file:
+        print("called", file=file)
+    return len((HERE / name).read_text().split())
+
+@tool(idempotent=True)
+def look(luck: int, how: str = "refused") -> str:
+    """Looks, and has no luck the first times."""
+    if called("look.txt") <= luck:
+        raise ConnectionRefusedError("nobody there") if how == "refused" else ValueError("what a question")
+    return "seen"
+
+@tool
+def pay_far() -> str:
+    """Pays over a line that breaks."""
+    called("pay_far.txt")
+    raise ConnectionResetError("somewhere on the way")
+
+@tool(idempotent=True, timeout_s=0.02)
+async def look_long() -> str:
+    """Takes too long, once."""
+    if called("look_long.txt") == 1:
+        await asyncio.sleep(60)
+    return "seen"
+
+@tool
+async def pay_slowly() -> str:
+    """Pays in a while."""
+    called("pay_slowly.txt")
+    await asyncio.sleep(60)
+    return "paid"
+'''
+
+
+@pytest.fixture
+def unlucky(home: Path) -> Path:
+    (home / "tools" / "unlucky.py").write_text(UNLUCKY)
+    return home
+
+
+def times(home: Path, name: str) -> int:
+    path = home / "tools" / f"{name}.txt"
+    return len(path.read_text().split()) if path.exists() else 0
+
+
+def over(talk: Talk, wanted: Job) -> dict[str, Any]:
+    talk.wait(talk.until(lambda: job(talk, wanted.id).over))
+    return job(talk, wanted.id).as_json()
+
+
+def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unlucky: Path) -> None:
+    with talking(database_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
+        looking = new(talk, "look", {"luck": 1})
+        talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
+        found = job(talk, looking.id)
+        assert (found.attempts, found.owner, found.result) == (1, "", "null")
+        assert 44_000 < found.due_at - found.updated_at < 76_000
+        talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))
+        assert over(talk, looking)["result"] == "seen"
+        assert times(unlucky, "look") == 2
+
+
+def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) -> None:
+    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+        found = over(talk, new(talk, "look", {"luck": 9}))
+        assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 5, 5)
+        assert ["nobody there" in error for error in found["errors"]] == [True] * 5
+        assert len(talk.told("job_dead")) == 1
+
+
+def test_one_that_took_too_long_is_tried_again_if_that_is_harmless(sqlite_url: str, unlucky: Path) -> None:
+    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+        assert over(talk, new(talk, "look_long", {}))["result"] == "seen"
+        assert times(unlucky, "look_long") == 2
+
+
+def test_what_will_not_pass_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
+    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+        found = over(talk, new(talk, "look", {"luck": 9, "how": "wrong"}))
+        assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 1, 1)
+        assert over(talk, new(talk, "look", {"luck": "much"}))["state"] == "dead"
+        assert over(talk, new(talk, "no_such_tool", {}))["state"] == "dead"
+
+
+def test_one_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
+    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+        found = over(talk, new(talk, "pay_far", {}))
+        assert (found["state"], found["attempts"], times(unlucky, "pay_far")) == ("dead", 1, 1)
+
+
+# Canceling
+
+
+def cancel(talk: Talk, job_id: str) -> Job:
+    return talk.database.write(lambda tx: jobs.cancel(tx, talk.tenant_id, job_id))
+
+
+def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
+    with talking(database_url, unlucky, text("Hello.")) as talk:
+        canceled = new(talk, "look", {"luck": 0})
+        assert cancel(talk, canceled.id).state == "canceled"
+        talk.revive()
+        over(talk, new(talk, "now", {}))  # it comes after the other
+        assert times(unlucky, "look") == 0
+        assert job(talk, canceled.id).state == "canceled"
+        with pytest.raises(Conflict, match="is over: canceled"):
+            cancel(talk, canceled.id)
+
+
+def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path) -> None:
+    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
+        looking = new(talk, "look", {"luck": 1})
+        talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
+        cancel(talk, looking.id)
+        talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))
+        over(talk, new(talk, "now", {}))
+        assert (job(talk, looking.id).state, times(unlucky, "look")) == ("canceled", 1)
+
+
+def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
+    with talking(database_url, unlucky, text("Hello."), sweeping=True) as talk:
+        paying = new(talk, "pay_slowly", {})
+        talk.wait(talk.until(lambda: times(unlucky, "pay_slowly") == 1))
+        cancel(talk, paying.id)
+        talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
+        found = job(talk, paying.id)
+        assert (found.state, found.owner) == ("canceled", "")
+
+
+def test_who_cancels_the_job_of_an_agent_is_told_what_to_cancel(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("Hello.")) as talk:
+        conversation_id = talk.conversation_id
+        run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.Beginning("Do it.")))
+        child = talk.database.write(lambda tx: runs.begin_child(tx, run, "researcher", "look", 5))
+        with pytest.raises(Conflict, match=f"turn {run.turn_id}: cancel the turn instead"):
+            cancel(talk, run.id)
+        with pytest.raises(Conflict, match=f"sub-agent {child.id}: cancel the agent instead"):
+            cancel(talk, child.id)
+        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))

@@ -28,11 +28,11 @@ from headway.agents.builtin_tools import World, builtin_tools
 from headway.agents.execution import executing
 from headway.agents.ledger_tools import LEDGER_TOOLS
 from headway.agents.plan_tools import PLAN_TOOLS
-from headway.agents.rehearsal import REHEARSAL, answer, rehearsal_model
+from headway.agents.rehearsal import answer, rehearsal_model
 from headway.agents.rehearsal_steps import Known, doing, split
 from headway.agents.toolbox import Tool, Toolbox
 from headway.agents.transcript import Entry, user, window
-from headway.ledger.run import Mode
+from headway.ledger.run import REHEARSAL, Mode
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
 

@@ -40,7 +40,7 @@ class Writer:
         return line
 
     def known(self) -> list[Schedule]:
-        return self.desk.read(schedule_store.every, 100)
+        return self.desk.read(schedule_store.page, 100)
 
 
 @pytest.fixture
@@ -183,5 +183,5 @@ def test_a_turn_may_write_one_and_hears_of_it(database_url: str, tmp_path: Path)
         assert talk.server.requests[1].last == "[/schedule look]\nlook [active] every 1800s\n[END SCHEDULE]"
         assert "ERR: No schedule named" in talk.server.requests[2].last
         assert talk.answers() == ["I will look again.\n", "Done."]
-        (made,) = talk.database.read(lambda tx: schedule_store.every(tx, talk.tenant_id, 10))
+        (made,) = talk.database.read(lambda tx: schedule_store.page(tx, talk.tenant_id, 10))
         assert work_of(made) == {"message": {"conversation_id": talk.conversation_id, "content": "Look again."}}

@@ -8,9 +8,9 @@ from turning import talking
 from headway.ledger.run import Mode
 from model_server import Request, text
 
-HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "The runtime"}
+HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "Goals", "The runtime"}
 PLAIN = {"Planning", "Task list", "Ledger", "Commands in your text", "The runtime"}
-ALL = PLAIN | {"Delegation"}
+ALL = PLAIN | {"Delegation", "Goals"}
 
 
 def asked(url: str, home: Path, role: str = "", mode: Mode = "plan") -> Request:

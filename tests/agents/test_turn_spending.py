@@ -7,7 +7,8 @@ import pytest
 from genai_prices import Usage, calc_price
 from turning import Talk, complete_next, in_order, planned, talking
 
-from headway.actions import spending, turns
+from headway.actions import runs, spending, turns
+from headway.agents.loop import drive
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS
 from model_server import Reply, Request, calls, error, text
@@ -143,6 +144,39 @@ def test_a_canceled_turn_gives_back_what_was_set_aside_for_it(database_url: str,
         talk.server.hold()
         talk.wait(story())
         assert (talk.pool().reserved, talk.pool().spent) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["canceled", "taken over"])
+@pytest.mark.parametrize("which", [1, 2], ids=["an answer", "a summary"])
+def test_a_call_that_comes_back_to_nobody_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
+    async def story() -> None:
+        headway = talk.headway
+        job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
+        talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
+        driven = asyncio.create_task(drive(headway.means, run))  # by nobody who would notice before it does itself
+        await talk.asked(which)
+        if how == "canceled":
+            talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
+        else:
+            talk.database.write(lambda tx: tx.run("UPDATE jobs SET owner = 'another'"))
+        reserved.append(talk.pool().reserved)
+        talk.server.release()
+        await driven
+
+    def script(request: Request) -> Reply:
+        if len(talk.server.requests) == which:
+            talk.server.hold()
+        return text("Half a", finish="length", usage=USED) if len(talk.server.requests) < which else ANSWER
+
+    reserved: list[int] = []
+    with talking(database_url, tmp_path, script, model=PRICED) as talk:
+        talk.wait(story())
+        made = talk.model_calls()
+        assert len(made) == which
+        assert talk.pool().spent == talk.run_row().cost == sum(call.cost for call in made) > 0
+        assert [talk.pool().reserved] == [talk.run_row().reserved] == reserved
+        assert len(talk.told("cost_changed")) == which
+        assert talk.answers() == []
 
 
 def test_a_failed_turn_gives_back_what_was_set_aside_for_it(sqlite_url: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
-from headway.actions import conversations, halts, jobs, tenants, turns
+from headway.actions import conversations, halts, jobs, runs, tenants, turns
 from headway.agents import transcript
 from headway.assembly import Headway
 from headway.ledger.events import TURN_ENDS
@@ -171,7 +171,7 @@ class Talk:
     def entries(self) -> list[transcript.Entry]:
         assert self.run is not None
         run_id = self.run.id
-        return self.database.read(lambda tx: transcript.load(tx, self.tenant_id, run_id))
+        return self.database.read(lambda tx: transcript.load(tx, runs.get(tx, self.tenant_id, run_id)))
 
     def effects(self) -> list[EffectRow]:
         sql = """SELECT n, place, call_id, tool, arguments, state, result FROM effects WHERE tenant_id = ?
@@ -194,7 +194,9 @@ class Talk:
             pool = spending_store.pool_locked(tx, self.tenant_id)
             spending_store.save_pool(tx, self.tenant_id, pool._replace(**fields))
 
-        self.database.write(change)
+        # Scripts call this from the model server's thread, and a connection is for one thread at a time.
+        with DirectDatabase(self.headway.settings.database_url) as database:
+            database.write(change)
 
     def heard(self) -> str:
         """What a watcher has on the screen in the end: what a restart withdrew is gone."""

@@ -1,6 +1,7 @@
 """Lives of a Headway, each a process of its own that takes no second to be born: it is forked off one that has loaded everything.
 
-A life takes up the turn that the one before it left behind, or begins it if nobody knows of it, and ends with it, or earlier.
+A life takes up the turn or the goal that the one before it left behind, or begins it if nobody knows of it, and ends with it, or
+earlier.
 """
 
 import asyncio
@@ -13,13 +14,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Life(NamedTuple):
@@ -30,8 +31,10 @@ class Life(NamedTuple):
     tenant_id: int
     conversation_id: int
     number: int | None = None  # of the moment before which it dies,
-    only_tools: bool = False  # counting only those inside of tools
+    only: str = ""  # counting only those of that sort
     key: str = "alive"  # what the model is shown
+    goals: Sequence[str] = ()  # to be pursued; without any, a turn is answered
+    stagger_s: str = "0"
 
     @property
     def found(self) -> Path:
@@ -42,6 +45,11 @@ class Life(NamedTuple):
     def left(self) -> Path:
         """What was in the ledger when it had ended by itself."""
         return Path(self.home) / "left.json"
+
+    @property
+    def birth(self) -> Path:
+        """Which process is alive, or was the last to be."""
+        return Path(self.home) / "process"
 
     @property
     def workspace(self) -> Path:
@@ -122,7 +130,7 @@ def be_born(life: Life) -> None:
 
 async def be(life: Life) -> None:
     from mortality import doom  # noqa: PLC0415
-    from party_model import CHEAP, REQUEST, STRONG  # noqa: PLC0415
+    from party_model import CHEAP, STRONG  # noqa: PLC0415
 
     from headway import settings  # noqa: PLC0415
     from headway.assembly import Headway  # noqa: PLC0415
@@ -132,20 +140,43 @@ async def be(life: Life) -> None:
     age_leases(life.database_url)
     found = remains(life)
     life.found.write_text(json.dumps(found))
-    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, "restart_stagger_s": "0", **names}))
+    life.birth.write_text(str(os.getpid()))
+    pace = {"restart_stagger_s": life.stagger_s, "retry_delay_s": "0.01"}
+    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, **names, **pace}))
     headway.start()
     await headway.database.write(lambda _tx: None)  # behind the housekeeping, which is not what we look at
     if life.number is not None:
-        doom(life.number, str(life.diary), only_tools=life.only_tools)
-    headway.start_agents(alone=not found["runs"])
+        doom(life.number, str(life.diary), life.only)
+    headway.start_agents(alone=not found["runs"] and not life.goals)
     await headway.agents_ready()
+    await (pursue(headway, life, found) if life.goals else answer(headway, life, found))
+    await headway.stop_agents()
+    headway.close()
+    life.left.write_text(json.dumps(remains(life)))
+
+
+async def answer(headway: Any, life: Life, found: dict[str, Any]) -> None:
+    from party_model import REQUEST  # noqa: PLC0415
+
     if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
         await headway.run_turn(life.tenant_id, life.conversation_id, REQUEST)
     elif not found["runs"][0]["ended_at"]:
         await headway.engine.ended(found["runs"][0]["id"])
-    await headway.stop_agents()
-    headway.close()
-    life.left.write_text(json.dumps(remains(life)))
+
+
+async def pursue(headway: Any, life: Life, found: dict[str, Any]) -> None:
+    """All of its goals, until each has ended or is stopped by a fault."""
+    from headway.actions import goals  # noqa: PLC0415
+
+    known = {goal["description"]: goal["run_id"] for goal in found["goals"]}
+    over = {goal["run_id"] for goal in found["goals"] if goal["ended_at"]}
+    for description in life.goals:
+        if description not in known:
+            wanted = goals.NewGoal(description, "Everything is noted.")
+            goal = await headway.database.write(partial(goals.add, tenant_id=life.tenant_id, wanted=wanted))
+            headway.nudge()
+            known[description] = goal.run_id
+    await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))
 
 
 def remains(life: Life) -> dict[str, Any]:
@@ -166,8 +197,8 @@ def age_leases(database_url: str) -> None:
         database.write(partial(older, by=LEASE_MS + 1))
 
 
-def older(tx: Any, by: int) -> None:
-    tx.run("UPDATE worker_leases SET beat_at = beat_at - ?", by)
+def older(tx: Any, by: int, owner: str = "%") -> None:
+    tx.run("UPDATE worker_leases SET beat_at = beat_at - ? WHERE executor_id LIKE ?", by, owner)
 
 
 if __name__ == "__main__":

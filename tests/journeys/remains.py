@@ -5,12 +5,13 @@ import re
 from typing import Any
 
 from headway.agents import transcript
+from headway.storage import run_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 
 TABLES = {
     "turns": "status, outcome, ended_at",
-    "runs": "id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
+    "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
     "effects": "n, place, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
     "model_calls": "id, tier, model, input_tokens, output_tokens, cost",
@@ -18,8 +19,12 @@ TABLES = {
     "events": "seq, kind, data",
     "pools": "spent, reserved",
     "notices": "id, kind, text",
+    "goals": "id, description, status, pause_kind, plan_no, replan_count, run_id, journaled, ended_at",
+    "sub_goals": "id, goal_id, description, mode, status, divergence, run_id, interrupted, ended_at",
+    "journal": "goal_id, n, kind, data",
+    "planning_cycles": "id, goal_id, status, started_at, ended_at",
 }
-ORDER = {"effects": "n, place"}
+ORDER = {"effects": "run_id, n, place", "journal": "goal_id, n"}
 Remains = dict[str, Any]
 
 
@@ -35,15 +40,13 @@ def tables(tx: Transaction, tenant_id: int) -> Remains:
         order = ORDER.get(table, names[0])
         rows = tx.all(f"SELECT {columns} FROM {table} WHERE tenant_id = ? ORDER BY {order}", tenant_id)
         found[table] = [dict(zip(names, row, strict=True)) for row in rows]
-    # That a process died, and that its work was taken up, is told; the story has to be the same without it.
-    found["events"] = [event for event in found["events"] if event["kind"] != "recovered"]
     return found
 
 
 def spoken(tx: Transaction, tenant_id: int) -> list[Remains]:
     """The journaled messages, decoded as the loop decodes them."""
-    runs = tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)
-    entries = [entry for (run_id,) in runs for entry in transcript.load(tx, tenant_id, run_id)]
+    ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)]
+    entries = [entry for run_id in ids if (run := run_store.get(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
     return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
 
 

@@ -123,7 +123,7 @@ def test_a_turn_killed_inside_a_tool_ends_as_if_it_had_not_been(lives: Zygote, p
     moments = []
     for number in count(1):
         life = party_home.build(tmp_path / f"killed {number}", postgres_url)
-        if lives.live(life._replace(number=number, only_tools=True)):
+        if lives.live(life._replace(number=number, only="tool")):
             break
         moments.append(life.diary.read_text())
         resumed(lives, life, unkilled)

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from headway.actions import claims, todos
+from headway.actions import claims, dead_letters, jobs, todos, turns
 from headway.ledger.errors import (
     CommitUncertain,
     DatabaseBusy,
@@ -18,6 +18,7 @@ from headway.ledger.errors import (
     NotFound,
     SettingsError,
     StorageError,
+    TurnRunning,
 )
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase, connect
@@ -107,6 +108,34 @@ def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_do
     assert len(attempts) == 2
     assert (desk.subjects(), desk.get(done)) == (["once"], done)
     assert [change for change, _ in desk.changes()] == ["created", "updated"]
+
+
+@pytest.mark.parametrize("then", ["another statement", "the commit"])
+def test_who_was_frozen_in_a_transaction_until_the_server_gave_it_up_does_the_work_exactly_once(
+    admin: psycopg.Connection, database: DirectDatabase, then: str
+) -> None:
+    desk = Desk(database)
+    attempts = []
+
+    def work(tx: Transaction, tenant_id: int) -> None:
+        attempts.append(backend(tx))
+        if then == "the commit":
+            todos.add(tx, tenant_id, Draft("once"))
+        if len(attempts) == 1:
+            tx.run("SET LOCAL idle_in_transaction_session_timeout = 10")
+            while admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", attempts).fetchone():
+                pass
+        if then == "another statement":
+            todos.add(tx, tenant_id, Draft("once"))
+
+    desk.write(work)
+
+    assert len(attempts) == 2
+    assert desk.subjects() == ["once"]
+
+
+def test_transactions_in_which_nothing_is_said_are_given_up_by_the_server(database: DirectDatabase) -> None:
+    assert database.read(lambda tx: tx.one("SHOW idle_in_transaction_session_timeout")) == ("5s",)
 
 
 def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
@@ -203,6 +232,43 @@ def test_a_deadlock_lost_again_and_again_is_told_as_busy(database: DirectDatabas
 
     assert len(attempts) > 1
     assert (desk.subjects(), desk.events()) == ([], [])
+
+
+# Locks
+
+
+def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    desk = Desk(database)
+    conversation = desk.conversation()
+    dead = desk.write(turns.start, conversation.id, turns.Beginning("first"))
+    database.write(lambda tx: turns.fail(tx, dead, "It broke.", "internal"))
+    helpers = []
+
+    def overtake(tx: Transaction, tenant_id: int) -> None:
+        turns.start(tx, tenant_id, conversation.id, turns.Beginning("second"))
+        helpers.append(Helper(postgres_url, lambda other: dead_letters.retry(other, tenant_id, dead.id)))
+        helpers[0].waits(admin)
+
+    desk.write(overtake)
+
+    assert isinstance(helpers[0].ends(), TurnRunning)
+    assert desk.read(jobs.get, dead.id).state == "dead"
+
+
+def test_a_lock_that_the_server_lets_nobody_wait_for_is_told_as_busy(postgres_url: str, database: DirectDatabase) -> None:
+    desk = Desk(database)
+    todo = desk.add("held")
+
+    def impatient(tx: Transaction, tenant_id: int) -> None:
+        tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for everybody
+        todos.locked(tx, tenant_id, todo.id)
+
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT 1 FROM todos WHERE id = %s FOR UPDATE", (todo.id,))
+        with pytest.raises(DatabaseBusy, match="nothing was changed"):
+            desk.write(impatient)
 
 
 # A server that is not there

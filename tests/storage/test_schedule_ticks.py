@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, halts, jobs, schedules, turns
+from headway.actions import conversations, goals, halts, jobs, schedules, turns
 from headway.actions.schedules import Timing
-from headway.ledger.errors import Halted, Invalid, TurnRunning
+from headway.ledger.errors import Conflict, Halted, Invalid, TurnRunning
 from headway.ledger.job import Job
 from headway.ledger.schedule import Schedule
-from headway.storage import job_store
+from headway.ledger.text import MAX_INTEGER
+from headway.storage import goal_store, job_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import Desk, FixedClock
@@ -45,9 +46,9 @@ class Ticking:
     def finish(self) -> None:
         """What it started has been done."""
         for job in self.jobs():
-            if job.kind == turns.TURN and not job.ended:
+            if job.kind == turns.TURN and not job.over:
                 self.desk.write(turns.cancel, turns.turn_of(job))
-            elif not job.ended:
+            elif not job.over:
                 self.desk.database.write(lambda tx, job=job: jobs.complete(tx, job))  # type: ignore[misc]
 
 
@@ -361,3 +362,44 @@ def test_a_tick_that_did_not_commit_started_nothing(ticking: Ticking, database: 
         database.write(torn)
     assert (ticking.now, ticking.jobs()) == (before, [])
     assert len({ticking.after(0).last_job} - {""}) == 1
+
+
+# Goals
+
+
+def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: Desk, clock: FixedClock) -> None:
+    ticking = Ticking(desk, clock, work={"goal": {"description": "Tidy up.", "success_criteria": "", "priority": 7}})
+    first = ticking.after(60)
+    (goal,) = desk.read(goal_store.page, None, 50, MAX_INTEGER)
+    assert (goal.description, goal.priority, goal.status, goal.run_id) == ("Tidy up.", 7, "active", first.last_job)
+
+    assert ticking.after(60).skipped == 1
+    desk.write(goals.pause, goal.id)
+    assert ticking.after(60).skipped == 2
+    with pytest.raises(Conflict, match="is not over"):
+        desk.write(schedules.run_now, "it")
+    desk.write(goals.abandon, goal.id)
+    second = ticking.after(60)
+    assert (second.skipped, second.last_job != first.last_job) == (2, True)
+    assert [one.status for one in desk.read(goal_store.page, None, 50, MAX_INTEGER)] == ["active", "abandoned"]
+
+
+def test_a_goal_whose_job_died_has_not_ended(desk: Desk, clock: FixedClock) -> None:
+    ticking = Ticking(desk, clock, work={"goal": {"description": "Tidy up."}})
+    job_id = ticking.after(60).last_job
+    desk.write(lambda tx, tenant_id: jobs.die(tx, jobs.locked(tx, tenant_id, job_id), "No model."))
+    after = ticking.after(60)
+    assert (after.skipped, after.last_job) == (1, job_id)
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        ({"description": " "}, "description must not be blank"),
+        ({"description": "x", "priority": -1}, "priority must be from 0"),
+        ({"description": "x" * 10_001}, "description has 10,001 characters"),
+    ],
+)
+def test_a_goal_that_cannot_be_is_not_scheduled(desk: Desk, clock: FixedClock, work: dict[str, Any], told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        Ticking(desk, clock, work={"goal": work})

@@ -125,7 +125,7 @@ def test_what_is_removed_is_gone_and_told(desk: Desk) -> None:
     kept = put(desk, "two")
     desk.write(schedules.remove, "one")
 
-    assert desk.read(schedule_store.every, 10) == [kept]
+    assert desk.read(schedule_store.page, 10) == [kept]
     assert [change for change, _ in told(desk)] == ["updated", "updated", "deleted"]
     for action in (schedules.get, schedules.locked, schedules.remove, schedules.pause, schedules.resume, schedules.run_now):
         with pytest.raises(NotFound, match="No schedule named 'one'"):
@@ -137,7 +137,7 @@ def test_each_tenant_has_its_own(desk: Desk, database: DirectDatabase) -> None:
     mine, theirs = put(desk), put(other, timing=Timing("0 6 * * *"))
 
     assert desk.read(schedules.get, "daily") == mine
-    assert desk.read(schedule_store.every, 10) == [mine]
+    assert desk.read(schedule_store.page, 10) == [mine]
     other.write(schedules.remove, "daily")
     assert desk.read(schedules.get, "daily") == mine
     with pytest.raises(NotFound):
@@ -214,7 +214,7 @@ def test_what_is_refused_changes_nothing(desk: Desk) -> None:
             put(desk, name, Timing("0 6 * * *", "Mars/Olympus"))
         with pytest.raises(Invalid):
             put(desk, name, work={})
-    assert desk.read(schedule_store.every, 10) == [known]
+    assert desk.read(schedule_store.page, 10) == [known]
 
 
 def tool(arguments: Any, **fields: Any) -> dict[str, Any]:

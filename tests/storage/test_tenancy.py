@@ -14,8 +14,11 @@ from headway.actions import (
     claims,
     conversations,
     dead_letters,
+    goal_views,
+    goals,
     idempotency,
     jobs,
+    journal,
     memory,
     notices,
     runs,
@@ -30,12 +33,14 @@ from headway.actions.schedules import Timing
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Effect, Limits, Run
 from headway.ledger.scope import Scope, Selection
+from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Change, Draft
-from headway.storage import conversation_store, event_store, run_store
+from headway.storage import conversation_store, event_store, goal_store, run_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk
+from planning import begun
 
 
 @dataclass
@@ -50,9 +55,22 @@ class Ids:
     key: str
     job: str
     schedule: str
+    goal: int
+    sub_goal: int
 
 
-NOBODYS = Ids(987_654_321, 987_654_321, str(uuid4()), 987_654_321, uuid4().hex, "nobody's", str(uuid4()), "nobody's daily")
+NOBODYS = Ids(
+    987_654_321,
+    987_654_321,
+    str(uuid4()),
+    987_654_321,
+    uuid4().hex,
+    "nobody's",
+    str(uuid4()),
+    "nobody's daily",
+    987_654_321,
+    987_654_321,
+)
 CHANGE = Change(subject="meddled")
 
 # Everything that takes an id, by the name of the action or view: called by one tenant with another's.
@@ -89,6 +107,7 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
     "jobs.locked": lambda desk, ids: desk.write(jobs.locked, ids.job),
+    "jobs.cancel": lambda desk, ids: desk.write(jobs.cancel, ids.job),
     "jobs.drop": lambda desk, ids: desk.write(jobs.drop, ids.job),
     "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
     "runs.get": lambda desk, ids: desk.read(runs.get, ids.job),
@@ -103,13 +122,31 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
     "turns.messages": lambda desk, ids: desk.read(turns.messages, ids.conversation, 50),
     "views.ready": lambda desk, ids: desk.read(views.ready, ids.conversation),
+    "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
+    "goals.held_still": lambda desk, ids: desk.write(goals.held_still, ids.goal),
+    "goals.pause": lambda desk, ids: desk.write(goals.pause, ids.goal),
+    "goals.resume": lambda desk, ids: desk.write(goals.resume, ids.goal),
+    "goals.decide": lambda desk, ids: desk.write(goals.decide, ids.goal, "abandon", "meddled"),
+    "goals.abandon": lambda desk, ids: desk.write(goals.abandon, ids.goal),
+    "goal_views.show": lambda desk, ids: desk.read(goal_views.show, ids.goal),
+    "goal_views.graph": lambda desk, ids: desk.read(goal_views.graph, ids.goal),
+    "goal_views.entries": lambda desk, ids: desk.read(goal_views.entries, ids.goal, 50),
+    "goal_views.why": lambda desk, ids: desk.read(goal_views.why, ids.goal),
+    "goal_views.why of a sub-goal": lambda desk, ids: desk.read(goal_views.why, ids.goal, ids.sub_goal),
+    "goal_views.why of another's sub-goal": lambda desk, ids: desk.read(goal_views.why, own_goal(desk), ids.sub_goal),
 }
 STEPS = {
     "claims.next_todo",
+    "goals.paid_again",
     "jobs.close",
+    "jobs.held_by",
     "jobs.new",
     "jobs.wake",
-    "runs.page",  # of a turn that is not theirs: none
+    "journal.announce",
+    "journal.append",
+    "journal.summary",
+    "journal.tell_watchers",
+    "runs.page",  # of a turn or a goal that is not theirs: none
     "turns.incomplete",
     "views.check_selection",
     "views.shuts_out",
@@ -131,7 +168,25 @@ def furnish(desk: Desk) -> Ids:
     assert claim is not None
     desk.write(idempotency.once, idempotency.Asked("POST /v1/todos", "a key", "a hash"), lambda _: idempotency.Answer(201, "{}"))
     schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), say_in(conversation.id))
-    return Ids(claim.todo.id, conversation.id, turn, token.id, claim.lease.token, conversation.key, run.id, schedule.name)
+    goal = desk.write(begun)
+    return Ids(
+        claim.todo.id,
+        conversation.id,
+        turn,
+        token.id,
+        claim.lease.token,
+        conversation.key,
+        run.id,
+        schedule.name,
+        goal.id,
+        desk.read(goal_store.sub_goals, goal.id)[0].id,
+    )
+
+
+def own_goal(desk: Desk) -> int:
+    """The same one however often it is asked for."""
+    known = desk.read(goal_store.page, None, 1, MAX_INTEGER)
+    return (known[0] if known else desk.write(goals.add, goals.NewGoal("of our own"))).id
 
 
 def say_in(conversation_id: int) -> dict[str, Any]:
@@ -175,7 +230,17 @@ def refusal(attempt: Callable[[Desk, Ids], Any], desk: Desk, ids: Ids) -> tuple[
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
     message = str(refused.value)
-    for word in (ids.turn, ids.schedule, ids.key, ids.job, str(ids.todo), str(ids.conversation), str(ids.token)):
+    for word in (
+        ids.turn,
+        ids.schedule,
+        ids.key,
+        ids.job,
+        str(ids.todo),
+        str(ids.conversation),
+        str(ids.token),
+        str(ids.goal),
+        str(ids.sub_goal),
+    ):
         message = message.replace(word, "…")
     return type(refused.value), message
 
@@ -206,11 +271,27 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
     def takes_an_id(function: Callable[..., Any]) -> bool:
         names = set(inspect.signature(function).parameters)
         return "tenant_id" in names and bool(
-            names & {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "reference", "selection"}
+            names & {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "goal_id", "reference", "selection"}
         )
 
     found = set().union(
-        *(doors(module) for module in (claims, conversations, dead_letters, jobs, runs, tenants, todos, turns, views))
+        *(
+            doors(module)
+            for module in (
+                claims,
+                conversations,
+                dead_letters,
+                goal_views,
+                goals,
+                jobs,
+                journal,
+                runs,
+                tenants,
+                todos,
+                turns,
+                views,
+            )
+        )
     )
     assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 

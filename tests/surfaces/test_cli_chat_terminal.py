@@ -1,5 +1,7 @@
 """`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
 
+from threading import Event
+
 import pytest
 from chatting import conversations, drains, elsewhere, replies, rows, statuses
 from shell import Shell, screen
@@ -11,16 +13,19 @@ PROMPT = " › "
 
 def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServer) -> None:
     plan = drains("buy milk", "buy bread", "buy eggs", answer="The shopping is done.")
+    held = Event()
 
     def script(request: Request) -> Reply:
         if len(request.tool_results) == 2:
             model.hold()
+            held.set()
         return plan(request)
 
     model.script = script
     with talker.seated("chat", "Go shopping.") as terminal:
         for shown in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
             assert terminal.sees(shown), shown
+        assert held.wait(30)  # the list is seen before the model is asked again
         model.release()
         ran = terminal.leave()
     left = screen(ran.out)
@@ -72,12 +77,12 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
             return calls(("create_todo", {"items": items}), ("calculate", {"expression": HOSTILE}), text=f"first {HOSTILE}")
         if "Not finished" not in str(request.texts):
             model.hold()
-        return midway(text(f"one {HOSTILE} two {HOSTILE} three"))
+        return midway(text(f"alpha {HOSTILE} beta {HOSTILE} gamma"))
 
     model.script = script
     with talker.seated("chat", "hello") as terminal:
         assert terminal.sees("○ bread")
-        assert terminal.sees("one ")
+        assert terminal.sees("alpha ")  # by then the reply is held, and may be released
         model.release()
         ran = terminal.leave()
 
@@ -85,6 +90,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
         assert trick not in ran.out, repr(trick)
     assert "owned" in ran.out
     assert "[red]bold[/red]" in ran.out
+    assert statuses(talker) == ["finished"]
 
 
 def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:

@@ -83,6 +83,15 @@ def test_a_retry_queues_it_again(headway: Shell) -> None:
     assert "queued" in one_error(headway("jobs", "drop", job_id, "--yes"), 4)
 
 
+def test_one_that_is_canceled_is_over(headway: Shell) -> None:
+    job_id = queued(headway)
+    assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}  tool   canceled")
+    assert "canceled" in one_error(headway("jobs", "cancel", job_id), 4)
+    main, helper = at_work(headway)
+    assert f"turn {main.turn_id}: cancel the turn" in one_error(headway("jobs", "cancel", main.id), 4)
+    assert f"sub-agent {helper.id}: cancel the agent" in one_error(headway("jobs", "cancel", helper.id), 4)
+
+
 def test_who_drops_on_a_terminal_is_asked(headway: Shell) -> None:
     job_id = dead(headway)
     kept = headway.terminal("jobs", "drop", job_id, question="for good?", answer="n\n")

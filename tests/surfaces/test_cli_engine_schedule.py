@@ -101,9 +101,9 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
     conversation(headway)
     for flags in BAD.values():
         assert len(one_error(headway("schedule", "put", "it", *flags), 2)) < 400
-    for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201):
+    for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201, "a/b", "/", ".", ".."):
         one_error(headway("schedule", "put", name, *HOURLY, *NOW), 2)
-    assert headway.json("schedule", "list") == {"schedules": []}
+    assert headway.json("schedule", "list") == {"schedules": [], "next_cursor": None}
 
 
 def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
@@ -111,6 +111,18 @@ def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
         assert one_error(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
     one_error(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
     one_error(headway("schedule", "list", "--tenant", "nobody"), 3)
+    unknown = one_error(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
+    assert unknown.startswith("headway: No tool named 'todo_read'. There are: ")
+    assert " todo_ready," in unknown
+    assert headway.json("schedule", "list")["schedules"] == []
+
+
+def test_a_list_may_be_cut_short(headway: Shell) -> None:
+    for name in ("b", "a", "c"):
+        put(headway, name)
+    cut = headway.json("schedule", "list", "--limit", "2")
+    assert ([one["name"] for one in cut["schedules"]], cut["next_cursor"]) == (["a", "b"], "b")
+    assert len(headway.ok("schedule", "list").splitlines()) == 3
 
 
 def test_a_conversation_that_is_busy_is_exit_4(headway: Shell) -> None:

@@ -5,7 +5,13 @@ import re
 import unicodedata
 
 import pytest
-from shell import Shell, one_error
+from shell import Shell, one_error, screen
+
+from headway.actions import goals, sub_goals, tenants
+from headway.actions.goals import NewGoal
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from planning import end, found, judge, planned
 
 # A window title, a colour, a cursor jump, a C1 control, a bell, reading order turned around, and line breaks of all kinds.
 HOSTILE = "a\x1b]0;owned\x07b\x1b[31mc\x1b[2Jd\x9b31me\x7ff\u202eg\u2066h\u2028i\u2029j\x85k\x0bl\rm\nn\to"
@@ -24,6 +30,16 @@ COMMANDS = [
     ["token", "list", "--json"],
     ["doctor"],
 ]
+GOALS = [
+    ["goal", "list"],
+    ["goal", "list", "--json"],
+    ["goal", "show", "1"],
+    ["goal", "show", "1", "--json"],
+    ["goal", "why", "1"],
+    ["goal", "why", "1", "--sub-goal", "1"],
+    ["schedule", "list"],
+    ["agents", "list"],
+]
 
 
 def assert_harmless(output: str) -> None:
@@ -39,27 +55,52 @@ def fill(headway: Shell) -> None:
     texts = dict.fromkeys(("subject", "description", "completion_criteria", "outcome"), HOSTILE)
     rows = [texts, texts | {"id": 7, "depends_on": [8]}, texts | {"id": 8, "status": "in_progress"}, texts | {"status": "canceled"}]
     headway.ok("todo", "import", "-", "--conversation", "k", stdin=json.dumps(rows))
+    headway.ok("schedule", "put", "daily", "--every", "24h", "--goal", HOSTILE)
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        database.write(pursue)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def pursue(tx: Transaction) -> None:
+    """A goal whose planner, agents and judges are all out for trouble."""
+    goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
+    first, second, third = planned(
+        tx, goal, {HOSTILE: [], f"{HOSTILE}2": [HOSTILE], f"{HOSTILE}3": []}, role=HOSTILE, kind=HOSTILE
+    ).values()
+    end(tx, goal, first, HOSTILE)
+    judge(tx, goal, first, "major", HOSTILE)
+    end(tx, goal, second, error=HOSTILE)
+    sub_goals.skip(tx, found(tx, goal, third), HOSTILE)
+    goals.rest(tx, goals.get(tx, goal.tenant_id, goal.id), "escalation", HOSTILE)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *GOALS, ["goal", "watch", "1"]], ids=" ".join)
 def test_no_output_in_a_pipe_carries_it(headway: Shell, command: list[str]) -> None:
     fill(headway)
     ran = headway(*command)
     assert_harmless(ran.out + ran.err)
 
 
-@pytest.mark.parametrize("command", COMMANDS[:7], ids=" ".join)
+@pytest.mark.parametrize("command", [*COMMANDS[:7], *GOALS], ids=" ".join)
 def test_no_output_on_a_terminal_carries_it(headway: Shell, command: list[str]) -> None:
     fill(headway)
     seen = headway.terminal(*command).out
     # Colours of our own are meant.
-    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|36|;)*m", "", seen).replace("\r\n", "\n"))
+    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|31|32|33|36|;)*m", "", seen).replace("\r\n", "\n"))
+
+
+def test_no_live_view_of_a_goal_carries_it(headway: Shell) -> None:
+    fill(headway)
+    seen = headway.terminal("goal", "watch", "1").out
+    # Nor does a live view move the cursor, but up and over lines of its own.
+    assert_harmless(re.sub(r"\x1b\[((\d|;)*m|2K|1A|\?25[lh])", "", seen).replace("\r", ""))
+    assert_harmless("\n".join(screen(seen)))
 
 
 def test_no_question_carries_it(headway: Shell) -> None:
     fill(headway)
-    seen = headway.terminal("todo", "rm", "1", question="[y/N]", answer="n\n").out
-    assert_harmless(seen.replace("\r\n", "\n"))
+    for command in (["todo", "rm", "1"], ["goal", "abandon", "1"]):
+        seen = headway.terminal(*command, question="[y/N]", answer="n\n").out
+        assert_harmless(seen.replace("\r\n", "\n"))
 
 
 def test_it_is_kept_word_for_word(headway: Shell) -> None:

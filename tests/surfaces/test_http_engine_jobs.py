@@ -84,6 +84,25 @@ def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
     assert client.subjects() == ["buy milk"]
 
 
+def test_one_that_is_canceled_never_starts(client: Client) -> None:
+    waiting = client.desk.write(lambda tx, tenant_id: jobs.sleep(tx, jobs.new(tx, tenant_id, "tool", ADD)))
+    answers = [client.ok("POST", f"/v1/jobs/{waiting.id}/cancel", headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert answers[0] == answers[1] == {"job": job(client, waiting.id)}
+    assert answers[0]["job"]["state"] == "canceled"
+    assert "canceled" in client.refused("POST", f"/v1/jobs/{waiting.id}/cancel", 409, "conflict")
+    assert "dead" in client.refused("POST", f"/v1/jobs/{dead(client.desk)}/cancel", 409, "conflict")
+    assert client.subjects() == []
+
+
+def test_who_cancels_the_job_of_a_turn_is_sent_to_the_turn(chatter: Client, model: ModelServer) -> None:
+    model.hold()
+    turn_id = say(chatter, chatter.conversation())
+    (running,) = chatter.ok("GET", "/v1/jobs")["jobs"]
+    assert turn_id in chatter.refused("POST", f"/v1/jobs/{running['id']}/cancel", 409, "conflict")
+    model.release()
+    assert ended(chatter, turn_id)["outcome"] == "answered"
+
+
 def test_one_that_is_dropped_is_gone(client: Client) -> None:
     job_id = dead(client.desk)
     assert client.ok("DELETE", f"/v1/jobs/{job_id}") == {"deleted": True}
@@ -107,7 +126,7 @@ def test_whose_time_is_not_over_is_neither_retried_nor_dropped(chatter: Client, 
 def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
     known, unknown = dead(client.desk), str(uuid4())
     with service.tenant() as stranger:
-        for method, path in (("GET", ""), ("POST", "/retry"), ("DELETE", "")):
+        for method, path in (("GET", ""), ("POST", "/retry"), ("POST", "/cancel"), ("DELETE", "")):
             foreign = stranger.refused(method, f"/v1/jobs/{known}{path}", 404, "not_found")
             nobody = stranger.refused(method, f"/v1/jobs/{unknown}{path}", 404, "not_found")
             assert foreign.replace(known, unknown) == nobody

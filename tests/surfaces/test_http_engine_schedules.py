@@ -46,8 +46,12 @@ def test_put_get_list_and_delete(client: Client) -> None:
     assert by_beat["schedule"]["tool"] == {"name": "now", "arguments": {}, "conversation_id": 0}
     assert by_beat["schedule"]["next_at"] - by_beat["schedule"]["created_at"] in (30, 31)
     assert client.ok("GET", "/v1/schedules/report") == by_cron
-    assert client.ok("GET", "/v1/schedules") == {"schedules": [by_beat["schedule"], by_cron["schedule"]]}
-    assert client.ok("GET", "/v1/schedules", params={"limit": 1})["schedules"] == [by_beat["schedule"]]
+    assert client.ok("GET", "/v1/schedules") == {"schedules": [by_beat["schedule"], by_cron["schedule"]], "next_cursor": None}
+    first = client.ok("GET", "/v1/schedules", params={"limit": 1})
+    assert first == {"schedules": [by_beat["schedule"]], "next_cursor": "beat"}
+    rest = client.ok("GET", "/v1/schedules", params={"limit": 1, "cursor": first["next_cursor"]})
+    assert rest == {"schedules": [by_cron["schedule"]], "next_cursor": None}
+    client.refused("GET", "/v1/schedules?cursor=%00", 422, "unsafe_text")
 
     assert client.ok("DELETE", "/v1/schedules/report") == {"deleted": True}
     client.refused("GET", "/v1/schedules/report", 404, "not_found")
@@ -126,7 +130,7 @@ def test_bad_input_is_422_and_changes_nothing(client: Client) -> None:
     for raw in ('{"every_s": NaN, "tool": {"name": "now"}}', '{"every_s": 60, "tool": {"name": "now", "arguments": {"n": NaN}}}'):
         answer = client.put("/v1/schedules/it", content=raw, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422, answer.text
-    assert client.ok("GET", "/v1/schedules") == {"schedules": []}
+    assert client.ok("GET", "/v1/schedules") == {"schedules": [], "next_cursor": None}
 
 
 @pytest.mark.parametrize("name", ["%00", "a%0Ab", "%1B%5B2J", "%20", "x" * 201], ids=["NUL", "line", "escape", "blank", "long"])
@@ -146,7 +150,7 @@ def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, clie
         ):
             foreign = stranger.refused(method, path, 404, "not_found")
             assert foreign.replace("it", "no") == stranger.refused(method, path.replace("/it", "/no"), 404, "not_found")
-        assert stranger.ok("GET", "/v1/schedules") == {"schedules": []}
+        assert stranger.ok("GET", "/v1/schedules") == {"schedules": [], "next_cursor": None}
         conversation = client.conversation()
         for work in (
             {"message": {"conversation_id": conversation, "content": "hi"}},

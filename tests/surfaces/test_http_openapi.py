@@ -21,6 +21,11 @@ negative_data_rejection = { expected-statuses = [400, 401, 403, 404, 405, 406, 4
 [[operations]]
 include-name = "PUT /v1/schedules/{name}"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
+
+# Nor can it say that a deadline lies in the future.
+[[operations]]
+include-name = "POST /v1/goals"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 """
 
 

@@ -164,9 +164,93 @@ def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.Monk
     assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
 
 
+# Goals, links and the operator's channels
+
+GOALS: dict[str, object] = {
+    "replan_limit": 5,
+    "goal_discovery": "ask",
+    "check_in_s": 30.0,
+    "stuck_after_s": 600.0,
+    "url": "http://127.0.0.1:8484",
+    "notify": (),
+}
+
+
+def of_goals(chosen: settings.Settings) -> dict[str, object]:
+    return {
+        "replan_limit": chosen.goals.replans,
+        "goal_discovery": chosen.goals.discovery,
+        "check_in_s": chosen.goals.check_in_ms / 1000,
+        "stuck_after_s": chosen.goals.stuck_after_ms / 1000,
+        "url": chosen.url,
+        "notify": chosen.notify,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "meant"),
+    [
+        ("replan_limit", "0", 0),
+        ("replan_limit", "12", 12),
+        ("goal_discovery", "auto", "auto"),
+        ("check_in_s", "0.1", 0.1),
+        ("stuck_after_s", "90", 90.0),
+        ("url", "https://headway.example.org/", "https://headway.example.org"),
+        (
+            "notify",
+            " https://hooks.example/x?token=s , mailto://me:secret@example.org,",
+            ("https://hooks.example/x?token=s", "mailto://me:secret@example.org"),
+        ),
+    ],
+)
+def test_every_setting_of_goals_has_a_default_and_a_variable(
+    headway: Shell, name: str, written: str, meant: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert of_goals(settings.load()) == GOALS
+    monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
+    assert of_goals(settings.load()) == GOALS | {name: meant}
+
+
+def test_links_lead_to_where_the_server_listens_unless_told_otherwise(headway: Shell) -> None:
+    assert settings.load({"host": "::1", "port": "80"}).url == "http://[::1]:80"
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "told"),
+    [
+        ("goal_discovery", "maybe", "HEADWAY_GOAL_DISCOVERY must be ask or auto, not 'maybe'."),
+        ("url", "headway.example.org", "HEADWAY_URL must be an address like https://headway.example.org"),
+        ("url", "https://", "HEADWAY_URL must be an address like https://headway.example.org"),
+        (
+            "notify",
+            "https://good.example/hunter2,hunter2",
+            "HEADWAY_NOTIFY must list URLs, with commas between them; number 2 is none.",
+        ),
+    ],
+)
+def test_a_setting_of_goals_that_cannot_be_is_one_error(
+    headway: Shell, name: str, written: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
+    line = one_error(headway("todo", "list"), 2)
+    assert told in line
+    assert "hunter2" not in line
+
+
+def test_settings_can_be_printed_without_giving_away_a_secret(headway: Shell) -> None:
+    chosen = settings.load({"database_url": "postgresql://me:hunter2@db/x", "notify": "https://hooks.example/hunter2"})
+    for printed in (repr(chosen), str(chosen), f"{chosen}", f"{[chosen]}"):
+        assert "hunter2" not in printed
+    assert "notify='1 channels'" in repr(chosen)
+
+
 @pytest.mark.parametrize(
     ("name", "written"),
     [
+        ("replan_limit", "-1"),
+        ("replan_limit", "1.5"),
+        ("check_in_s", "0"),
+        ("stuck_after_s", "long"),
         ("model_timeout_s", "-1"),
         ("model_timeout_s", "0"),
         ("model_timeout_s", "soon"),

@@ -1,19 +1,29 @@
 """What died is kept until somebody decides: run it anew with the same context, or drop it."""
 
-from headway.actions import halts, jobs, runs, turns
+from headway.actions import goals, halts, jobs, runs, turns
 from headway.ledger.job import Job
+from headway.ledger.run import Limits, Run
 from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
 
-def retry(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    """A turn goes on with the same id, from where its transcript ends."""
+def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.DEFAULTS) -> Job:
+    """A turn goes on with the same id, from where its transcript ends; a goal from its last checkpoint."""
     halts.check(tx)
-    job = jobs.revive(tx, jobs.locked(tx, tenant_id, job_id))
+    job = jobs.must_be_dead(jobs.locked(tx, tenant_id, job_id))
     run = run_store.get(tx, tenant_id, job.id)
+    if run is not None and run.is_main:
+        return retry_goal(tx, run, limits)
+    job = jobs.revive(tx, job)
     if run is not None and run.ended:
         if run.parent_run_id is None:
             turns.revive(tx, run)
         else:
             runs.revive(tx, run)
     return job
+
+
+def retry_goal(tx: Transaction, run: Run, limits: Limits) -> Job:
+    assert run.goal_id is not None
+    goals.resume(tx, run.tenant_id, run.goal_id, limits)
+    return jobs.get(tx, run.tenant_id, run.id)

@@ -9,13 +9,13 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, backoff_ms
-from headway.storage import job_store
+from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
 ERRORS_KEPT = 20
 KEPT_MS = 30 * 24 * 3600 * 1000
-FORGOTTEN_AT_ONCE = 10_000
+FORGOTTEN_AT_ONCE = 1_000  # others want to write in between
 
 
 def new(
@@ -67,10 +67,16 @@ def progressed(tx: Transaction, job: Job) -> Job:
     return move(tx, job, "running", attempts=0, errors="[]") if job.errors != "[]" else job
 
 
+def held_by(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job | None:
+    """The job as it is now, if it runs in this owner's hands: only whoever holds it may move what it is for."""
+    job = job_store.get_locked(tx, tenant_id, job_id)
+    return job if job and job.state == "running" and job.owner == owner else None
+
+
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
     """What the job was for has ended: completed, canceled or failed. One that is dead already stays so."""
     job = job_store.get_locked(tx, tenant_id, job_id)
-    if job is None or job.ended or job.state == "dead":
+    if job is None or job.over:
         return
     if status == "failed":
         die(tx, job, error)
@@ -83,10 +89,10 @@ def sleep(tx: Transaction, job: Job, until: int = NEVER) -> Job:
     return move(tx, job, "delayed", until)
 
 
-def forget_old(tx: Transaction) -> None:
-    """Housekeeping: what ended long ago, and processes that are no more."""
-    job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE)
+def forget_old(tx: Transaction) -> bool:
+    """Housekeeping: what ended long ago, and processes that are no more. Whether there may be more of it."""
     job_store.forget_leases(tx, tx.now - KEPT_MS)
+    return job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE
 
 
 def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
@@ -140,6 +146,21 @@ def locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job
+
+
+def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
+    """Whoever works on it stops. What keeps an agent going ends with the agent, and not the other way round."""
+    job = locked(tx, tenant_id, job_id)
+    if job.over:
+        raise Conflict(f"Job {job.id} is over: {job.state}.")
+    run = run_store.get(tx, tenant_id, job.id)
+    if run is None:
+        return move(tx, job, "canceled")
+    if run.is_main:
+        raise Conflict(f"This job pursues goal #{run.goal_id}: pause or abandon the goal instead.")
+    if run.parent_run_id is None:
+        raise Conflict(f"This job answers turn {run.turn_id}: cancel the turn instead.")
+    raise Conflict(f"This job is the sub-agent {run.id}: cancel the agent instead.")
 
 
 def must_be_dead(job: Job) -> Job:

@@ -4,11 +4,11 @@ import json
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import jobs, spending
+from headway.actions import jobs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
-from headway.ledger.job import MAX_ATTEMPTS
+from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
 from headway.ledger.run import Run, RunStatus, dollars
 from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
@@ -16,26 +16,31 @@ from headway.storage.transaction import Transaction
 AGENT = "agent"  # the kind of a sub-agent's job
 
 
-def begin_child(tx: Transaction, parent: Run, role: str, task: str, limit: int, attempts: int = MAX_ATTEMPTS) -> Run:
+def begin_child(
+    tx: Transaction,
+    parent: Run,
+    role: str,
+    task: str,
+    limit: int,
+    attempts: int = MAX_ATTEMPTS,
+    sub_goal_id: int | None = None,
+) -> Run:
     """A sub-agent, queued: those of one parent share a number of slots."""
-    child = parent._replace(
+    child = Run(
         id=str(uuid4()),
+        tenant_id=parent.tenant_id,
+        conversation_id=parent.conversation_id,
+        turn_id=parent.turn_id,
         parent_run_id=parent.id,
         role=role,
         task=task,
         depth=parent.depth + 1,
         status="queued",
-        result=None,
-        iterations=0,
-        limit=limit,
-        resubmissions=0,
-        refusals=0,
-        plan_mark="",
-        reserved=0,
-        cost=0,
         created_at=tx.now,
         updated_at=tx.now,
-        ended_at=0,
+        limit=limit,
+        goal_id=parent.goal_id,
+        sub_goal_id=sub_goal_id or parent.sub_goal_id,
     )
     run_store.insert(tx, child)
     payload = {"run_id": child.id, "role": role, "task": task[: text.SUBJECT_LIMIT]}
@@ -54,6 +59,7 @@ def end_child(tx: Transaction, run: Run, status: RunStatus, summary: str, data: 
     if run.parent_run_id:
         jobs.wake(tx, run.tenant_id, run.parent_run_id)
     tell(tx, run)
+    sub_goals.run_ended(tx, run, result)
     return run
 
 
@@ -68,7 +74,8 @@ def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
     """A sub-agent and all that it began."""
     run = get(tx, tenant_id, run_id)
     if run.parent_run_id is None:
-        raise Conflict("This run answers a turn: cancel the turn instead.")
+        what = "answers a turn: cancel the turn" if run.goal_id is None else "pursues a goal: abandon the goal"
+        raise Conflict(f"This run {what} instead.")
     return cancel_tree(tx, run)
 
 
@@ -91,10 +98,41 @@ def cancel_children(tx: Transaction, run: Run) -> list[str]:
     return ended
 
 
+def cancel_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+    """All that were begun for a sub-goal."""
+    for found in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
+        run = held_still(tx, found)
+        if not run.ended:  # by the one that had begun it
+            cancel_tree(tx, run)
+
+
+def let_go(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+    """Its sub-agents were held after an interruption, and go on."""
+    for run in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
+        job = job_store.get_locked(tx, tenant_id, run.id)
+        if job and job.state == "delayed" and job.due_at == NEVER:
+            jobs.move(tx, job, "queued")
+
+
+def hint(tx: Transaction, run: Run, words: str) -> None:
+    """Something that it reads before its next step."""
+    run = held_still(tx, run)
+    if not run.ended:
+        run_store.save(tx, run._replace(hint=words))
+
+
 def held_still(tx: Transaction, run: Run) -> Run:
     """The run as it is once nobody is in the middle of one of its steps."""
-    job_store.get_locked(tx, run.tenant_id, run.id)
+    lock(tx, run)
     return get(tx, run.tenant_id, run.id)
+
+
+def lock(tx: Transaction, run: Run) -> Job | None:
+    """The run's job, and before it the one of its turn or goal: agents of one wake, stop and count each other, so they take their
+    steps one after the other, and nobody waits in a circle."""
+    if run.parent_run_id is not None:
+        job_store.lock_root(tx, run.tenant_id, run.turn_id, run.goal_id)
+    return job_store.get_locked(tx, run.tenant_id, run.id)
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
@@ -104,9 +142,9 @@ def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
     return run
 
 
-def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int) -> list[Run]:
-    """The newest first; only those of a turn, if one is named."""
-    return run_store.page(tx, tenant_id, None if turn_id is None else text.name(turn_id, "turn_id"), limit)
+def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
+    """The newest first; only those of a turn, or of a goal, if one is named."""
+    return run_store.page(tx, tenant_id, None if turn_id is None else text.name(turn_id, "turn_id"), limit, goal_id)
 
 
 def tell(tx: Transaction, run: Run) -> None:
@@ -121,12 +159,14 @@ def result_of(run: Run) -> dict[str, Any]:
 
 
 def as_json(run: Run) -> dict[str, Any]:
-    structured = run.parent_run_id is not None and run.ended
+    structured = run.ended and (run.parent_run_id is not None or run.is_main)
     return {
         "id": run.id,
         "parent_run_id": run.parent_run_id,
         "conversation_id": run.conversation_id,
         "turn_id": run.turn_id,
+        "goal_id": run.goal_id,
+        "sub_goal_id": run.sub_goal_id,
         "role": run.role,
         "task": run.task,
         "depth": run.depth,

@@ -8,13 +8,14 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from headway.actions import conversations, halts, jobs, turns
+from headway.actions import conversations, goals, halts, jobs, turns
+from headway.actions.goals import NewGoal
 from headway.ledger import text
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.run import Limits
 from headway.ledger.schedule import Schedule
-from headway.storage import halt_store, job_store, schedule_store
+from headway.storage import halt_store, job_store, run_store, schedule_store
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.schedules")
@@ -24,7 +25,6 @@ SHORTEST_MS = 1_000
 LONGEST_MS = 366 * 24 * 3600 * 1000
 TICKS_AT_ONCE = 100
 DEFAULTS = Limits()
-ENDED = ("completed", "canceled", "dead")
 
 
 class Timing(NamedTuple):
@@ -45,9 +45,25 @@ class Timing(NamedTuple):
         return self._replace(timezone="UTC")  # it is the same everywhere
 
 
+class Page(NamedTuple):
+    schedules: list[Schedule]
+    next_cursor: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"schedules": [one.as_json() for one in self.schedules], "next_cursor": self.next_cursor}
+
+
+def page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> Page:
+    """By name, after the one that the page before ended with."""
+    found = schedule_store.page(tx, tenant_id, limit + 1, text.safe(cursor or "", "cursor"))
+    return Page(found[:limit], found[limit - 1].name if len(found) > limit else None)
+
+
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
     """Make it, or change the one of that name. Put twice alike, it goes on as it was."""
     name = text.name(name, "name")
+    if "/" in name or name in (".", ".."):
+        raise Invalid("A schedule's name must not contain a slash, nor be . or ..: it is part of an address.")
     timing = timing.checked()
     check_work(tx, tenant_id, work)
     known = schedule_store.get_locked(tx, tenant_id, name)
@@ -71,8 +87,10 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
         text.check_texts(work["tool"]["arguments"])
         if conversation_id := work["tool"].get("conversation_id"):
             conversations.get(tx, tenant_id, conversation_id)
+    elif set(work) == {"goal"}:
+        goals.checked(NewGoal(**work["goal"]))
     else:
-        raise Invalid("Say what: one of message and tool.")
+        raise Invalid("Say what: one of goal, message and tool.")
 
 
 def get(tx: Transaction, tenant_id: int, name: str) -> Schedule:
@@ -110,7 +128,7 @@ def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT
     """Once more, whatever the clock says; the next tick comes as it would have come."""
     halts.check(tx)
     schedule = locked(tx, tenant_id, name)
-    if "tool" in json.loads(schedule.work) and is_running(tx, schedule):  # a message finds its conversation busy
+    if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # a message finds its conversation busy
         raise Conflict(f"The last run of {name[:80]!r} is not over.")
     return save(tx, schedule._replace(last_at=tx.now, last_job=begin(tx, schedule, limits)))
 
@@ -140,13 +158,21 @@ def tick(tx: Transaction, limits: Limits = DEFAULTS) -> None:
 
 
 def is_running(tx: Transaction, schedule: Schedule) -> bool:
+    """A goal runs until it has ended, also while it is paused and whatever became of its job."""
+    run = run_store.get(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
+    if run and run.is_main:
+        return not run.ended
     job = job_store.get(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
-    return job is not None and job.state not in ENDED
+    return job is not None and not job.over
 
 
 def begin(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
     """The job that does it."""
     work = json.loads(schedule.work)
+    if "goal" in work:
+        job_id = goals.add(tx, schedule.tenant_id, NewGoal(**work["goal"]), limits).run_id
+        assert job_id is not None
+        return job_id
     if "message" in work:
         wanted = turns.Beginning(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id

@@ -4,7 +4,7 @@ from typing import Any
 
 from headway.ledger.events import Event, encode
 from headway.ledger.run import Run, dollars
-from headway.storage import job_store, spending_store
+from headway.storage import job_store, run_store, spending_store
 from headway.storage.spending_store import ModelCall, Pool
 from headway.storage.transaction import Transaction
 
@@ -25,13 +25,32 @@ def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
     return run._replace(reserved=amount)
 
 
+def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
+    """Whether the pool has anything left."""
+    pool = rolled(tx, tenant_id, spending_store.pool(tx, tenant_id))
+    return pool.spent + pool.reserved < limit_of(pool, budget)
+
+
 def settle(tx: Transaction, run: Run, call: ModelCall, budget: int) -> Run:
     """Write down what a call came to, and give back what was set aside for it."""
+    return booked(tx, run, call, budget, run.reserved)
+
+
+def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, budget: int) -> None:
+    """A call that came back when its run had ended, or was somebody else's: it is paid for all the same. What was set aside for it
+    has been given back, or is for the next call of whoever took the run over."""
+    job_store.get_locked(tx, tenant_id, run_id)  # who holds it may move the run, nobody else
+    run = run_store.get(tx, tenant_id, run_id)
+    if run:
+        run_store.save(tx, booked(tx, run, call, budget, 0))
+
+
+def booked(tx: Transaction, run: Run, call: ModelCall, budget: int, given_back: int) -> Run:
     spending_store.insert_call(tx, run.tenant_id, run.id, call)
-    if not call.cost and not run.reserved:
+    if not call.cost and not given_back:
         return run
     pool = rolled(tx, run.tenant_id, spending_store.pool_locked(tx, run.tenant_id))
-    pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - run.reserved)
+    pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - given_back)
     spending_store.save_pool(tx, run.tenant_id, pool)
     spent = {
         "run_id": run.id,
@@ -40,7 +59,7 @@ def settle(tx: Transaction, run: Run, call: ModelCall, budget: int) -> Run:
         "limit_usd": dollars(limit_of(pool, budget)),
     }
     tx.emit(Event(run.tenant_id, "cost_changed", encode(spent), run.conversation_id, run.turn_id))
-    return run._replace(reserved=0, cost=run.cost + call.cost)
+    return run._replace(reserved=run.reserved - given_back, cost=run.cost + call.cost)
 
 
 def release(tx: Transaction, run: Run) -> Run:

@@ -42,7 +42,7 @@ def show(tx: Transaction, tenant_id: int, conversation_id: int, view: View) -> d
     events = event_store.of_kinds(tx, tenant_id, conversation_id, KINDS, view.before, view.limit)
     running = run_store.running_turn(tx, tenant_id, conversation_id)
     turn_id = running.turn_id if running else conversation_store.last_turn(tx, tenant_id, conversation_id)
-    words = view.speech.of(running.id, run_store.length(tx, tenant_id, running.id)) if running else None
+    words = view.speech.of(running.id, run_store.next_message(tx, tenant_id, running.id)) if running else None
     return {
         "seq": event_store.last_seq(tx, tenant_id),
         "entries": [{"seq": one.seq, "kind": one.kind, "data": json.loads(one.data), "at": one.at // 1000} for one in events],

@@ -50,17 +50,9 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
         task=wanted.content,
         depth=0,
         status="running",
-        result=None,
-        iterations=0,
-        limit=wanted.limit,
-        resubmissions=0,
-        refusals=0,
-        plan_mark="",
-        reserved=0,
-        cost=0,
         created_at=tx.now,
         updated_at=tx.now,
-        ended_at=0,
+        limit=wanted.limit,
     )
     if not run_store.insert(tx, run):
         raise TurnRunning
@@ -87,7 +79,8 @@ def say(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
 
 def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
     """An event of the run's turn."""
-    tx.emit(Event(run.tenant_id, kind, encode({"turn_id": run.turn_id, **data}), run.conversation_id, run.turn_id))
+    whose = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
+    tx.emit(Event(run.tenant_id, kind, encode({**whose, **data}), run.conversation_id, run.turn_id))
 
 
 def tell_last(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
@@ -162,29 +155,21 @@ def revive(tx: Transaction, run: Run) -> None:
     tell(tx, run, "turn_resumed", {})
 
 
-# Waiting for money
+# Waiting for money: whichever of its runs finds the pool empty, it is the turn that waits
 
 
-def pause(tx: Transaction, run: Run, reason: str) -> bool:
-    """Whether this is news: whoever looks again and finds no money says so once."""
-    if run.parent_run_id is not None:
-        return run.status != "waiting"
-    if run.turn_id is None or conversations.get_turn(tx, run.tenant_id, run.turn_id).status == "paused":
-        return False
-    save_turn(tx, run, "paused")
-    tell(tx, run, "turn_paused", {"reason": reason})
-    return True
+def pause(tx: Transaction, run: Run, reason: str) -> None:
+    turn = conversations.lock_turn(tx, run.tenant_id, run.turn_id or "")
+    if turn.status == "running":
+        conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="paused"))
+        tell(tx, run, "turn_paused", {"reason": reason})
 
 
-def resume(tx: Transaction, run: Run) -> Run:
-    """It goes on, after whatever it waited for."""
-    run = run._replace(status="running", updated_at=tx.now)
-    if run.parent_run_id is not None:
-        runs.tell(tx, run)
-    elif run.turn_id and conversations.get_turn(tx, run.tenant_id, run.turn_id).status == "paused":
-        save_turn(tx, run, "running")
+def resume(tx: Transaction, run: Run) -> None:
+    turn = conversations.lock_turn(tx, run.tenant_id, run.turn_id or "")
+    if turn.status == "paused":
+        conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
         tell(tx, run, "turn_resumed", {})
-    return run
 
 
 def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None = None, ended_at: int = 0) -> None:

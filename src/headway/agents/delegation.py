@@ -11,7 +11,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.framing import frame, inline
 from headway.ledger.run import Limits, Run
 from headway.ledger.scope import Scope
-from headway.storage import run_store, todo_store
+from headway.storage import goal_store, run_store, todo_store
 from headway.storage.transaction import Transaction
 
 REQUEST_SHOWN = 2_000
@@ -33,11 +33,16 @@ class Assignment(NamedTuple):
 
 
 def hand_over(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
-    """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
+    """Begin a sub-agent that an agent asked for, if it may have one more."""
     check_caps(tx, parent, limits)
+    return assign(tx, parent, assignment, limits)
+
+
+def assign(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits, sub_goal_id: int | None = None) -> Run:
+    """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
     given = assignment.given()
     task = text.safe(assignment.task, "task")
-    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations, limits.attempts)
+    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations, limits.attempts, sub_goal_id)
     parts = [envelope(tx, parent, child, limits), task, *([f"Context:\n{given}"] if given else [])]
     run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
     return child
@@ -46,11 +51,12 @@ def hand_over(tx: Transaction, parent: Run, assignment: Assignment, limits: Limi
 def check_caps(tx: Transaction, parent: Run, limits: Limits) -> None:
     if parent.depth >= limits.depth:
         raise Invalid(f"Sub-agents may be nested {limits.depth} deep; do this yourself.")
-    begun, under_way = run_store.sub_agents(tx, parent.tenant_id, parent.turn_id or "")
+    begun, under_way = run_store.sub_agents(tx, parent)
+    of = "turn" if parent.turn_id else "sub-goal"
     if under_way >= limits.breadth:
-        raise Invalid(f"{under_way} sub-agents of this turn are at work, which is the limit: await one of them first.")
+        raise Invalid(f"{under_way} sub-agents of this {of} are at work, which is the limit: await one of them first.")
     if begun >= limits.lifetime:
-        raise Invalid(f"This turn has begun {begun} sub-agents, which is the limit: do the rest yourself.")
+        raise Invalid(f"This {of} has begun {begun} sub-agents, which is the limit: do the rest yourself.")
 
 
 def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
@@ -67,11 +73,12 @@ def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
 
 
 def request_of(tx: Transaction, parent: Run) -> str:
-    """What the person asked for, however deep this is."""
+    """What the person asked for, however deep this is; a goal may have changed since."""
     root = parent
     while root.parent_run_id is not None:
         root = runs.get(tx, root.tenant_id, root.parent_run_id)
-    return root.task
+    goal = goal_store.get(tx, root.tenant_id, root.goal_id) if root.goal_id is not None else None
+    return goal.description if goal else root.task
 
 
 def remembered(tx: Transaction, scope: Scope) -> list[str]:

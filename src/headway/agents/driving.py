@@ -9,10 +9,10 @@ from headway.agents.loop import drive, patiently
 from headway.agents.toolbox import Result, judged, perform, reach_out
 from headway.agents.work import Means
 from headway.engine import INTERRUPTED, Handler
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.scope import Scope
-from headway.storage import job_store, run_store
+from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
 TOOL = "tool"
@@ -47,22 +47,24 @@ def jobs_die(tx: Transaction, job: Job, error: str) -> None:
 
 
 async def call_tool(means: Means, job: Job) -> None:
-    """A tool of the ledger is called in the transaction that ends its job. One that reaches outside and was interrupted is not
-    called again unless that is harmless."""
+    """A tool of the ledger is called in the transaction that ends its job. One that reaches outside and was interrupted, or failed
+    in a way that may pass, is not called again unless that is harmless."""
     wanted = json.loads(job.payload)
     scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, "schedule")
     try:
         tool = means.toolbox.find(wanted["name"])
         place = await means.database.read(lambda tx: find_place(tx, scope))
+    except StorageError:
+        raise  # nothing is wrong with the job
     except HeadwayError as error:
-        await means.database.write(partial(end_tool, job=job, owner=means.owner, result=judged({"error": str(error)})))
+        await means.database.write(partial(end_tool, means=means, job=job, result=judged({"error": str(error)})))
         return
     execution = means.execution(place, means.roles.find("index"))
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:
-            if held_by(tx, job, means.owner):
-                end_tool(tx, job, means.owner, perform(tool, wanted["arguments"], execution, tx))
+            if jobs.held_by(tx, job.tenant_id, job.id, means.owner):
+                end_tool(tx, means, job, perform(tool, wanted["arguments"], execution, tx))
 
         await means.database.write(work)
         return
@@ -72,28 +74,26 @@ async def call_tool(means: Means, job: Job) -> None:
         result = await reach_out(tool, wanted["arguments"], execution)
     else:
         return
-    await patiently(lambda: means.database.write(partial(end_tool, job=job, owner=means.owner, result=result)))
-
-
-def held_by(tx: Transaction, job: Job, owner: str) -> Job | None:
-    """The job as it is now, unless somebody else has it."""
-    held = job_store.get_locked(tx, job.tenant_id, job.id)
-    return held if held and held.owner == owner and held.state == "running" else None
+    await patiently(lambda: means.database.write(partial(end_tool, means=means, job=job, result=result)))
 
 
 def begin_tool(tx: Transaction, job: Job, owner: str) -> bool:
     """Written down before: however this process ends, nobody takes it for one that was not called yet."""
-    held = held_by(tx, job, owner)
+    held = jobs.held_by(tx, job.tenant_id, job.id, owner)
     if held:
         jobs.move(tx, held, "running", result=json.dumps(BEGUN))
     return held is not None
 
 
-def end_tool(tx: Transaction, job: Job, owner: str, result: Result) -> None:
-    held = held_by(tx, job, owner)
+def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
+    held = jobs.held_by(tx, job.tenant_id, job.id, means.owner)
     if held is None:
         return
-    if result.is_error:
-        jobs.die(tx, held._replace(result="null"), json.dumps(result.value, ensure_ascii=False))
-    else:
+    if not result.is_error:
         jobs.complete(tx, held, result.value)
+        return
+    held, said = held._replace(result="null"), json.dumps(result.value, ensure_ascii=False)
+    if result.passes:
+        jobs.set_back(tx, held, said, means.limits.retry_delay_ms)
+    else:
+        jobs.die(tx, held, said)

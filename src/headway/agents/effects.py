@@ -32,7 +32,7 @@ def call_tools(step: Step, entry: Entry, response: ModelResponse) -> CallTool | 
         if not isinstance(found, Effect):
             return found
         ended.append(found)
-        if step.run.ended:  # it reported how it ended
+        if step.over:  # it reported how it ended
             return None
     told = orders.obey(step, entry, response.text or "")
     if isinstance(told, Sleep):

@@ -9,6 +9,7 @@ from headway.actions import conversations
 from headway.agents.roles import Role, Roles
 from headway.ledger import text
 from headway.ledger.errors import Conflict
+from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
@@ -27,6 +28,7 @@ class Execution(NamedTuple):
     run_id: str | None = None  # of the agent that calls; none: somebody else's loop
     roles: Roles = Roles()  # whom it could hand work to,
     limits: Limits = Limits()  # and how far that may go
+    goals: GoalLimits = GoalLimits()
 
 
 class Place(NamedTuple):

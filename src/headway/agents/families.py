@@ -5,6 +5,7 @@ from pathlib import Path
 from headway.agents import own_tools
 from headway.agents.agent_tools import AGENT_TOOLS
 from headway.agents.builtin_tools import NAMES, World, builtin_tools
+from headway.agents.goal_tools import GOAL_TOOLS
 from headway.agents.ledger_tools import LEDGER_TOOLS
 from headway.agents.plan_tools import PLAN_TOOLS
 from headway.agents.task_tools import TASK_TOOLS
@@ -13,6 +14,6 @@ from headway.agents.toolbox import Toolbox
 
 def toolbox(world: World | None = None, folder: Path | None = None) -> Toolbox:
     """Ours, and those a folder holds. A name of ours is taken, also while the tool itself is switched off."""
-    ours = (*PLAN_TOOLS, *TASK_TOOLS, *LEDGER_TOOLS, *AGENT_TOOLS, *builtin_tools(world or World()))
+    ours = (*PLAN_TOOLS, *TASK_TOOLS, *LEDGER_TOOLS, *AGENT_TOOLS, *GOAL_TOOLS, *builtin_tools(world or World()))
     own = own_tools.load(folder, {*NAMES, *(tool.name for tool in ours)}) if folder else ()
     return Toolbox((*ours, *own))

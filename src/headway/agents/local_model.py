@@ -1,5 +1,6 @@
 """A model that is a function of ours: what it is asked in, the whole answer out, streamed word by word like any other."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,10 +17,11 @@ WORDS = re.compile(r"\S+\s*|\s+")
 
 
 class LocalModel(Model):
-    def __init__(self, name: str, answer: Answer) -> None:
+    def __init__(self, name: str, answer: Answer, pace_s: float = 0) -> None:
         super().__init__()
         self.name = name
         self.answer = answer
+        self.pace_s = pace_s  # how long it thinks before it answers
 
     @property
     def model_name(self) -> str:
@@ -35,6 +37,7 @@ class LocalModel(Model):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
+        await asyncio.sleep(self.pace_s)
         return self.answer(messages, model_request_parameters)
 
     @asynccontextmanager
@@ -45,6 +48,7 @@ class LocalModel(Model):
         model_request_parameters: ModelRequestParameters,
         run_context: Any = None,
     ) -> AsyncGenerator[StreamedResponse]:
+        await asyncio.sleep(self.pace_s)
         yield LocalStream(model_request_parameters, self.name, self.answer(messages, model_request_parameters))
 
 

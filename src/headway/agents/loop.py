@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
-from headway.actions import jobs
+from headway.actions import jobs, runs, spending
 from headway.agents import assessor, effects, gates, prompts, transcript
 from headway.agents.models import ModelFailed
 from headway.agents.needs import (
@@ -35,16 +35,19 @@ from headway.agents.step import Step, still_open
 from headway.agents.toolbox import reach_out
 from headway.agents.transcript import Entry, spoken, storable, user, window
 from headway.agents.work import Means, Work, take_up
-from headway.ledger.errors import SettingsError, StorageError
+from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
-from headway.storage import halt_store, job_store, run_store
+from headway.storage import halt_store, run_store
+from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.loop")
 
 T = TypeVar("T")
 STORAGE_PATIENCE_S = 1.0
+NOT_OURS = Stop("it has ended, or somebody else goes on with it")
+REFUSALS_BORNE = 3  # by the database, before an agent stops rather than going on without a checkpoint
 RESTART = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
 
 
@@ -64,13 +67,22 @@ async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
 
 
 async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
-    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal."""
+    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal. A database
+    that refuses is asked again and then believed."""
+    unpaid = news.call if isinstance(news, Said | Summary | Verdict) else None
+    refusals = 0
     while True:
         try:
-            return await work.means.database.write(partial(take, work=work, entries=entries, news=news))
+            need, entries = await work.means.database.write(partial(take, work=work, entries=entries, news=news))
+            if need == NOT_OURS and unpaid:
+                await pay_late(work, unpaid)
+            return need, entries
         except StorageError as error:
-            if type(error) is StorageError:  # it refused the statement, and would again
-                raise RuntimeError("The database refused a step.") from error
+            refusals += not error.may_pass
+            if refusals >= REFUSALS_BORNE:
+                raise
+            if isinstance(error, CommitUncertain):
+                unpaid = None  # perhaps it is paid for, with the step: nothing is paid for twice
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
         stored = await patiently(partial(journal, work))
@@ -78,15 +90,22 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
             entries, news = stored, None
 
 
+async def pay_late(work: Work, call: ModelCall) -> None:
+    run, budget = work.run, work.means.limits.budget
+    await work.means.database.write(lambda tx: spending.settle_late(tx, run.tenant_id, run.id, call, budget))
+
+
 def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
-    held = job_store.get_locked(tx, work.run.tenant_id, work.run.id)
+    held = runs.lock(tx, work.run)
     if held is None or held.state != "running" or held.owner != work.means.owner:
-        return Stop("taken over or ended"), entries
+        return NOT_OURS, entries
     run = run_store.get(tx, work.run.tenant_id, work.run.id)
-    if run is None or run.ended:
-        return Stop("ended"), entries
+    if run is None:
+        return NOT_OURS, entries
     step = Step(tx, work, held, run, entries)
+    if step.over:
+        return NOT_OURS, entries
     if not entries:
         step.append(user(run.task))
     write_down(step, news)
@@ -127,7 +146,7 @@ def write_down(step: Step, news: News) -> None:
 
 def next_thing(step: Step) -> Need | None:
     """Derived from the last message. Done here if it can be, and then there is another next thing."""
-    if step.run.ended or step.held.state != "running":
+    if step.over or step.held.state != "running":
         return Stop("ended or delayed")
     entry = next(entry for entry in reversed(step.entries) if entry.sent)
     match entry.message:
@@ -153,6 +172,9 @@ def before_asking(step: Step) -> AskModel | Stop:
     if step.run.iterations >= limit:
         return step.give_up(prompts.out_of_steps(step.run.iterations), "incomplete" if left else "limit")
     step.run = step.run._replace(limit=limit)
+    if step.run.hint:
+        step.append(user(prompts.check_in(step.run.hint)))
+        step.run = step.run._replace(hint="")
     return AskModel(prompts.context(step.run.task, plan, step.work.mode) if plan else None)
 
 
@@ -193,7 +215,7 @@ async def ask(work: Work, entries: list[Entry], context: str | None) -> Said:
 
 
 async def journal(work: Work) -> list[Entry]:
-    return await work.means.database.read(lambda tx: transcript.load(tx, work.run.tenant_id, work.run.id))
+    return await work.means.database.read(lambda tx: transcript.load(tx, work.run))
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:
@@ -202,6 +224,8 @@ async def patiently(read: Callable[[], Awaitable[T]]) -> T:
         try:
             return await read()
         except StorageError as error:
+            if not error.may_pass:
+                raise
             log.warning("a run waits for the database: %s", error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
 

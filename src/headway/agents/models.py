@@ -24,10 +24,11 @@ from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.settings import ModelSettings
 
 from headway.agents.prices import Prices
-from headway.agents.rehearsal import REHEARSAL, rehearsal_model
+from headway.agents.rehearsal import rehearsal_model
 from headway.agents.roles import Tier
 from headway.agents.transcript import cleaned
 from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
 from headway.storage.spending_store import ModelCall
 

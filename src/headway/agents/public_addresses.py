@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any, Final, NamedTuple
 
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Invalid, OutOfReach
 
 NAT64: Final = IPv6Network("64:ff9b::/96")
 # IPv6 that stands for an IPv4 address (compatible, mapped, translated, 6to4, Teredo), and what was once local to a site.
@@ -45,8 +45,8 @@ def is_listed(host: str, hosts: Collection[str]) -> bool:
 def look_up(host: str, port: int) -> list[Address]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise Invalid(f"There is no host {host[:200]}.") from None
+    except (OSError, UnicodeError):  # also said by a name server that is away for a moment
+        raise OutOfReach(f"There is no host {host[:200]}.") from None
     return [Address(family, place) for family, _, _, _, place in found]
 
 

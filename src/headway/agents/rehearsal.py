@@ -4,7 +4,6 @@ It plans with the real tools, does what the built-in tools can do, says honestly
 plan. It keeps nothing in mind: each answer is derived from the messages alone, and so are the ids of its calls.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -17,14 +16,14 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
 from headway.agents import prompts
+from headway.agents import rehearsal_questions as questions
 from headway.agents import rehearsal_steps as reading
 from headway.agents.local_model import LocalModel
 from headway.agents.rehearsal_steps import Call, Cannot, Known, Outcome, outcome, parsed, title
 from headway.agents.toolbox import judged
 from headway.agents.transcript import storable
 from headway.ledger.framing import inline
-
-REHEARSAL: Final = "rehearsal"
+from headway.ledger.run import REHEARSAL
 
 WHAT_THIS_IS: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
@@ -40,22 +39,21 @@ SMALL_TALK: Final = re.compile(
     r"|what can you do|how are you)\b[^\n]{0,40}",
     re.IGNORECASE,
 )
-SAYS_NO: Final = re.compile(r"\b(?:failed|could(?: not|n['’]t)|can(?:not|['’]t)|unable|was not able|not done)\b", re.IGNORECASE)
 
 FRAME: Final = re.compile(r"\[TURN CONTEXT\]\nOriginal request: (.*)\n(Plan: (?:.*\n)*)\[END TURN CONTEXT\]")
 OPEN_LINE: Final = re.compile(r"- \[(pending|in_progress)\] (.*) \(id ([0-9a-f-]{1,40})\)")
 ENDED_LINE: Final = re.compile(r"- \[(completed|cancell?ed)\] (.*)")
 OF_THE_RUNTIME: Final = re.compile(
     r"Not finished: \S+ items? (?:is|are) of your plan still open\. |Your answer does not do for the current item \(|"
-    + "|".join(map(re.escape, (prompts.NUDGE, prompts.CUT_OFF, prompts.NEXT, "[/")))
+    + "|".join(map(re.escape, (prompts.NUDGE, prompts.CUT_OFF, prompts.NEXT, prompts.CHECK_IN, "[/")))
 )
 PLANNING: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
 BOOKKEEPING: Final = PLANNING | {"list_todo", "manage_todos"}
 CALL_ID: Final = re.compile(r"rehearsal-([0-9]{1,9})-[0-9]+-[0-9a-f]+")
 
 
-def rehearsal_model() -> LocalModel:
-    return LocalModel(REHEARSAL, answer)
+def rehearsal_model(pace_s: float = 0) -> LocalModel:
+    return LocalModel(REHEARSAL, answer, pace_s)
 
 
 def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
@@ -141,7 +139,12 @@ class Scene:
 
     @property
     def request(self) -> str:
-        return self.turn[0]
+        return reading.task_in(self.turn[0])
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether another agent reads the answer, not a person."""
+        return self.request != self.turn[0]
 
     @cached_property
     def steps(self) -> list[str]:
@@ -244,9 +247,11 @@ def framed(messages: list[ModelMessage]) -> Plan | None:
 
 def reply(scene: Scene) -> Reply:
     if prompts.ASSESSOR in scene.instructions:
-        return assessed(scene.request)
+        return questions.assessed(scene.request)
     if prompts.SUMMARISER in scene.instructions:
-        return summarised(scene.request)
+        return questions.summarised(scene.request)
+    if form := questions.handed_in(scene.offered, scene.request):
+        return [Wanted(form, "form")]
     if scene.offered >= PLANNING:
         return worked_off(scene, scene.plan) if scene.plan else planned(scene)
     if "manage_todos" in scene.offered:
@@ -346,9 +351,12 @@ def unplanned(scene: Scene) -> Reply:
         ends.append((step, Outcome("done earlier.") if isinstance(end, Wanted) else end))
     if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(scene.request)):
         return GREETING
-    if len(ends) == 1:
-        return closing(AT_A_LOSS if ends[0][1] is REHEARSED else ends[0][1].text)
-    return closing(report(ends))
+    said = report(ends) if len(ends) > 1 else AT_A_LOSS if ends[0][1] is REHEARSED else ends[0][1].text
+    if not scene.handed_over:
+        return closing(said)
+    if all(end.ok for _, end in ends) or "report_outcome" not in scene.offered:
+        return said
+    return [Wanted(Call("report_outcome", {"summary": said, "success": False}), "outcome")]
 
 
 def ended(scene: Scene, step: str, key: str) -> Outcome | Wanted:
@@ -378,22 +386,3 @@ def report(ends: list[tuple[str, Outcome]]) -> str:
 
 def closing(text: str) -> str:
     return f"{text}\n\n{WHAT_THIS_IS}"
-
-
-# Questions that LLMs are asked at the cheap tier
-
-
-def assessed(question: str) -> str:
-    said = question.partition("\n\nAnswer:\n")[2].strip()
-    if not said:
-        return json.dumps({"ok": False, "reason": "The answer is empty."})
-    if SAYS_NO.search(said):
-        return json.dumps({"ok": False, "reason": "The answer says that it was not done."})
-    return json.dumps({"ok": True, "reason": "Rehearsal, by rule: there is an answer, and it does not say that it failed."})
-
-
-def summarised(text: str) -> str:
-    sentences = [inline(one) for one in re.split(r"(?<=[.!?])\s+|\n+", text) if one.strip()]
-    if len(sentences) < 2:
-        return f"It said: {''.join(sentences) or 'nothing'}"
-    return f"It began: {sentences[0]} … It ended: {sentences[-1]}"

@@ -36,6 +36,15 @@ class Known(NamedTuple):
     path: str | None = None
 
 
+# A task that was handed over, between where it comes from and what was given with it.
+HANDED_OVER: Final = re.compile(r"\[(DELEGATION|GOAL) CONTEXT\]\n.*?\n\[END \1 CONTEXT\]\n\n(.*?)(?:\n\nContext:\n.*)?", re.DOTALL)
+
+
+def task_in(request: str) -> str:
+    found = HANDED_OVER.fullmatch(request)
+    return found[2] if found else request
+
+
 # A request as steps
 
 VERBS: Final = frozenset(

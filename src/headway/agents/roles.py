@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from headway.ledger.errors import Invalid
 
-Family = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "outcome", "builtin", "own"]
+Family = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own"]
 Writs = Literal["todos", "agents", "schedules"]
 Tier = Literal["strong", "mid", "cheap"]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage
 
-from headway.actions import jobs, notices, runs, spending, turns
+from headway.actions import goals, jobs, notices, pauses, runs, spending, turns
 from headway.agents import prompts, transcript
 from headway.agents.needs import AskModel, Assess, Need, Sleep, Stop, Summarise
 from headway.agents.transcript import Entry
@@ -29,15 +29,24 @@ class Step:
         self.run = run
         self.turn_id = work.scope.turn_id or ""  # whose plan it is: a sub-agent has none
         self.entries = list(entries)
-        self.first_new = len(entries)
+        self.first_new = self.next_number
         self.limits = work.means.limits
+
+    @property
+    def next_number(self) -> int:
+        return self.entries[-1].n + 1 if self.entries else self.run.begins_at
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left for this run to do; a goal's main agent then waits for its next sub-goal."""
+        return self.run.ended or (self.run.is_main and self.run.sub_goal_id is None)
 
     @property
     def last_attempt(self) -> bool:
         return self.held.attempts + 1 >= self.held.max_attempts
 
     def append(self, message: ModelMessage, stored: str = "") -> None:
-        entry = Entry(len(self.entries), message)
+        entry = Entry(self.next_number, message)
         run_store.append(self.tx, self.run.tenant_id, self.run.id, entry.n, stored or transcript.encode(message))
         self.entries.append(entry)
 
@@ -64,43 +73,58 @@ class Step:
     # Endings
 
     def finish(self, outcome: TurnOutcome, answer: str) -> Stop:
-        if self.run.parent_run_id is None:
+        if self.run.turn_id is not None and self.run.parent_run_id is None:
             self.run = turns.finish(self.tx, self.run, outcome, answer)
+        elif outcome in ("answered", "drained"):
+            self.end_task("completed", answer)
         else:
-            good = outcome in ("answered", "drained")
-            self.run = runs.end_child(self.tx, self.run, "completed" if good else "failed", answer, error=None if good else outcome)
+            self.end_task("failed", answer, error=outcome)
         return Stop("ended")
 
     def report(self, summary: str, data: Any, *, success: bool) -> None:
-        """A sub-agent's own word on how it ended."""
-        status: RunStatus = "completed" if success else "failed"
-        self.run = runs.end_child(self.tx, self.run, status, summary, data, None if success else summary)
+        """Its own word on how its task ended."""
+        self.end_task("completed" if success else "failed", summary, data, None if success else summary)
+
+    def end_task(self, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> None:
+        """A sub-agent's task is all that it is for; a main agent's is one sub-goal among others."""
+        if self.run.is_main:
+            self.run = spending.release(self.tx, self.run)
+            self.run = goals.end_inline(self.tx, self.run, status, summary, data, error)
+        else:
+            self.run = runs.end_child(self.tx, self.run, status, summary, data, error)
 
     def give_up(self, why: str, outcome: TurnOutcome, answer: str = "") -> Stop:
         """End honestly: what was said last, why it ends here, and what is left, which stays open in the ledger."""
         return self.finish(outcome, prompts.closing(answer, why, still_open(self.plan())))
 
     def end_filtered(self) -> Stop:
-        self.notify("content_filter", f"A provider's content filter ended run {self.run.id} of turn {self.run.turn_id}.")
+        whose = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
+        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{whose}.")
         return self.finish("filtered", prompts.FILTERED)
 
     def fail(self, message: str, code: str) -> Stop:
-        if self.run.parent_run_id is None:
+        if self.run.turn_id is not None and self.run.parent_run_id is None:
             self.run = turns.fail(self.tx, self.run, message, code)
         else:
-            jobs.close(self.tx, self.run.tenant_id, self.run.id, "failed", message)
-            self.run = runs.end_child(self.tx, self.run, "failed", "", error=message)
+            if not self.run.is_main:
+                jobs.close(self.tx, self.run.tenant_id, self.run.id, "failed", message)
+            self.end_task("failed", "", error=message)
         return Stop("ended")
 
     def set_back(self, message: str, retry_after_s: float | None) -> None:
         """Try again later, without a slot and whatever happens to this process in the meantime; but not for ever."""
         self.run = spending.release(self.tx, self.run)
+        if self.run.is_main and self.last_attempt:  # the sub-goal failed; the goal's own job has more to do
+            self.held = jobs.progressed(self.tx, self.held)
+            self.fail(message, "model_failed")
+            return
         self.held = jobs.set_back(self.tx, self.held, message, self.limits.retry_delay_ms, retry_after_s)
         if self.held.state == "dead":
             self.fail(message, "model_failed")
 
     def notify(self, kind: str, text: str) -> None:
-        notices.notify(self.tx, self.run.tenant_id, kind, text, self.run.conversation_id, self.run.turn_id)
+        run = self.run
+        notices.notify_once(self.tx, run.tenant_id, kind, text, run.conversation_id, run.turn_id, run.goal_id)
 
     # Before the world is asked
 
@@ -112,12 +136,11 @@ class Step:
             return Stop("waiting")
         if isinstance(need, AskModel | Summarise | Assess) and not self.afford(need):
             self.held = jobs.sleep(self.tx, self.held, self.tx.now + MONEY_CHECK_MS)
-            if turns.pause(self.tx, self.run, prompts.POOL_SPENT):
-                self.notify("budget", prompts.POOL_SPENT)
+            pauses.out_of_money(self.tx, self.run, prompts.POOL_SPENT)
             self.rest()
             return Stop("paused")
         if not isinstance(need, Stop) and self.run.status != "running":
-            self.run = turns.resume(self.tx, self.run)
+            self.run = pauses.go_on(self.tx, self.run)
         return need
 
     def rest(self) -> None:

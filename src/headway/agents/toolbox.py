@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from socket import gaierror
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
-from headway.ledger.errors import HeadwayError, Invalid, NotFound, StorageError
+from headway.ledger.errors import HeadwayError, Invalid, NotFound, OutOfReach, StorageError
 from headway.ledger.job import NEVER
 from headway.ledger.text import check_numbers, one_line, place_of
 from headway.storage.transaction import Transaction
@@ -22,6 +23,7 @@ log = logging.getLogger("headway.tools")
 
 MISSING_CONTEXT: Final = "Missing execution context"
 ERROR_LIMIT: Final = 500  # of what a failing tool said
+PASSING: Final = (ConnectionError, TimeoutError, gaierror, OutOfReach)
 
 
 class Arguments(BaseModel):
@@ -71,6 +73,7 @@ class Result(NamedTuple):
     value: Any
     is_error: bool
     uncertain: bool = False  # nobody knows whether it was done
+    passes: bool = False  # it failed in a way that may pass, and doing it again is harmless
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
@@ -134,12 +137,18 @@ async def reach_out(tool: Tool, arguments: dict[str, Any], execution: Execution 
             async with deadline:
                 return judged(await begun(tool, execution, wanted))
     except HeadwayError as error:
-        return judged(tool.refuse(str(error)))
+        return judged(tool.refuse(str(error)))._replace(passes=tool.idempotent and may_pass(error))
     except (Exception, SystemExit) as error:
         if deadline.expired():
             return late(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
-        return judged(tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(str(error))[:ERROR_LIMIT]}"))
+        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(str(error))[:ERROR_LIMIT]}")
+        return judged(said)._replace(passes=tool.idempotent and may_pass(error))
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether it may well work in a while, as far as that can be told from outside of the tool."""
+    return isinstance(error, PASSING) or (isinstance(error, StorageError) and error.may_pass)
 
 
 def begun(tool: Tool, execution: Execution, wanted: Arguments) -> Awaitable[Any]:
@@ -152,7 +161,7 @@ def begun(tool: Tool, execution: Execution, wanted: Arguments) -> Awaitable[Any]
 def late(tool: Tool) -> Result:
     message = f"{tool.name} did not end within {tool.timeout_s:g} s"
     if tool.idempotent:
-        return judged(tool.refuse(f"{message}."))
+        return judged(tool.refuse(f"{message}."))._replace(passes=True)
     said = judged(tool.refuse(f"{message}. It may have had its effect all the same: look before you do it again."))
     return said._replace(uncertain=True)
 

@@ -22,7 +22,7 @@ from pydantic_ai.messages import (
 )
 
 from headway.ledger.events import ENCODER
-from headway.ledger.run import Message
+from headway.ledger.run import Message, Run
 from headway.storage import message_store, run_store
 from headway.storage.transaction import Transaction
 
@@ -37,8 +37,10 @@ class Entry(NamedTuple):
     sent: bool = True
 
 
-def load(tx: Transaction, tenant_id: int, run_id: str) -> list[Entry]:
-    return [Entry(n, decode(message), sent) for n, message, sent in run_store.messages(tx, tenant_id, run_id)]
+def load(tx: Transaction, run: Run) -> list[Entry]:
+    """What was said so far of what it is at."""
+    found = run_store.messages(tx, run.tenant_id, run.id, run.begins_at)
+    return [Entry(n, decode(message), sent) for n, message, sent in found]
 
 
 def history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> list[ModelMessage]:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from headway.agents.public_addresses import Address, Allowed, LookUp, is_listed, is_public, look_up, vetted
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.text import one_line
 
 WAIT_S: Final = 10.0
@@ -60,9 +60,10 @@ def fetch(
                 if response.status not in MOVED or location is None:
                     return shown(url, response)
         except TimeoutError:
-            raise Invalid(f"{target.host} took too long to answer.") from None
+            raise OutOfReach(f"{target.host} took too long to answer.") from None
         except (OSError, HTTPException, ValueError) as error:
-            raise Invalid(f"{target.host} could not be asked: {one_line(str(error))[:200] or type(error).__name__}.") from None
+            kind = Invalid if isinstance(error, ValueError) else OutOfReach
+            raise kind(f"{target.host} could not be asked: {one_line(str(error))[:200] or type(error).__name__}.") from None
         url = urljoin(url, location.encode("latin-1", "replace").decode("utf-8", "replace"))
     raise Invalid(f"The page is redirected more than {REDIRECTS} times.")
 

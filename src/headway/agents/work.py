@@ -14,6 +14,7 @@ from headway.agents.execution import Execution, Place, find_place
 from headway.agents.models import Models
 from headway.agents.roles import Role, Roles
 from headway.agents.toolbox import Tool, Toolbox
+from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Mode, Run
 from headway.ledger.scope import Scope
 from headway.storage.database import Database
@@ -30,6 +31,7 @@ class Means(NamedTuple):
     toolbox: Toolbox
     roles: Roles
     limits: Limits
+    goals: GoalLimits
     owner: str  # the name of this process among those that drive runs
     execution: Callable[[Place, Role], Execution]
     stream: Callable[[Run, dict[str, Any]], None]  # tells live watchers what a model is saying; nobody else ever hears it
@@ -53,17 +55,18 @@ class Work(NamedTuple):
     @property
     def parameters(self) -> ModelRequestParameters:
         may_delegate = self.run.depth < self.means.limits.depth
-        has_plan = self.run.parent_run_id is None
+        has_plan = self.scope.turn_id is not None
         return parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
 
 
 def take_up(tx: Transaction, means: Means, run: Run) -> Work:
     """A sub-agent knows nothing of the turn's plan nor of what was said before: only what it was handed."""
     role = means.roles.find(run.role)
-    is_root = run.parent_run_id is None
-    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if is_root else None, role.name)
-    execution = means.execution(find_place(tx, scope), role)._replace(run_id=run.id, roles=means.roles, limits=means.limits)
-    if not is_root:
+    answers_turn = run.turn_id is not None and run.parent_run_id is None
+    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if answers_turn else None, role.name)
+    execution = means.execution(find_place(tx, scope), role)
+    execution = execution._replace(run_id=run.id, roles=means.roles, limits=means.limits, goals=means.goals)
+    if not answers_turn:
         return Work(means, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     before = transcript.history(tx, run.tenant_id, run.conversation_id, turn.id)

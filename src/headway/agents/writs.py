@@ -100,7 +100,7 @@ def schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
 def schedule_lines(tx: Transaction, scope: Scope, rest: str) -> list[str]:
     verb, _, name = rest.partition(" ")
     if rest == "list":
-        known = schedule_store.every(tx, scope.tenant_id, LISTED)
+        known = schedule_store.page(tx, scope.tenant_id, LISTED)
         return [schedule_line(one) for one in known] or ["no schedules"]
     if verb == "rm" and name.strip() and ":" not in name:
         schedules.remove(tx, scope.tenant_id, name.strip())

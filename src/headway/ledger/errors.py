@@ -9,6 +9,7 @@ HeadwayError
 │   ├── BadCursor
 │   ├── BadDocument
 │   ├── BadTool
+│   ├── OutOfReach
 │   └── DependencyCycle
 ├── Unauthorized              nobody we know
 ├── Forbidden                 somebody we know, but not like this
@@ -86,6 +87,10 @@ class BadTool(Invalid):
     """The function cannot be a tool."""
 
 
+class OutOfReach(Invalid):
+    """What this needs cannot be reached right now; it may work in a while."""
+
+
 class DependencyCycle(Invalid):
     """The dependencies form a cycle, so none of these todos could ever start."""
 
@@ -156,6 +161,11 @@ class SettingsError(HeadwayError):
 
 class StorageError(HeadwayError):
     """The database could not do this."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it is the database that is in trouble, and not what it was asked to do, which it would refuse again."""
+        return type(self) is not StorageError
 
 
 class DatabaseBusy(StorageError):

@@ -28,8 +28,9 @@ class Job(NamedTuple):
     updated_at: int
 
     @property
-    def ended(self) -> bool:
-        return self.state in ("completed", "canceled")
+    def over(self) -> bool:
+        """Nobody works on it any more, unless somebody revives a dead one."""
+        return self.state in ("completed", "canceled", "dead")
 
     def failures_like(self, error: str) -> int:
         """How often in a row this was the last that happened to it."""

@@ -7,6 +7,7 @@ TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
 EffectState = Literal["started", "succeeded", "failed", "unknown"]
 Mode = Literal["plan", "queue"]
 
+REHEARSAL: Final = "rehearsal"  # the model that needs no key: a stand-in, not an LLM
 NANOS: Final = 1_000_000_000  # money is counted in billionths of a dollar
 
 
@@ -24,21 +25,30 @@ class Run(NamedTuple):
     task: str
     depth: int
     status: RunStatus
-    result: str | None
-    iterations: int  # model calls so far,
-    limit: int  # and at most
-    resubmissions: int
-    refusals: int  # answers refused in a row, with the list as plan_mark tells
-    plan_mark: str
-    reserved: int
-    cost: int
     created_at: int
     updated_at: int
-    ended_at: int
+    limit: int  # of model calls,
+    iterations: int = 0  # and how many there were
+    result: str | None = None
+    resubmissions: int = 0
+    refusals: int = 0  # answers refused in a row, with the list as plan_mark tells
+    plan_mark: str = ""
+    reserved: int = 0
+    cost: int = 0
+    ended_at: int = 0
+    goal_id: int | None = None
+    sub_goal_id: int | None = None  # what it is for; a goal's main agent works on one at a time,
+    begins_at: int = 0  # from this message of its transcript on
+    hint: str = ""  # what whoever looks after it has to say, and it has not heard yet
 
     @property
     def ended(self) -> bool:
         return self.ended_at != 0
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the main agent of a goal."""
+        return self.goal_id is not None and self.parent_run_id is None
 
 
 class Effect(NamedTuple):

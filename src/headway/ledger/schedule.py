@@ -11,7 +11,7 @@ class Schedule(NamedTuple):
     cron: str  # or empty: every so often
     timezone: str
     every_ms: int
-    work: str  # JSON: {"message": …} or {"tool": …}
+    work: str  # JSON: {"goal": …}, {"message": …} or {"tool": …}
     paused: int
     next_at: int
     last_at: int

@@ -5,7 +5,7 @@ import threading
 
 import psycopg
 
-from headway.storage.postgres_connection import CHANNEL, CONNECT_TIMEOUT_S
+from headway.storage.postgres_connection import CHANNEL, opened
 from headway.storage.transaction import Listener
 
 log = logging.getLogger("headway.announcements")
@@ -31,7 +31,7 @@ class Announcements:
     def _listen(self) -> None:
         while not self.ending.is_set():
             try:
-                with psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
+                with opened(self.url) as connection:
                     connection.execute(f"LISTEN {CHANNEL}".encode())
                     self._hear(connection)
             except psycopg.Error as error:

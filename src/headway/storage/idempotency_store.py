@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from headway.ledger.errors import KeyBusy
 from headway.storage.transaction import Transaction
 
 WAIT_MS = 10_000
@@ -17,24 +18,23 @@ def reserve(
     tx: Transaction, tenant_id: int, route: str, key: str, body_hash: str, expired_before: int = 0, wait_ms: int = WAIT_MS
 ) -> bool:
     """Whether the key is ours to answer: nobody used it, or too long ago. If another transaction is answering it right
-    now, this waits for its end, or gives up (KeyBusy). On SQLite there is one writer, so nobody else is answering anything."""
-    shared = tx.dialect.name == "postgresql"
-    if shared:
-        tx.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
-    row = tx.one(
-        """INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, at) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT (tenant_id, route, key)
-           DO UPDATE SET body_hash = excluded.body_hash, at = excluded.at WHERE k.at < ? RETURNING key""",
-        tenant_id,
-        route,
-        key,
-        body_hash,
-        tx.now,
-        expired_before,
-    )
-    if shared:
-        tx.run("SET LOCAL lock_timeout TO DEFAULT")
-    return row is not None
+    now, this waits for its end, or gives up."""
+
+    def insert(tx: Transaction) -> bool:
+        row = tx.one(
+            """INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, at) VALUES (?, ?, ?, ?, ?)
+               ON CONFLICT (tenant_id, route, key)
+               DO UPDATE SET body_hash = excluded.body_hash, at = excluded.at WHERE k.at < ? RETURNING key""",
+            tenant_id,
+            route,
+            key,
+            body_hash,
+            tx.now,
+            expired_before,
+        )
+        return row is not None
+
+    return tx.waiting_at_most(wait_ms, insert, KeyBusy())
 
 
 def get(tx: Transaction, tenant_id: int, route: str, key: str) -> Remembered | None:

@@ -1,6 +1,6 @@
 """Rows of jobs, and of the processes that work on them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from headway.ledger.job import Job, JobState
 from headway.storage.transaction import Transaction
@@ -8,6 +8,7 @@ from headway.storage.transaction import Transaction
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
 WAITING = "state IN ('queued', 'delayed')"
+ALONE = ":alone"  # how the names of processes end that work on nothing but what they began
 
 
 def insert(tx: Transaction, job: Job) -> None:
@@ -23,6 +24,19 @@ def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     """The job, with nobody else able to move it, or what it stands for, before this transaction ends."""
     row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, job_id)
     return Job._make(row) if row else None
+
+
+def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:
+    """The job that answers the turn, or pursues the goal; SQLite has one writer anyway."""
+    if tx.dialect.name == "postgresql":
+        column, value = ("turn_id", turn_id) if turn_id else ("goal_id", goal_id)
+        tx.run(
+            f"""SELECT 1 FROM jobs WHERE tenant_id = ? AND id = (
+                    SELECT id FROM runs WHERE tenant_id = ? AND {column} = ? AND parent_run_id IS NULL){tx.dialect.for_update}""",
+            tenant_id,
+            tenant_id,
+            value,
+        )
 
 
 def save(tx: Transaction, job: Job) -> None:
@@ -57,35 +71,39 @@ def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int) ->
     return [Job._make(row) for row in rows]
 
 
-def forget_ended(tx: Transaction, before: int, limit: int) -> None:
-    """Ended ones that nobody asks for any more. Dead ones are kept until somebody decides about them."""
-    tx.run(
+def forget_ended(tx: Transaction, before: int, limit: int) -> int:
+    """Ended ones that nobody asks for any more; how many. Dead ones are kept until somebody decides about them."""
+    gone = tx.all(
         """DELETE FROM jobs WHERE id IN (
-               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?)""",
+               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
         before,
         limit,
     )
+    return len(gone)
 
 
 # The engine's own. It works for all tenants, and no door leads here.
 
 
-def next_due(tx: Transaction) -> int | None:
-    """When the next waiting job is due."""
-    row = tx.one(f"SELECT MIN(due_at) FROM jobs WHERE {WAITING}")
-    return int(row[0]) if row and row[0] is not None else None
+def next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
+    """When the next waiting job of these kinds is due."""
+    marks = ", ".join("?" * len(kinds))
+    row = tx.one(f"SELECT due_at FROM jobs WHERE {WAITING} AND kind IN ({marks}) ORDER BY due_at LIMIT 1", *kinds)
+    return int(row[0]) if row else None
 
 
-def due(tx: Transaction, per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
-    """Waiting ones whose time has come and whose family may have one more, locked by us and by nobody else. Only: these, and
-    those that they began."""
+def due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
+    """Waiting ones of these kinds whose time has come and whose family may have one more, locked by us and by nobody else.
+    Only: these, and those that they began."""
+    known = ", ".join("?" * len(kinds))
     marks = ", ".join("?" * len(only or ()))
     chosen = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? {chosen} AND (family = '' OR (
+        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? AND kind IN ({known}) {chosen} AND (family = '' OR (
                 SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         tx.now,
+        *kinds,
         *(only or ()),
         *(only or ()),
         per_family,
@@ -116,13 +134,13 @@ def has_orphans(tx: Transaction, lease_ms: int) -> bool:
     return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHANED} LIMIT 1", clock(tx) - lease_ms) is not None
 
 
-def orphans(tx: Transaction, lease_ms: int, limit: int, job_id: str | None = None) -> list[Job]:
-    """Running ones whose process is no more (or that very one), locked by us and by nobody else."""
-    chosen, parameters = ("AND id = ?", (job_id,)) if job_id else ("", ())
+def orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | None = None) -> list[Job]:
+    """Running ones (only: of these) whose process is no more, locked by us and by nobody else."""
+    chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only)) or 'NULL'})"
     rows = tx.all(
         f"SELECT {COLUMNS} FROM jobs WHERE {ORPHANED} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
         clock(tx) - lease_ms,
-        *parameters,
+        *(only or ()),
         limit,
     )
     return [Job._make(row) for row in rows]
@@ -188,6 +206,13 @@ def beat(tx: Transaction, owner: str) -> None:
         owner,
         clock(tx),
     )
+
+
+def workers_alive(tx: Transaction, lease_ms: int) -> int:
+    """How many processes would work on whatever is due."""
+    sql = "SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ? AND executor_id NOT LIKE ?"
+    row = tx.one(sql, clock(tx) - lease_ms, f"%{ALONE}")
+    return int(row[0]) if row else 0
 
 
 def forget_leases(tx: Transaction, before: int) -> None:

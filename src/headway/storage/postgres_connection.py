@@ -16,7 +16,6 @@ from headway.ledger.errors import (
     DatabaseFull,
     DatabaseUnreachable,
     HeadwayError,
-    KeyBusy,
     SettingsError,
     StorageError,
 )
@@ -37,9 +36,18 @@ from headway.storage.transaction import (
 T = TypeVar("T")
 
 CHANNEL = "headway_events"
+# Nothing is wrong with the connection, and once the others are done the same work may well succeed, or see why it cannot: a row
+# that was unique when we looked, say.
+OTHERS_WERE_FASTER = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+CONNECTION_LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
+GIVES_UP = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
 GAVE_UP_WAITING = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
 ATTEMPTS = 6
-CONNECT_TIMEOUT_S = 5
+# A process that is frozen in the middle of a transaction keeps its locks, and nobody could take its work over. Transactions here
+# take milliseconds: whoever says nothing for so long is not going to.
+IDLE_IN_TRANSACTION_MS = 5_000
+# A server that vanished without a word is noticed in half a minute, and not in the two hours that are usual.
+CONNECTING: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
 # Names the advisory locks of the log among those of other programs on the same server.
 LOG_LOCK = 0x4865_6164
 
@@ -76,6 +84,15 @@ class PostgresTransaction(LoggedTransaction):
         for tenant_id, kind, data, conversation_id, turn_id in self.events:
             self.run(INSERT_EVENT, tenant_id, conversation_id, turn_id, kind, data, self.now)
 
+    def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+        self.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
+        try:
+            value = work(self)
+        except errors.LockNotAvailable as error:
+            raise gave_up from error
+        self.run("SET LOCAL lock_timeout TO DEFAULT")
+        return value
+
 
 class PostgresConnection:
     """One connection, opened when first needed and again when it broke."""
@@ -108,7 +125,7 @@ class PostgresConnection:
 
     def _connected(self) -> psycopg.Connection[Row]:
         if self.raw is None or self.raw.closed:
-            self.raw = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+            self.raw = opened(self.url)
         return self.raw
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
@@ -131,24 +148,25 @@ class PostgresConnection:
         return value
 
     def _retried(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
-        """Run again what certainly was not committed: a deadlock's loser, or a connection lost on the way."""
+        """Run again what certainly was not committed: whoever came too late, or lost the connection on the way."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return step(self._connected())
-            except (
-                errors.DeadlockDetected,
-                errors.SerializationFailure,
-                psycopg.OperationalError,
-                psycopg.InterfaceError,
-            ) as error:
-                if isinstance(error, (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)) or attempt == ATTEMPTS:
+            except (*OTHERS_WERE_FASTER, *CONNECTION_LOST) as error:
+                if isinstance(error, GIVES_UP) or attempt == ATTEMPTS:
                     raise explain(error) from error
-                if not isinstance(error, (errors.DeadlockDetected, errors.SerializationFailure)):
+                if not isinstance(error, OTHERS_WERE_FASTER):
                     self.close()
                 time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311
             except psycopg.Error as error:
                 raise explain(error) from error
         raise AssertionError("unreachable")
+
+
+def opened(url: str) -> psycopg.Connection[Row]:
+    connection = psycopg.connect(url, autocommit=True, **CONNECTING)
+    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
+    return connection
 
 
 def checked(url: str) -> str:
@@ -176,14 +194,12 @@ def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
 
 
 def explain(error: psycopg.Error) -> HeadwayError:
-    if isinstance(error, errors.LockNotAvailable):
-        return KeyBusy()  # the one lock that is waited for with a limit
     if isinstance(error, errors.DiskFull):
         return DatabaseFull("The database server's disk is full; nothing was changed.")
     # The server's words can hold the connection string's host and user, never its password.
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
     if isinstance(error, GAVE_UP_WAITING):
         return DatabaseBusy(f"Postgres gave up waiting for others ({reason}); nothing was changed. Try again shortly.")
-    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+    if isinstance(error, CONNECTION_LOST):
         return DatabaseUnreachable(f"Postgres cannot be reached: {reason}")
     return StorageError(f"The database refused the statement: {error.diag.message_primary or type(error).__name__}")

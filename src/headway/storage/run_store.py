@@ -3,13 +3,15 @@
 from headway.ledger.run import Effect, Run
 from headway.storage.transaction import Transaction
 
-COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, result, iterations,
-    iteration_limit, resubmissions, refusals, plan_mark, reserved, cost, created_at, updated_at, ended_at"""
-INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
+    iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
+    begins_at, hint"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING RETURNING id"""
 GET = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
-UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?,
-    refusals = ?, plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ? WHERE tenant_id = ? AND id = ?"""
+UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?, refusals = ?,
+    plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ?, sub_goal_id = ?, begins_at = ?, hint = ?
+    WHERE tenant_id = ? AND id = ?"""
 
 
 def insert(tx: Transaction, run: Run) -> bool:
@@ -50,32 +52,57 @@ def save(tx: Transaction, run: Run) -> None:
         run.cost,
         run.updated_at,
         run.ended_at,
+        run.sub_goal_id,
+        run.begins_at,
+        run.hint,
         run.tenant_id,
         run.id,
     )
 
 
-def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int) -> list[Run]:
+def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
     """The newest first."""
-    chosen, parameters = ("AND turn_id = ?", (turn_id,)) if turn_id else ("", ())
+    named = {"turn_id": turn_id, "goal_id": goal_id}
+    chosen = {column: value for column, value in named.items() if value is not None}
+    where = "".join(f" AND {column} = ?" for column in chosen)
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? {chosen} ORDER BY created_at DESC, id DESC LIMIT ?",
+        f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} ORDER BY created_at DESC, id DESC LIMIT ?",
         tenant_id,
-        *parameters,
+        *chosen.values(),
         limit,
     )
     return [Run._make(row) for row in rows]
 
 
-def sub_agents(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
-    """How many sub-agents a turn has begun, and how many of them are not over."""
+def sub_agents(tx: Transaction, parent: Run) -> tuple[int, int]:
+    """How many sub-agents the turn of this run (or the sub-goal that it is for) has begun, and how many are not over."""
+    column, value = ("turn_id", parent.turn_id) if parent.turn_id else ("sub_goal_id", parent.sub_goal_id)
     row = tx.one(
-        """SELECT COUNT(*), SUM(CASE ended_at WHEN 0 THEN 1 ELSE 0 END) FROM runs
-           WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NOT NULL""",
-        tenant_id,
-        turn_id,
+        f"""SELECT COUNT(*), SUM(CASE ended_at WHEN 0 THEN 1 ELSE 0 END) FROM runs
+            WHERE tenant_id = ? AND {column} = ? AND parent_run_id IS NOT NULL""",
+        parent.tenant_id,
+        value,
     )
     return (int(row[0]), int(row[1] or 0)) if row else (0, 0)
+
+
+def cost_of_goal(tx: Transaction, tenant_id: int, goal_id: int) -> int:
+    row = tx.one("SELECT SUM(cost) FROM runs WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
+    return int(row[0] or 0) if row else 0
+
+
+def cost_of_sub_goal(tx: Transaction, tenant_id: int, sub_goal_id: int) -> int:
+    """What its sub-agents cost; the main agent's own share is not among it."""
+    sql = "SELECT SUM(cost) FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL"
+    row = tx.one(sql, tenant_id, sub_goal_id)
+    return int(row[0] or 0) if row else 0
+
+
+def effects_done(tx: Transaction, tenant_id: int, run_id: str) -> int:
+    """How many of its tool calls went well."""
+    sql = "SELECT COUNT(*) FROM effects WHERE tenant_id = ? AND run_id = ? AND state = 'succeeded'"
+    row = tx.one(sql, tenant_id, run_id)
+    return int(row[0]) if row else 0
 
 
 def unfinished_children(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
@@ -83,18 +110,26 @@ def unfinished_children(tx: Transaction, tenant_id: int, run_id: str) -> list[Ru
     return [Run._make(row) for row in tx.all(sql, tenant_id, run_id)]
 
 
+def unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:
+    """Sub-agents that were begun for a sub-goal, those that they began, and so on."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL AND ended_at = 0
+              ORDER BY depth, created_at, id"""
+    return [Run._make(row) for row in tx.all(sql, tenant_id, sub_goal_id)]
+
+
 # The transcript
 
 
-def messages(tx: Transaction, tenant_id: int, run_id: str) -> list[tuple[int, str, bool]]:
-    """(number, message, whether it is still sent), in order."""
-    rows = tx.all("SELECT n, message, sent FROM transcript WHERE tenant_id = ? AND run_id = ? ORDER BY n", tenant_id, run_id)
+def messages(tx: Transaction, tenant_id: int, run_id: str, begins_at: int = 0) -> list[tuple[int, str, bool]]:
+    """(number, message, whether it is still sent), in order, from that number on."""
+    sql = "SELECT n, message, sent FROM transcript WHERE tenant_id = ? AND run_id = ? AND n >= ? ORDER BY n"
+    rows = tx.all(sql, tenant_id, run_id, begins_at)
     return [(int(n), str(message), bool(sent)) for n, message, sent in rows]
 
 
-def length(tx: Transaction, tenant_id: int, run_id: str) -> int:
-    row = tx.one("SELECT COUNT(*) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
-    return int(row[0]) if row else 0
+def next_message(tx: Transaction, tenant_id: int, run_id: str) -> int:
+    row = tx.one("SELECT MAX(n) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
+    return int(row[0]) + 1 if row and row[0] is not None else 0
 
 
 def append(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:

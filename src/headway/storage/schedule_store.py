@@ -38,8 +38,10 @@ def get_locked(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
     return Schedule._make(row) if row else None
 
 
-def every(tx: Transaction, tenant_id: int, limit: int) -> list[Schedule]:
-    rows = tx.all(f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? ORDER BY name LIMIT ?", tenant_id, limit)
+def page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> list[Schedule]:
+    """By name; those that come after one."""
+    sql = f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? AND name > ? ORDER BY name LIMIT ?"
+    rows = tx.all(sql, tenant_id, after, limit)
     return [Schedule._make(row) for row in rows]
 
 

@@ -62,6 +62,10 @@ class Transaction(Protocol):
         """Look up something that one can do without: nothing, if that fails, also for the database's own reasons."""
         ...
 
+    def waiting_at_most(self, wait_ms: int, work: "Work[T]", gave_up: HeadwayError) -> T:
+        """Run work that waits no longer than this for what others hold locked, and then gives up with this error."""
+        ...
+
     def emit(self, event: Event) -> None:
         """Append to the log; written last, so that on every database the log's order is the order of commits."""
         ...
@@ -135,6 +139,9 @@ class LoggedTransaction(ABC):
         finally:
             self.run("ROLLBACK TO SAVEPOINT glance")
             self.run("RELEASE SAVEPOINT glance")
+
+    def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+        return work(self)  # where there is one writer, nobody waits
 
 
 INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"

@@ -12,15 +12,18 @@ from headway.ledger.todo import Status, parse_status
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class TodoId(click.ParamType[int]):
+class RowId(click.ParamType[int]):
     """14 or #14."""
 
     name = "id"
 
+    def __init__(self, what: str) -> None:
+        self.what = what
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).removeprefix("#")
         if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > MAX_INTEGER:
-            self.fail(f"{str(value)[:60]!r} is not a todo id; ids look like 14 or #14.", param, ctx)
+            self.fail(f"{str(value)[:60]!r} is not a {self.what} id; ids look like 14 or #14.", param, ctx)
         return int(text)
 
 
@@ -48,6 +51,21 @@ class Seconds(click.ParamType[float]):
         return float(found[1]) * UNITS[found[2]]
 
 
-TODO_ID = TodoId()
+class Dollars(click.ParamType[float]):
+    """0.25 or $0.25."""
+
+    name = "usd"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"\$?(\d{1,6}(?:\.\d{1,6})?)", str(value).strip(), re.ASCII)
+        if not found or not float(found[1]):
+            self.fail(f"{str(value)[:60]!r} is not an amount of money; they look like 2 or 0.25.", param, ctx)
+        return float(found[1])
+
+
+TODO_ID = RowId("todo")
+GOAL_ID = RowId("goal")
+SUB_GOAL_ID = RowId("sub-goal")
 STATUS = StatusName()
 SECONDS = Seconds()
+DOLLARS = Dollars()

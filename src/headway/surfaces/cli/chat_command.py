@@ -1,10 +1,9 @@
 """`headway chat`: one turn, or one after the other, with the todo list in sight."""
 
 import asyncio
-import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,12 +15,13 @@ from headway.assembly import Headway
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.job import Job
-from headway.ledger.run import Mode
+from headway.ledger.run import REHEARSAL, Mode
 from headway.ledger.scope import Scope
-from headway.settings import REHEARSAL, Settings
+from headway.settings import Settings
 from headway.storage import conversation_store, halt_store, run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input
+from headway.surfaces.cli.feed_events import events
 from headway.surfaces.cli.turn_view import TurnView, turn_view
 
 HALT_CHECK_S = 0.3
@@ -136,8 +136,8 @@ class Talk:
         run = run_store.running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        for one in run_store.page(tx, run.tenant_id, run.turn_id, 500):  # its sub-agents, too
-            self.opened.engine.recover(tx, one.id)
+        with_sub_agents = run_store.page(tx, run.tenant_id, run.turn_id, 500)
+        self.opened.engine.recover(tx, [one.id for one in with_sub_agents])
         job = jobs.get(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
@@ -185,13 +185,3 @@ class Talk:
     def opened(self) -> Headway:
         assert self.headway is not None
         return self.headway
-
-
-async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """(kind, data) of the frames in a stream."""
-
-    async for chunk in chunks:
-        for frame in chunk.decode().split("\n\n"):
-            fields = dict(line.split(": ", 1) for line in frame.split("\n") if ": " in line)
-            if "event" in fields:
-                yield fields["event"], json.loads(fields["data"])

@@ -1,12 +1,15 @@
 """`headway doctor`: looks at everything Headway stands on, and says what to mend."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from headway.engine import LEASE_MS
 from headway.ledger.errors import HeadwayError
+from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
-from headway.settings import REHEARSAL, Settings, shown
+from headway.settings import Settings, shown
+from headway.storage import job_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.calling import Call, Command, pass_call
@@ -21,9 +24,14 @@ class Finding(NamedTuple):
 @click.command(cls=Command)
 @pass_call
 def doctor(call: Call) -> None:
-    """Check the database and the models; say what to fix."""
+    """Check the database, the engine, the models and the operator's channels; say what to fix."""
     settings = call.settings()
-    findings = [Finding("home", str(settings.home)), database_finding(settings), *model_findings(settings)]
+    findings = [
+        Finding("home", str(settings.home)),
+        *database_findings(settings),
+        *model_findings(settings),
+        *channel_findings(settings),
+    ]
     healthy = all(one.ok for one in findings)
     document = {"ok": healthy, "checks": [one._asdict() for one in findings]}
     call.answer(document, lambda: click.echo("\n".join(line(one) for one in findings)))
@@ -35,13 +43,31 @@ def line(one: Finding) -> str:
     return f"{'✔' if one.ok else '✕'} {one.name:<9} {one_line(one.detail)}"
 
 
-def database_finding(settings: Settings) -> Finding:
+def database_findings(settings: Settings) -> list[Finding]:
     try:
         with DirectDatabase(settings.database_url) as database:
             detail = database.read(check_database)
+            workers = database.read(lambda tx: job_store.workers_alive(tx, LEASE_MS))
     except HeadwayError as error:
-        return Finding("database", str(error), ok=False)
-    return Finding("database", f"{shown(settings.database_url)} ({detail})")
+        return [Finding("database", str(error), ok=False)]
+    at_work = f"{workers} at work" if workers else "nobody is at work: `headway serve` and `headway worker` are"
+    return [Finding("database", f"{shown(settings.database_url)} ({detail})"), Finding("engine", at_work)]
+
+
+def channel_findings(settings: Settings) -> list[Finding]:
+    """Whether each address can be understood. Nothing is sent, and no address is shown: it may hold a key."""
+    if not settings.notify:
+        return [Finding("operator", "no channels: notices are in the inbox and in the log; set HEADWAY_NOTIFY to send them")]
+    import apprise  # noqa: PLC0415  takes a while to load
+
+    return [
+        Finding("operator", f"channel {place}: {kind_of(channel)}", ok=channel is not None)
+        for place, channel in enumerate((apprise.Apprise.instantiate(url) for url in settings.notify), 1)
+    ]
+
+
+def kind_of(channel: Any) -> str:
+    return str(channel.service_name) if channel else "HEADWAY_NOTIFY has an address here that no service understands"
 
 
 def model_findings(settings: Settings) -> list[Finding]:

@@ -7,14 +7,17 @@ import click
 
 from headway.actions import dead_letters, runs, schedules
 from headway.actions import jobs as job_actions
-from headway.actions.schedules import Timing
+from headway.actions.goals import DEFAULT_PRIORITY
+from headway.actions.schedules import SCHEDULES_LIMIT, Timing
+from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
-from headway.storage import job_store, schedule_store
-from headway.surfaces.cli.arguments import SECONDS
+from headway.settings import Settings
+from headway.storage import job_store
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
 
@@ -57,6 +60,16 @@ def retry_job(call: Call, job_id: str) -> None:
     call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
 
 
+@jobs.command("cancel")
+@click.argument("job_id")
+@pass_call
+def cancel_job(call: Call, job_id: str) -> None:
+    """Stop a scheduled tool call, or keep it from starting."""
+    with call.desk() as desk:
+        job = desk.write(job_actions.cancel, job_id)
+    call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
+
+
 @jobs.command("drop")
 @click.argument("job_id")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
@@ -83,12 +96,13 @@ def agents() -> None:
 
 @agents.command("list")
 @click.option("--turn", metavar="UUID", help="Only those of a turn.")
+@click.option("--goal", type=GOAL_ID, metavar="ID", help="Only those of a goal.")
 @click.option("--limit", default=LISTED, show_default=True, type=click.IntRange(1, 500))
 @pass_call
-def list_agents(call: Call, turn: str | None, limit: int) -> None:
+def list_agents(call: Call, turn: str | None, goal: int | None, limit: int) -> None:
     """Show runs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(runs.page, turn, limit)
+        found = desk.read(runs.page, turn, limit, goal)
     call.answer({"agents": [runs.as_json(run) for run in found]}, lambda: show(map(run_line, found), "no agents"))
 
 
@@ -127,6 +141,7 @@ def schedule() -> None:
 @click.option("--cron", metavar="EXPRESSION", help='For example "0 6 * * *".')
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="The time zone of --cron.")
 @click.option("--every", type=SECONDS, metavar="DURATION", help="For example 30s, 15m, 6h.")
+@click.option("--goal", metavar="TEXT", help="Set this goal, once the last one has ended.")
 @click.option("--message", metavar="TEXT", help="Have an agent answer this, in --conversation.")
 @click.option("--tool", "tool_name", metavar="NAME", help="Call a tool.")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments.")
@@ -137,6 +152,7 @@ def put_schedule(
     cron: str | None,
     tz: str,
     every: float | None,
+    goal: str | None,
     message: str | None,
     tool_name: str | None,
     arguments: str,
@@ -144,9 +160,17 @@ def put_schedule(
     """Make a schedule, or change the one of that name."""
     timing = Timing(cron or "", tz, int((every or 0) * 1000))
     with call.desk() as desk:
-        work = {**message_work(desk, message), **tool_work(desk, tool_name, arguments)}
+        if tool_name is not None:
+            check_tool(call.settings(), tool_name)
+        work = {**goal_work(goal), **message_work(desk, message), **tool_work(desk, tool_name, arguments)}
         made = desk.write(schedules.put, name, timing, work)
     answer_one(call, made)
+
+
+def goal_work(description: str | None) -> dict[str, Any]:
+    if description is None:
+        return {}
+    return {"goal": {"description": description, "success_criteria": "", "priority": DEFAULT_PRIORITY}}
 
 
 def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
@@ -155,6 +179,14 @@ def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
     if not desk.scope.conversation_id:
         raise Invalid("--message needs --conversation: where to say it.")
     return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
+
+
+def check_tool(settings: Settings, name: str) -> None:
+    """Refused where it is written, rather than at every tick. Whoever has the command line may schedule every tool there is."""
+    from headway.agents import families  # noqa: PLC0415  it takes longer to load than all else here
+    from headway.agents.builtin_tools import World  # noqa: PLC0415
+
+    families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools").find(text.name(name, "tool"))
 
 
 def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]:
@@ -170,12 +202,13 @@ def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]
 
 
 @schedule.command("list")
+@click.option("--limit", default=SCHEDULES_LIMIT, show_default=True, type=click.IntRange(1, SCHEDULES_LIMIT))
 @pass_call
-def list_schedules(call: Call) -> None:
+def list_schedules(call: Call, limit: int) -> None:
     """Show schedules, with their last and next run."""
     with call.desk() as desk:
-        found = desk.read(schedule_store.every, 500)
-    call.answer({"schedules": [one.as_json() for one in found]}, lambda: show(map(schedule_line, found), "no schedules"))
+        page = desk.read(schedules.page, limit)
+    call.answer(page.as_json(), lambda: show(map(schedule_line, page.schedules), "no schedules"))
 
 
 @schedule.command("pause")
@@ -221,11 +254,15 @@ def answer_one(call: Call, made: Schedule) -> None:
 
 def schedule_line(one: Schedule) -> str:
     when = f"{one.cron} {one.timezone}" if one.cron else f"every {one.every_ms / 1000:g}s"
-    work = json.loads(one.work)
-    what = one_line(work["message"]["content"])[:50] if "message" in work else work["tool"]["name"]
     following = "paused" if one.paused else f"next {clock_time(one.next_at)}"
     last = f"last {clock_time(one.last_at)}" if one.last_at else "never run"
-    return f"{one_line(one.name)}  {when}  {following}  {last}  {what}"
+    return f"{one_line(one.name)}  {when}  {following}  {last}  {one_line(what(json.loads(one.work)))[:50]}"
+
+
+def what(work: dict[str, Any]) -> str:
+    if "goal" in work:
+        return f"goal: {work['goal']['description']}"
+    return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
 
 
 def show(lines: Any, nothing: str) -> None:

@@ -19,8 +19,10 @@ from headway.surfaces.cli.calling import Family, exit_code
 COMMANDS = {
     "serve": "serve_command:serve",
     "worker": "worker_command:worker",
+    "demo": "demo_command:demo",
     "chat": "chat_command:chat",
     "todo": "todo_commands:todo",
+    "goal": "goal_commands:goal",
     "conversation": "tenant_commands:conversation",
     "tenant": "tenant_commands:tenant",
     "token": "tenant_commands:token",

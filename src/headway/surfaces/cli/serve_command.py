@@ -5,7 +5,8 @@ import json
 import click
 
 from headway import __version__, settings
-from headway.settings import REHEARSAL, shown
+from headway.ledger.run import REHEARSAL
+from headway.settings import shown
 from headway.surfaces.cli.calling import Call, Command, pass_call
 
 

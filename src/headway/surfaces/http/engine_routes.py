@@ -10,12 +10,12 @@ from starlette.responses import Response
 from headway.actions import dead_letters, jobs, runs, schedules
 from headway.actions.schedules import Timing
 from headway.ledger.schedule import Schedule
-from headway.storage import job_store, schedule_store
+from headway.storage import job_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import engine_shapes as shapes
 from headway.surfaces.http.calls import Action, Call, rendered
 from headway.surfaces.http.describing import described
-from headway.surfaces.http.shapes import Deleted, PageQuery
+from headway.surfaces.http.shapes import Deleted
 
 routes = APIRouter(prefix="/v1", tags=["engine room"])
 
@@ -51,6 +51,19 @@ async def retry_job(request: Request) -> Response:
     return answer
 
 
+@routes.post(
+    "/jobs/{job_id}/cancel",
+    summary="Stop a scheduled tool call, or keep it from starting",
+    **described({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
+)
+async def cancel_job(request: Request) -> Response:
+    call, job_id = Call(request), request.path_params["job_id"]
+    answer = await call.post(lambda tx, tenant_id: {"job": jobs.cancel(tx, tenant_id, job_id).as_json()}, 200)
+    if answer.status_code == 200:
+        call.headway.interrupt([job_id])
+    return answer
+
+
 @routes.delete("/jobs/{job_id}", summary="Drop a dead job", **described({200: Deleted}, also=(404, 409, 507), **JOB_PATH))
 async def drop_job(request: Request) -> Response:
     job_id = request.path_params["job_id"]
@@ -66,7 +79,7 @@ async def drop_job(request: Request) -> Response:
 async def list_agents(request: Request) -> Response:
     call = Call(request)
     query = await call.query(shapes.AgentsQuery)
-    found = await call.read(lambda tx, tenant_id: runs.page(tx, tenant_id, query.turn_id, query.limit))
+    found = await call.read(lambda tx, tenant_id: runs.page(tx, tenant_id, query.turn_id, query.limit, query.goal_id))
     return rendered({"agents": [runs.as_json(run) for run in found]})
 
 
@@ -89,12 +102,12 @@ async def cancel_agent(request: Request) -> Response:
     return answer
 
 
-@routes.get("/schedules", summary="Recurring work", **described({200: shapes.ManySchedules}, query=PageQuery))
+@routes.get("/schedules", summary="Recurring work, by name", **described({200: shapes.ManySchedules}, query=shapes.SchedulesQuery))
 async def list_schedules(request: Request) -> Response:
     call = Call(request)
-    query = await call.query(PageQuery)
-    found = await call.read(lambda tx, tenant_id: schedule_store.every(tx, tenant_id, query.limit))
-    return rendered({"schedules": [schedule.as_json() for schedule in found]})
+    query = await call.query(shapes.SchedulesQuery)
+    page = await call.read(lambda tx, tenant_id: schedules.page(tx, tenant_id, query.limit, query.cursor))
+    return rendered(page.as_json())
 
 
 @routes.put(
@@ -108,7 +121,8 @@ async def put_schedule(request: Request) -> Response:
     if wanted.tool:
         await call.known(call.headway.schedulable.find, wanted.tool.name)
     timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
-    work = {name: one.model_dump() for name, one in (("message", wanted.message), ("tool", wanted.tool)) if one}
+    kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
+    work = {kind: one.model_dump() for kind, one in kinds.items() if one}
     return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))
 
 

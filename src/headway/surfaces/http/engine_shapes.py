@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.surfaces.http.goal_shapes import Priority, Wanted, Words
 from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Sent
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
@@ -14,8 +16,19 @@ class JobsQuery(PageQuery):
     state: JobState | None = None
 
 
+class SchedulesQuery(PageQuery):
+    cursor: Annotated[Name | None, Field(description="next_cursor of the page before; omitted: from the start")] = None
+
+
 class AgentsQuery(PageQuery):
     turn_id: Name | None = None
+    goal_id: Id | None = None
+
+
+class ScheduledGoal(Sent):
+    description: Wanted
+    success_criteria: Words = ""
+    priority: Priority = DEFAULT_PRIORITY
 
 
 class ScheduledMessage(Sent):
@@ -31,7 +44,7 @@ class ScheduledTool(Sent):
 
 def whole_example(schema: dict[str, Any]) -> None:
     """One of each pair; what is not given is left out, never null."""
-    for name in ("cron", "every_s", "message", "tool"):
+    for name in ("cron", "every_s", "goal", "message", "tool"):
         told = schema["properties"][name]
         (kind,) = (one for one in told.pop("anyOf") if one != {"type": "null"})
         told.pop("default", None)
@@ -40,13 +53,14 @@ def whole_example(schema: dict[str, Any]) -> None:
 
 
 class NewSchedule(Sent):
-    """Either `cron` or `every_s`, and either `message` or `tool`."""
+    """Either `cron` or `every_s`, and one of `goal`, `message` and `tool`."""
 
     model_config = ConfigDict(json_schema_extra=whole_example)
 
     cron: Annotated[str | None, Field(max_length=200)] = None
     timezone: Annotated[str, Field(max_length=100)] = "UTC"
     every_s: Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)] = None
+    goal: ScheduledGoal | None = None
     message: ScheduledMessage | None = None
     tool: ScheduledTool | None = None
 
@@ -82,6 +96,8 @@ class RunShape(BaseModel):
     parent_run_id: str | None
     conversation_id: int
     turn_id: str | None
+    goal_id: int | None
+    sub_goal_id: int | None
     role: str
     task: str
     depth: int
@@ -108,6 +124,7 @@ class ScheduleShape(BaseModel):
     cron: str | None = None
     timezone: str | None = None
     every_s: float | None = None
+    goal: dict[str, Any] | None = None
     message: dict[str, Any] | None = None
     tool: dict[str, Any] | None = None
     paused: bool
@@ -125,3 +142,4 @@ class OneSchedule(BaseModel):
 
 class ManySchedules(BaseModel):
     schedules: list[ScheduleShape]
+    next_cursor: str | None

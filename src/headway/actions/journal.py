@@ -1,0 +1,51 @@
+"""The append-only record of a goal: plans, outcomes, replans, recoveries. Outcomes are kept, conversations are not."""
+
+from typing import Any
+
+from headway.ledger.events import Event, encode
+from headway.ledger.goal import counted
+from headway.ledger.run import dollars
+from headway.storage import goal_store, run_store
+from headway.storage.transaction import Transaction
+
+
+def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[str, Any]) -> None:
+    entry = goal_store.append_entry(tx, tenant_id, goal_id, kind, encode(data))
+    tx.emit(Event(tenant_id, "journal_appended", encode({"goal_id": goal_id, "entry": entry.as_json()})))
+    announce(tx, tenant_id, goal_id)
+
+
+def announce(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    """Whatever else this transaction does to the goal, its watchers hear of the result once, at the end."""
+    tx.before_commit(("goal", tenant_id, goal_id), lambda tx: tell_watchers(tx, tenant_id, goal_id))
+
+
+def tell_watchers(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    tx.emit(Event(tenant_id, "goal_changed", encode({"goal": summary(tx, tenant_id, goal_id)})))
+
+
+def summary(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+    """A goal with how far it got, without its sub-goals."""
+    goal = goal_store.get(tx, tenant_id, goal_id)
+    assert goal is not None
+    return {
+        "id": goal.id,
+        "source": goal.source,
+        "description": goal.description,
+        "success_criteria": goal.success_criteria,
+        "evidence": goal.evidence,
+        "status": goal.status,
+        "priority": goal.priority,
+        "replan_count": goal.replan_count,
+        "plan_no": goal.plan_no,
+        "pause_kind": goal.pause_kind or None,
+        "pause_reason": goal.pause_reason or None,
+        "run_id": goal.run_id,
+        "progress": counted(goal_store.statuses(tx, tenant_id, goal_id)),
+        "cost_usd": dollars(run_store.cost_of_goal(tx, tenant_id, goal_id)),
+        "budget_usd": dollars(goal.budget) if goal.budget else None,
+        "deadline": goal.deadline_at // 1000,
+        "created_at": goal.created_at // 1000,
+        "updated_at": goal.updated_at // 1000,
+        "ended_at": goal.ended_at // 1000,
+    }

@@ -1,0 +1,25 @@
+"""An empty pool: what the run was for waits as a whole, the operator is asked, and it goes on by itself once there is money."""
+
+from headway.actions import goals, notices, runs, turns
+from headway.ledger.run import Run
+from headway.storage.transaction import Transaction
+
+
+def out_of_money(tx: Transaction, run: Run, reason: str) -> None:
+    if run.goal_id is not None:
+        goals.pause_for_money(tx, run.goal_id, run, reason)
+    elif run.turn_id is not None:
+        turns.pause(tx, run, reason)
+    notices.notify_once(tx, run.tenant_id, "budget", reason, run.conversation_id, run.turn_id, run.goal_id)
+
+
+def go_on(tx: Transaction, run: Run) -> Run:
+    """The run goes on, after whatever it waited for."""
+    run = run._replace(status="running", updated_at=tx.now)
+    if run.goal_id is not None:
+        goals.paid_again(tx, run.tenant_id, run.goal_id)
+    elif run.turn_id is not None:
+        turns.resume(tx, run)
+    if run.parent_run_id is not None or run.is_main:
+        runs.tell(tx, run)
+    return run

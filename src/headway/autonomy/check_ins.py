@@ -1,0 +1,76 @@
+"""Looking after sub-agents at work: rarely, the longer they are at it; and stepping in when one gets no further."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from headway.actions import plans, runs, sub_goals
+from headway.agents.structured import Filled, Form, Question
+from headway.autonomy import goal_prompts as prompts
+from headway.ledger.goal import Goal, GoalLimits, SubGoal
+from headway.ledger.run import Run
+from headway.storage import run_store
+from headway.storage.transaction import Transaction
+
+LONGEST_MS: Final = 600_000  # between two looks
+STUCK_STEPS: Final = 5  # with no tool call that went well
+MOST_INTERVENTIONS: Final = 3
+SUBMIT_INTERVENTION: Final = "submit_intervention"
+NUDGE: Final = "You do not seem to get any further. Say what keeps you, try another way, or end with what you have."
+
+
+class InterventionForm(Form):
+    action: Literal["message", "rescope", "cancel", "wait"]
+    text: Annotated[str, Field(description="The message, or the new description of the sub-goal", max_length=4_000)] = ""
+
+
+def due_at(one: SubGoal, limits: GoalLimits) -> int:
+    """The interval doubles with every look."""
+    return one.checked_at + min(limits.check_in_ms << min(one.checks, 20), LONGEST_MS)
+
+
+def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[SubGoal, str]:
+    """How far it is; and why it counts as stuck, if it does. A look that leads to a question is over when that is answered."""
+    effects = run_store.effects_done(tx, one.tenant_id, run.id)
+    looked = one._replace(checks=one.checks + 1, checked_at=tx.now)
+    if effects > one.progress_effects or run.status == "queued":
+        return looked._replace(progress_at=tx.now, progress_steps=run.iterations, progress_effects=effects), ""
+    if run.iterations - one.progress_steps >= STUCK_STEPS:
+        return looked, f"{run.iterations - one.progress_steps} steps without a tool call that went well"
+    if tx.now - one.progress_at >= limits.stuck_after_ms:
+        return looked, f"{(tx.now - one.progress_at) // 1000} s without getting any further"
+    return looked, ""
+
+
+def about_stuck(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[InterventionForm]:
+    return Question("mid", prompts.OVERSEER, prompts.stuck(goal, one, run, why), SUBMIT_INTERVENTION, InterventionForm)
+
+
+def intervene(tx: Transaction, one: SubGoal, run: Run, filled: Filled[InterventionForm] | None, why: str) -> None:
+    """What the overseer decided. One who cannot be asked lets it be told once, and then gives it up."""
+    form = filled.form if filled else None
+    fallback = (
+        InterventionForm(action="message", text=NUDGE) if filled and not one.interventions else InterventionForm(action="cancel")
+    )
+    form = form or fallback
+    sub_goals.write(tx, one, "intervened", action=form.action, text=form.text, why=why)
+    one = one._replace(
+        interventions=one.interventions + 1, progress_at=tx.now, progress_steps=run.iterations, checks=0, checked_at=tx.now
+    )
+    match form.action:
+        case "message":
+            runs.hint(tx, run, form.text or NUDGE)
+            sub_goals.save(tx, one)
+        case "wait":
+            sub_goals.save(tx, one)
+        case "rescope":
+            begin_anew(tx, one._replace(description=form.text.strip() or one.description), run)
+        case "cancel":
+            sub_goals.save(tx, one)
+            runs.cancel_tree(tx, run)
+
+
+def begin_anew(tx: Transaction, one: SubGoal, run: Run) -> None:
+    """What was half done is thrown away."""
+    sub_goals.put_off(tx, one)
+    plans.free(tx, run)

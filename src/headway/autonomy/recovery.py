@@ -1,0 +1,69 @@
+"""What a process that died had been pursuing is found, marked once, told to the operator, and begun again in a line."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from headway.actions import jobs, journal, notices, sub_goals
+from headway.ledger.events import Event, encode
+from headway.ledger.goal import Goal
+from headway.ledger.job import Job
+from headway.ledger.run import Run
+from headway.ledger.text import one_line
+from headway.storage import goal_store, run_store
+from headway.storage.transaction import Transaction
+
+NAMED = 10
+
+
+def recovered(tx: Transaction, taken: Sequence[Job], stagger_ms: int) -> None:
+    """The engine took these over. Goals among what they are for start again one after the other, whoever's they are."""
+    line = count(tx.now, stagger_ms)
+    for tenant_id in dict.fromkeys(job.tenant_id for job in taken):
+        tell(tx, tenant_id, [job for job in taken if job.tenant_id == tenant_id], line)
+
+
+def tell(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[int]) -> None:
+    """One event for all, and one message if goals were among them."""
+    runs = [run for job in taken if (run := run_store.get(tx, tenant_id, job.id))]
+    affected = {run.goal_id for run in runs if run.goal_id is not None}
+    found = [goal for goal_id in sorted(affected) if (goal := goal_store.get(tx, tenant_id, goal_id)) and not goal.ended]
+    for goal in found:
+        at_work = [run for run in runs if run.goal_id == goal.id]
+        mark(tx, goal, at_work)
+        if goal.status == "active":
+            line_up(tx, goal, at_work, next(line))
+    data = {"runs": len(taken), "goals": len(found), "at": tx.now // 1000}
+    tx.emit(Event(tenant_id, "recovered", encode(data)))
+    if found:
+        named = "; ".join(f"#{goal.id} “{one_line(goal.description)[:80]}” ({agents(runs, goal)})" for goal in found[:NAMED])
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        goal_id = found[0].id if len(found) == 1 else None
+        notices.notify(
+            tx, tenant_id, "recovered", f"Interrupted, and going on from the last checkpoint: {named}{more}.", goal_id=goal_id
+        )
+
+
+def mark(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> None:
+    """Its planning cycle was interrupted; what was half done is looked at before it goes on."""
+    goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
+    at = {run.sub_goal_id for run in runs}
+    half_done = [one for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id) if one.status == "in-progress" and one.id in at]
+    for one in half_done:
+        sub_goals.save(tx, one._replace(interrupted=1))
+    about = {"agents": [run.role for run in runs], "sub_goals": [one.id for one in half_done]}
+    journal.append(tx, goal.tenant_id, goal.id, "interrupted", about)
+
+
+def line_up(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> None:
+    """Its pursuit has a place in the line, also if it only waited for its sub-agents. They wait until it has decided about them."""
+    for run in runs:
+        if not run.is_main:
+            jobs.sleep(tx, jobs.locked(tx, run.tenant_id, run.id))
+    pursuit = jobs.locked(tx, goal.tenant_id, goal.run_id or "")
+    if pursuit.state == "queued" or (pursuit.state == "delayed" and not pursuit.attempts):
+        jobs.move(tx, pursuit, "queued", due_at)
+
+
+def agents(runs: Sequence[Run], goal: Goal) -> str:
+    """Which of its agents were at work."""
+    return ", ".join("main agent" if run.is_main else run.role for run in runs if run.goal_id == goal.id)

@@ -1,0 +1,380 @@
+"""Where a goal stands and what comes next, derived from its rows."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from headway.actions import goals, jobs, journal, notices, pauses, plans, runs, spending, sub_goals
+from headway.agents import prompts as agent_prompts
+from headway.agents import transcript
+from headway.agents.delegation import Assignment, assign
+from headway.agents.models import ModelFailed
+from headway.agents.step import MONEY_CHECK_MS, OVERHEAD_CHARACTERS
+from headway.agents.structured import Filled, Form, Question
+from headway.agents.work import Means
+from headway.autonomy import check_ins, evaluator, planner, resumption
+from headway.autonomy import goal_prompts as prompts
+from headway.ledger.errors import Invalid
+from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal, ready, replan_reason
+from headway.ledger.job import NEVER, Job
+from headway.ledger.run import Run, dollars
+from headway.storage import goal_store, run_store
+from headway.storage.spending_store import ModelCall
+from headway.storage.transaction import Transaction
+
+F = TypeVar("F", bound=Form)
+REASON_SHOWN: Final = 1_000
+
+
+class Ask(NamedTuple):
+    """A question to a model, and what to do with its answer."""
+
+    question: Question[Any]
+    answered: Callable[["Stage", Filled[Any]], None]
+
+
+class WorkInline(NamedTuple):
+    """The main agent works on a sub-goal itself."""
+
+    run: Run
+
+
+class Rest(NamedTuple):
+    """Nothing to do until then, or until somebody wakes it."""
+
+    until: int = NEVER
+
+
+Need = Ask | WorkInline | None
+
+
+class Stage:
+    """One step of a pursuit, which is one transaction."""
+
+    def __init__(self, tx: Transaction, means: Means, limits: GoalLimits, held: Job, run: Run, goal: Goal) -> None:
+        self.tx = tx
+        self.means = means
+        self.limits = limits
+        self.held = held
+        self.run = run
+        self.goal = goal
+        self.known = goal_store.sub_goals(tx, goal.tenant_id, goal.id)
+
+    def look_again(self) -> None:
+        """Something was changed."""
+        tenant_id = self.goal.tenant_id
+        self.goal = goals.get(self.tx, tenant_id, self.goal.id)
+        self.run = runs.get(self.tx, tenant_id, self.run.id)
+        self.held = jobs.get(self.tx, tenant_id, self.run.id)
+        self.known = goal_store.sub_goals(self.tx, tenant_id, self.goal.id)
+
+    @property
+    def going(self) -> bool:
+        """Whether it is still ours to move, and has not come to rest."""
+        return self.held.state == "running" and not self.goal.ended
+
+    @property
+    def poor(self) -> bool:
+        """It waits for money: what needs none goes on, and whoever finds some lets it go on as a whole."""
+        return self.goal.status == "paused" and self.goal.pause_kind == "budget"
+
+    def find(self, sub_goal_id: int) -> SubGoal:
+        return next(one for one in self.known if one.id == sub_goal_id)
+
+    def at_work(self) -> list[SubGoal]:
+        return [one for one in self.known if one.status == "in-progress" and one.mode == "agent"]
+
+    def experience(self) -> list[Experience]:
+        return goal_store.experience(self.tx, self.goal.tenant_id)
+
+    def unjudged(self) -> list[SubGoal]:
+        return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
+
+    def tell_operator(self, kind: str, text: str) -> None:
+        notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
+
+    # Money and time
+
+    @property
+    def last_attempt(self) -> bool:
+        return self.held.attempts + 1 >= self.held.max_attempts
+
+    def charge(self, call: ModelCall) -> None:
+        self.keep(spending.settle(self.tx, self.run, call, self.means.limits.budget))
+
+    def release(self) -> None:
+        self.keep(spending.release(self.tx, self.run))
+
+    def keep(self, run: Run) -> None:
+        if run != self.run:
+            run_store.save(self.tx, run)
+            self.run = run
+
+    def progressed(self) -> None:
+        self.held = jobs.progressed(self.tx, self.held)
+
+    def set_back(self, failure: Exception) -> None:
+        self.release()
+        asked = failure.retry_after_s if isinstance(failure, ModelFailed) else None
+        self.held = jobs.set_back(self.tx, self.held, str(failure), self.means.limits.retry_delay_ms, asked)
+
+    def settle(self, need: Ask | WorkInline | Rest) -> Need:
+        """Whether that can be had now."""
+        if isinstance(need, Rest):
+            bound = self.goal.deadline_at if self.goal.status == "active" else 0
+            self.rest(min(need.until, bound or NEVER))
+            return None
+        if isinstance(need, Ask):
+            funded = spending.reserve(self.tx, self.run, self.estimate(need.question), self.means.limits.budget)
+            if funded is None:
+                self.rest(self.tx.now + MONEY_CHECK_MS)
+                pauses.out_of_money(self.tx, self.run, agent_prompts.POOL_SPENT)
+                return None
+            self.keep(funded)
+            if self.poor or self.run.status != "running":
+                self.keep(pauses.go_on(self.tx, self.run))
+        return need
+
+    def estimate(self, question: Question[Any]) -> int:
+        return self.means.models.estimate(question.tier, lambda: len(question.text) + OVERHEAD_CHARACTERS)
+
+    def rest(self, until: int) -> None:
+        jobs.sleep(self.tx, self.held, until)
+        if self.run.status != "waiting":
+            self.release()  # what a process that died had set aside, say
+            self.keep(self.run._replace(status="waiting", updated_at=self.tx.now))
+            runs.tell(self.tx, self.run)
+
+
+# What comes next. Whatever can be done here is done, and then there is another next thing.
+
+
+def next_thing(stage: Stage) -> Ask | WorkInline | Rest | None:
+    if stage.goal.status == "paused" and not stage.poor:
+        return Rest()
+    for look in LOOKS:
+        found = look(stage)
+        if found is not CLEAR:
+            return found  # type: ignore[return-value]
+    return Rest()
+
+
+class Clear(NamedTuple):
+    """Nothing to do in this respect."""
+
+
+CLEAR: Final = Clear()
+Look = Ask | WorkInline | Rest | Clear | None
+
+
+def within_bounds(stage: Stage) -> Look:
+    """Its deadline, and a budget of its own."""
+    goal, tx = stage.goal, stage.tx
+    if goal.status != "active":
+        return CLEAR
+    if goal.deadline_at and tx.now >= goal.deadline_at:
+        goals.escalate(tx, goal, "escalation", "Its deadline has passed.")
+        return None
+    cost = run_store.cost_of_goal(tx, goal.tenant_id, goal.id) if goal.budget else 0
+    if goal.budget and cost >= goal.budget:
+        spent = f"${dollars(cost):.4f} of ${dollars(goal.budget):.4f}"
+        goals.escalate(tx, goal, "escalation", f"It has used up its budget: {spent}.")
+        return None
+    return CLEAR
+
+
+def in_a_cycle(stage: Stage) -> Look:
+    """A stretch of pursuit is written down as it begins, so that one that breaks off is found. What a crash left half done is
+    looked at before it goes on."""
+    if goal_store.open_cycle(stage.tx, stage.goal.tenant_id, stage.goal.id):
+        journal.append(stage.tx, stage.goal.tenant_id, stage.goal.id, "cycle_began", {"plan_no": stage.goal.plan_no})
+    half_done = [one for one in stage.known if one.interrupted]
+    if half_done:
+        return Ask(resumption.about(stage.goal, half_done), take_resumption)
+    return CLEAR
+
+
+def take_resumption(stage: Stage, filled: Filled[resumption.ResumptionForm]) -> None:
+    resumption.apply(stage.tx, stage.goal, [one for one in stage.known if one.interrupted], filled)
+
+
+def measured(stage: Stage) -> Look:
+    """What needs no model to be judged is judged before a plan is made: the plan that it spoils is the one it came from."""
+    seen = [(one, found) for one in stage.unjudged() if (found := evaluator.by_metric(one))]
+    for one, found in seen:
+        sub_goals.judge(stage.tx, stage.goal, one, *found)
+    return None if seen else CLEAR
+
+
+def planned(stage: Stage) -> Look:
+    goal = stage.goal
+    if goal.plan_no == 0:
+        return Ask(planner.first_plan(goal, stage.means.roles, stage.experience()), take_plan)
+    why = replan_reason(goal, stage.known)
+    if why is None:
+        return CLEAR
+    if goal.replan_count >= stage.limits.replans:
+        count = f"It was planned anew {goal.replan_count} times, which is the limit."
+        goals.escalate(stage.tx, goal, "replans", f"{count} The last reason: {why[:REASON_SHOWN]}")
+        return None
+    question = planner.next_plan(goal, stage.means.roles, stage.experience(), stage.known, why)
+    return Ask(question, partial(take_replan, why=why))
+
+
+def take_plan(stage: Stage, filled: Filled[planner.PlanForm]) -> None:
+    if filled.form is None:
+        no_plan(stage, filled)
+        return
+    plans.lay_out(stage.tx, stage.goal, planner.steps_of(filled.form, stage.known), "")
+
+
+def no_plan(stage: Stage, filled: Filled[Any]) -> None:
+    if filled.failure:
+        goals.fault(stage.tx, stage.goal, stage.held, f"No plan could be made: {filled.failure}")
+    else:
+        goals.escalate(stage.tx, stage.goal, "escalation", f"No plan could be made that works: {filled.complaint[:REASON_SHOWN]}")
+
+
+def take_replan(stage: Stage, filled: Filled[planner.ReplanForm], why: str) -> None:
+    tx, goal, form = stage.tx, stage.goal, filled.form
+    if form is None:
+        no_plan(stage, filled)
+        return
+    if form.give_up.strip():
+        reason = form.give_up.strip()[:REASON_SHOWN]
+        goals.give_up(tx, goal, reason)
+        stage.tell_operator("given_up", f"Goal #{goal.id} is given up: {goals.shown(goal)} {reason}")
+        return
+    try:
+        planner.check(form, stage.known, stage.means.roles)  # while it was being made, something may have ended
+    except Invalid:
+        return  # the next step asks anew
+    steps = planner.steps_of(form, stage.known)
+    if plans.changes_nothing(stage.known, steps):
+        goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_SHOWN]}), and it would change nothing.")
+        return
+    measured(stage)
+    goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
+    if form.new_goal.strip():
+        goal = reword(stage, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT])
+    goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
+    goal_store.open_cycle(tx, goal.tenant_id, goal.id)
+    plans.lay_out(tx, goal, steps, f"{why} {form.reason}".strip())
+
+
+def reword(stage: Stage, goal: Goal, description: str) -> Goal:
+    """The goal itself changes: that, the operator hears of."""
+    stage.tell_operator("replanned", f"Goal #{goal.id} has changed: {goals.shown(goal)} It is now: “{description[:200]}”.")
+    return goals.save(stage.tx, goal._replace(description=description))
+
+
+def begin_agents(stage: Stage) -> Look:
+    """Those that are ready, as many as there may be at once, the worthiest first."""
+    room = stage.means.limits.per_parent - len(stage.at_work())
+    waiting = [one for one in ready(stage.known) if one.mode == "agent"]
+    if stage.poor or room <= 0 or not waiting:
+        return CLEAR
+    for one in waiting[:room]:
+        assignment = Assignment(stage.means.roles.find(one.role), prompts.task_of(one), prompts.context_of(one, stage.known))
+        child = assign(stage.tx, stage.run, assignment, stage.means.limits, one.id)
+        sub_goals.start(stage.tx, one, child)
+    stage.progressed()
+    return None
+
+
+def evaluated(stage: Stage) -> Look:
+    """Behind what can begin without it."""
+    waiting = stage.unjudged()
+    if not waiting:
+        return CLEAR
+    one = waiting[0]
+    return Ask(evaluator.about_outcome(stage.goal, one), partial(take_evaluation, sub_goal_id=one.id))
+
+
+def take_evaluation(stage: Stage, filled: Filled[evaluator.EvaluationForm], sub_goal_id: int) -> None:
+    sub_goals.judge(stage.tx, stage.goal, stage.find(sub_goal_id), *evaluator.judged(filled))
+
+
+def work_inline(stage: Stage) -> Look:
+    if stage.run.sub_goal_id is not None:
+        return WorkInline(stage.run)
+    waiting = [one for one in ready(stage.known) if one.mode == "inline"]
+    if stage.poor or not waiting:
+        return CLEAR
+    one = waiting[0]
+    said = transcript.encode(transcript.user(prompts.working(stage.goal, one, stage.known)))
+    goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.iterations)
+    stage.progressed()
+    return None
+
+
+def look_after_agents(stage: Stage) -> Look:
+    """Check in on sub-agents whose time has come; rest until the next one's."""
+    going = stage.at_work()
+    if not going:
+        return CLEAR
+    one = min(going, key=lambda one: check_ins.due_at(one, stage.limits))
+    due_at = check_ins.due_at(one, stage.limits)
+    if due_at > stage.tx.now:
+        deadline = stage.goal.deadline_at
+        return Rest(min(due_at, deadline) if deadline > stage.tx.now else due_at)
+    run = runs.get(stage.tx, one.tenant_id, one.run_id or "")
+    looked, why = check_ins.look_after(stage.tx, one, run, stage.limits)
+    if not why or stage.poor:
+        sub_goals.save(stage.tx, looked)
+        return None
+    if one.interventions >= check_ins.MOST_INTERVENTIONS:
+        check_ins.intervene(stage.tx, one, run, None, why)
+        return None
+    return Ask(check_ins.about_stuck(stage.goal, one, run, why), partial(take_intervention, sub_goal_id=one.id, why=why))
+
+
+def take_intervention(stage: Stage, filled: Filled[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
+    one = stage.find(sub_goal_id)
+    run = run_store.get(stage.tx, one.tenant_id, one.run_id or "")
+    if one.status == "in-progress" and run and not run.ended:  # else it came to an end after all
+        check_ins.intervene(stage.tx, one, run, filled, why)
+
+
+def conclude(stage: Stage) -> Look:
+    """Everything has ended."""
+    tx, goal = stage.tx, stage.goal
+    if stage.poor and any(one.status == "pending" for one in stage.known):
+        goals.paid_again(tx, goal.tenant_id, goal.id)  # nobody else is left who would find out whether there is money
+        return None
+    if not any(one.status == "completed" for one in stage.known):
+        goals.escalate(tx, goal, "escalation", "Nothing is left to do, and nothing was achieved.")
+        return None
+    if goal.success_criteria:
+        return Ask(evaluator.about_goal(goal, stage.known), take_verdict)
+    goals.complete(tx, goal, summary(stage.known))
+    return None
+
+
+def take_verdict(stage: Stage, filled: Filled[evaluator.VerdictForm]) -> None:
+    missing = evaluator.unmet(filled)
+    journal.append(stage.tx, stage.goal.tenant_id, stage.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
+    if missing:
+        goals.save(stage.tx, stage.goal._replace(replan_why=missing))
+    else:
+        goals.complete(stage.tx, stage.goal, summary(stage.known))
+
+
+def summary(known: list[SubGoal]) -> str:
+    """What came of those that nothing else builds on."""
+    needed = {below for one in known for below in one.depends_on}
+    ends = [one for one in known if one.status == "completed" and one.id not in needed]
+    return "\n\n".join(prompts.summary_of(one) for one in ends)[: sub_goals.SUMMARY_KEPT]
+
+
+LOOKS: Final[tuple[Callable[[Stage], Look], ...]] = (
+    within_bounds,
+    in_a_cycle,
+    measured,
+    planned,
+    begin_agents,
+    evaluated,
+    work_inline,
+    look_after_agents,
+    conclude,
+)

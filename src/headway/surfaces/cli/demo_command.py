@@ -1,0 +1,178 @@
+"""`headway demo`: a whole story in the terminal, with the commands that anybody could type, and a process that is really killed."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway import settings
+from headway.actions import goal_views, tenants
+from headway.ledger.errors import HeadwayError
+from headway.ledger.run import REHEARSAL
+from headway.settings import PREFIX
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.drawing import on_a_terminal
+
+REQUEST = "Calculate 12*7, then write the result to notes.txt, and then list the files"
+GOAL = (
+    "Write plan.md: ship on Friday; write risks.md: none known; calculate 365*24 and save the result to hours.txt; list the files"
+)
+SURVIVOR = "Write one.md: 1; write two.md: 2; write three.md: 3; write four.md: 4; write five.md: 5; list the files"
+PACE_S = "0.2"  # slow enough to watch, and to be interrupted
+PATIENCE_S = 60
+LOOK_S = 0.02
+NEXT = (
+    ("headway serve", "the page, the API and MCP, at one address"),
+    ("headway chat", "talk to an agent, with its todo list in sight"),
+    ('headway goal add "…"', "something to be pursued without you"),
+    ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
+)
+
+
+@click.command(cls=Command)
+@click.option(
+    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Where to leave what the demo made (default: nowhere)."
+)
+@pass_call
+def demo(call: Call, keep: str | None) -> None:
+    """See it all happen, offline, in less than a minute: a plan drained, a goal with sub-agents, a crash and the recovery."""
+    began = time.monotonic()
+    with home(keep) as folder:
+        stage = Stage(folder, quiet=call.as_json)
+        stage.say("This is Headway with its rehearsal model: it follows rules, is no LLM, and needs no key.")
+        turn = plan_and_drain(stage)
+        goal = pursue_a_goal(stage)
+        survivor = survive(stage)
+        took = round(time.monotonic() - began, 1)
+        files = sorted(path.name for path in folder.glob("workspace/*/*"))
+        stage.say(f"\nDone in {took:.0f} s. {len(files)} files were written: {', '.join(files)}.", "Try next:")
+        for command, what in NEXT:
+            stage.say(f"  {command:<46} {what}")
+        document = {"turn": turn, "goal": goal, "survivor": survivor, "files": files, "seconds": took}
+        call.answer({"demo": document}, lambda: None)
+
+
+@contextmanager
+def home(keep: str | None) -> Iterator[Path]:
+    """A folder of the demo's own: nobody's data is touched."""
+    if keep is not None:
+        yield Path(keep).absolute()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Stage:
+    """Runs the commands of the story, each in a process of its own, and shows them as one would type them."""
+
+    def __init__(self, folder: Path, *, quiet: bool) -> None:
+        self.folder = folder
+        self.quiet = quiet
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        self.environment = {
+            **ours,
+            "HEADWAY_HOME": str(folder),
+            "HEADWAY_MODEL": REHEARSAL,
+            "HEADWAY_REHEARSAL_PACE_S": PACE_S,
+            "HEADWAY_DATABASE_URL": f"sqlite:///{folder / 'headway.db'}",
+        }
+
+    def say(self, *lines: str) -> None:
+        if not self.quiet:
+            click.echo("\n".join(lines))
+
+    def title(self, words: str) -> None:
+        self.say("", click.style(words, bold=True) if on_a_terminal() else words)
+
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        self.say(
+            click.style(f"$ headway {shlex.join(arguments)}", fg="cyan")
+            if on_a_terminal()
+            else f"$ headway {shlex.join(arguments)}"
+        )
+        command = [sys.executable, "-m", "headway", *arguments, *(["--json"] if self.quiet else [])]
+        sys.stdout.flush()
+        return subprocess.Popen(  # noqa: S603  our own program, with arguments of ours
+            command, env=self.environment, cwd=self.folder.parent, text=True, stdout=subprocess.PIPE if self.quiet else None
+        )
+
+    def run(self, *arguments: str) -> None:
+        process = self.begin(*arguments)
+        process.communicate()
+        if process.returncode:
+            raise HeadwayError(f"`headway {shlex.join(arguments)}` ended with exit code {process.returncode}; the demo ends here.")
+
+    def read(self, view: Callable[..., Any], *arguments: Any) -> Any:
+        """What the story has written down so far, in the local tenant."""
+        database_url = settings.load(
+            {"home": str(self.folder), "database_url": self.environment["HEADWAY_DATABASE_URL"]}
+        ).database_url
+        with DirectDatabase(database_url) as database:
+            return database.read(partial(local, view=view, arguments=arguments))
+
+
+def local(tx: Transaction, view: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    tenant = tenants.find_local(tx)
+    return view(tx, tenant.id, *arguments) if tenant else None
+
+
+def plan_and_drain(stage: Stage) -> str:
+    stage.title("1. A request of several steps: the agent plans it, and may not end before the plan is drained.")
+    stage.run("chat", REQUEST)
+    return REQUEST
+
+
+def pursue_a_goal(stage: Stage) -> dict[str, Any]:
+    stage.title("2. A goal: planned as a graph, worked on by sub-agents side by side, each outcome judged and journaled.")
+    stage.run("goal", "add", GOAL)
+    stage.run("goal", "show", "1")
+    return summary(stage, 1)
+
+
+def survive(stage: Stage) -> dict[str, Any]:
+    stage.title("3. The same, and in the middle of it the process is killed (SIGKILL: no clean-up, no goodbye).")
+    process = stage.begin("goal", "add", SURVIVOR)
+    kill_after_first_outcome(stage, process)
+    done = summary(stage, 2)["progress"]
+    stage.say(f"  ✕ killed, with {done['completed']} of {done['total']} sub-goals done and {done['in_progress']} half done.")
+    stage.say("  A process that is no more is noticed when its lease has run out, in about five seconds.")
+    stage.run("goal", "watch", "2")
+    journal = [entry.as_json() for entry in stage.read(goal_views.entries, 2, 500)]
+    ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
+    twice = len(ended) - len(set(ended))
+    stage.say(f"  ✔ {len(set(ended))} sub-goals ended, {twice} of them twice. The journal tells where it broke off and went on.")
+    return {**summary(stage, 2), "interrupted": any(entry["kind"] == "interrupted" for entry in journal), "repeated": twice}
+
+
+def kill_after_first_outcome(stage: Stage, process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while process.poll() is None and time.monotonic() < deadline:
+        progress = summary(stage, 2).get("progress")
+        if progress and progress["completed"]:
+            break
+        time.sleep(LOOK_S)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def summary(stage: Stage, goal_id: int) -> dict[str, Any]:
+    """The goal, without what the commands showed already; nothing while it is not there."""
+    found = stage.read(goal_views.page, None, 10)
+    kept = ("id", "description", "status", "progress")
+    return next(({name: goal[name] for name in kept} for goal in (found.goals if found else ()) if goal["id"] == goal_id), {})

@@ -1,0 +1,127 @@
+"""How the pursuit of a goal looks while it goes on: its journal as it is written, and on a terminal its plan below."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from headway.ledger.text import one_line
+from headway.surfaces.cli import goal_drawing as drawing
+from headway.surfaces.cli.drawing import console, on_a_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+SHOWN_ROWS = 24
+ABOVE_THE_PLAN = 4
+
+
+class GoalView(Protocol):
+    def begin(self, goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None: ...
+
+    def entry(self, entry: dict[str, Any]) -> None: ...
+
+    def update(self, goal: dict[str, Any]) -> None: ...
+
+    def note(self, words: str) -> None: ...
+
+
+@contextmanager
+def goal_view(*, quiet: bool) -> Iterator[GoalView]:
+    """The view that fits where the output goes. Quiet: somebody wants the document at the end, and nothing before."""
+    if quiet or not on_a_terminal():
+        yield PlainGoalView(quiet=quiet)
+        return
+    with LiveGoalView() as view:
+        yield view
+
+
+class PlainGoalView:
+    """For pipes: a line for each thing that happens."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def begin(self, goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
+        self.say(drawing.goal_line(goal))
+        for entry in entries:
+            self.entry(entry)
+
+    def entry(self, entry: dict[str, Any]) -> None:
+        self.say(drawing.entry_line(entry))
+
+    def update(self, goal: dict[str, Any]) -> None:
+        """The journal tells all there is to tell."""
+
+    def note(self, words: str) -> None:
+        click.echo(f"headway: {one_line(words)}", err=True)
+
+    def say(self, line: drawing.Line) -> None:
+        if not self.quiet:
+            click.echo(line.plain())
+
+
+class LiveGoalView:
+    """For people: what happened scrolls up, the plan stays at the bottom."""
+
+    def __init__(self) -> None:
+        self.console = console()
+        self.live: Live | None = None
+        self.goal: dict[str, Any] | None = None
+
+    def __enter__(self) -> "LiveGoalView":
+        from rich.live import Live  # noqa: PLC0415  pipes never need it
+
+        self.live = Live(console=self.console, transient=True, refresh_per_second=8)
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            self.live.stop()
+
+    def begin(self, goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
+        for entry in entries:
+            self.entry(entry)
+        self.update(goal)
+
+    def entry(self, entry: dict[str, Any]) -> None:
+        self.say(drawing.entry_line(entry))
+
+    def update(self, goal: dict[str, Any]) -> None:
+        from rich.console import Group  # noqa: PLC0415
+
+        self.goal = goal
+        if self.live:
+            self.live.update(Group(*self.parts(goal)))
+
+    def note(self, words: str) -> None:
+        self.say(drawing.Line(((f"· {one_line(words)}", "yellow"),)))
+
+    def say(self, line: drawing.Line) -> None:
+        self.console.print(line.styled(self.console.width))
+
+    def parts(self, goal: dict[str, Any]) -> "list[RenderableType]":
+        """As much of it as fits on the screen: what is over goes first."""
+        from rich.spinner import Spinner  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        width = self.console.width
+        title, state, *_ = drawing.header(goal)
+        rows = list(drawing.plan(goal))
+        room = max(min(self.console.height - ABOVE_THE_PLAN, SHOWN_ROWS), 1)
+        left_out = max(0, len(rows) - room)
+        shown: list[RenderableType] = [Text(), cut(title, width), cut(state, width)]
+        if left_out:
+            shown.append(Text(f"… {left_out} lines above: `headway goal show {goal['id']}` shows them", "dim"))
+        shown += [cut(row, width) for row in rows[left_out:]]
+        return [*shown, Spinner("dots", Text("Ctrl-C leaves", "dim"))]
+
+
+def cut(line: drawing.Line, width: int) -> "RenderableType":
+    """One row, whatever it says."""
+    row = line.styled(width)
+    row.no_wrap = True
+    return row

@@ -1,0 +1,121 @@
+"""set_goal and discover_goal: what agents may set in motion beside a conversation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turning import Talk, talking
+
+from headway.actions import goal_views, goals, spending
+from headway.storage import goal_store, job_store
+from model_server import Reply, Request, calls, text
+
+WISH = {"description": "Keep the docs right", "success_criteria": "No broken link", "priority": 7}
+FOUND = {"description": "Mend the build", "evidence": "It is red since Monday."}
+
+
+def by_wish(call: tuple[str, dict[str, Any]]) -> Any:
+    """The supervisor makes the call and answers; whoever pursues the goal is kept from planning it."""
+
+    def script(request: Request) -> Reply:
+        if "submit_plan" in request.tools:
+            return text("No plan.")
+        return text("Done.") if request.tool_results else calls(call)
+
+    return script
+
+
+def told(talk: Talk) -> dict[str, Any]:
+    """What the tool answered."""
+    results = [one for request in talk.server.requests for one in request.tool_results]
+    answer: dict[str, Any] = json.loads(results[-1].content)
+    return answer
+
+
+def shown(talk: Talk) -> dict[str, Any]:
+    (goal,) = talk.database.read(lambda tx: goal_views.page(tx, talk.tenant_id, None, 10))
+    return goal
+
+
+def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, by_wish(("set_goal", WISH))) as talk:
+        talk.say("Keep the docs right from now on.")
+        goal = shown(talk)
+        assert told(talk) == {"goal_id": goal["id"], "status": "active", "waits_for": None}
+        assert (goal["source"], goal["description"], goal["success_criteria"], goal["priority"]) == (
+            "operator-injected",
+            "Keep the docs right",
+            "No broken link",
+            7,
+        )
+        job = talk.database.read(lambda tx: job_store.get(tx, talk.tenant_id, goal["run_id"]))
+        assert job is not None
+        assert job.kind == "goal"
+
+
+def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
+        talk.say("Look around.")
+        goal = shown(talk)
+        assert told(talk)["status"] == "paused"
+        assert (goal["status"], goal["pause_kind"], goal["source"]) == ("paused", "proposal", "agent-discovered")
+        assert (goal["evidence"], goal["run_id"]) == ("It is red since Monday.", None)
+        (notice,) = talk.told("operator_notice")
+        assert notice["kind"] == "proposal"
+        assert notice["url"] == f"/goals/{goal['id']}"
+        for word in ("Mend the build", "It is red since Monday.", "Continue, or abandon it?"):
+            assert word in notice["text"]
+        decided = talk.database.write(lambda tx: goals.decide(tx, talk.tenant_id, goal["id"], "continue"))
+        assert decided.status == "active"
+        assert decided.run_id is not None
+
+
+def test_no_is_an_answer(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
+        talk.say("Look around.")
+        goal_id = shown(talk)["id"]
+        goal = talk.database.write(lambda tx: goals.decide(tx, talk.tenant_id, goal_id, "abandon", "Not now."))
+        assert (goal.status, goal.pause_reason, goal.run_id) == ("abandoned", "Not now.", None)
+
+
+def test_an_installation_may_let_discovered_goals_start(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
+        talk.say("Look around.")
+        assert told(talk)["status"] == "active"
+        goal = shown(talk)
+        assert (goal["source"], goal["evidence"]) == ("agent-discovered", "It is red since Monday.")
+
+
+def test_but_not_without_money(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
+        talk.database.write(lambda tx: spending.set_limit(tx, talk.tenant_id, 0))
+        talk.say("Look around.")
+        assert shown(talk)["pause_kind"] == "proposal"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "complaint"),
+    [
+        ("set_goal", {}, "description"),
+        ("set_goal", {"description": "   "}, "description"),
+        ("set_goal", {"description": "x", "priority": -1}, "priority"),
+        ("discover_goal", {"description": "x"}, "evidence"),
+        ("discover_goal", {"description": "x", "evidence": "y", "tenant_id": 2}, "tenant_id"),
+    ],
+)
+def test_bad_arguments_are_an_answer_that_says_which(
+    sqlite_url: str, tmp_path: Path, tool: str, arguments: dict[str, Any], complaint: str
+) -> None:
+    with talking(sqlite_url, tmp_path, by_wish((tool, arguments))) as talk:
+        talk.say("Go.")
+        assert complaint in told(talk)["error"]
+        assert talk.database.read(lambda tx: goal_store.count_unended(tx, talk.tenant_id)) == 0
+
+
+def test_workers_set_no_goals(sqlite_url: str, tmp_path: Path) -> None:
+    delegate = ("delegate", {"agent": "coder", "task": "Do it."})
+    with talking(sqlite_url, tmp_path, by_wish(delegate)) as talk:
+        talk.say("Go.")
+        worker = next(request for request in talk.server.requests if "You are a programmer" in request.system)
+        assert not {"set_goal", "discover_goal"} & set(worker.tools)

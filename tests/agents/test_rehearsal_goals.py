@@ -1,0 +1,71 @@
+"""Goals with the rehearsal model: no key, no network, real files."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.actions import goal_views, goals, tenants
+from headway.actions.goals import NewGoal
+from headway.testing import temporary_headway
+
+PATIENCE_S = 30
+
+
+def pursued(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
+    """The goal as it is once it has ended, with its journal."""
+
+    async def story() -> dict[str, Any]:
+        async with temporary_headway(home) as headway:
+            await headway.agents_ready()
+            tenant = await headway.database.write(tenants.ensure_local)
+            goal = await headway.database.write(lambda tx: goals.add(tx, tenant.id, NewGoal(wish, criteria)))
+            assert goal.run_id is not None
+            headway.engine.adopt(goal.run_id)
+            await asyncio.wait_for(headway.engine.ended(goal.run_id), PATIENCE_S)
+            entries = await headway.database.read(lambda tx: goal_views.entries(tx, tenant.id, goal.id, 500))
+            shown = await headway.database.read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
+            return {**shown, "journal": [entry.kind for entry in entries]}
+
+    return asyncio.run(story())
+
+
+def files(home: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in (home / "workspace").rglob("*") if path.is_file()}
+
+
+def test_a_goal_is_planned_worked_on_side_by_side_and_completed(tmp_path: Path) -> None:
+    wish = "Calculate 12*7 and save the result to answer.txt, write a.txt: hello, then list the files"
+    goal = pursued(tmp_path, wish, "All files are there")
+    assert goal["status"] == "completed"
+    assert [one["mode"] for one in goal["sub_goals"]] == ["agent", "agent", "inline"]
+    assert goal["sub_goals"][2]["depends_on"] == [one["id"] for one in goal["sub_goals"][:2]]
+    assert {one["status"] for one in goal["sub_goals"]} == {"completed"}
+    assert files(tmp_path) == {"answer.txt": "84", "a.txt": "hello"}
+
+
+def test_what_no_rule_fits_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
+    assert pursued(tmp_path, "Prepare the launch of our newsletter")["status"] == "completed"
+    written = files(tmp_path)
+    assert set(written) == {"prepare-launch-newsletter-brief.md", "prepare-launch-newsletter-checklist.md"}
+    assert "Prepare the launch of our newsletter" in written["prepare-launch-newsletter-brief.md"]
+
+
+def test_what_cannot_be_done_is_planned_around_and_written_down(tmp_path: Path) -> None:
+    goal = pursued(tmp_path, "Write a.txt: hello; read missing.txt; list the files")
+    assert goal["status"] == "completed"
+    assert [one["status"] for one in goal["sub_goals"]] == ["completed", "failed", "completed", "completed"]
+    assert goal["journal"].count("replanned") == 1
+    assert "missing.txt" in files(tmp_path)["not-done.md"]
+
+
+def test_it_gives_up_rather_than_pretending(tmp_path: Path) -> None:
+    goal = pursued(tmp_path, "Read missing.txt; read gone.txt", "Both were read")
+    assert goal["status"] == "abandoned"
+    assert "rehearsal model" in goal["pause_reason"]
+
+
+@pytest.mark.parametrize("wish", ["x", "?", "- a\n- b\n- c", "[GOAL]\nx\n[END GOAL]", "Write a.txt: [END GOAL]\n- #1 [failed] y"])
+def test_whatever_the_goal_says_it_ends(tmp_path: Path, wish: str) -> None:
+    assert pursued(tmp_path, wish)["status"] in ("completed", "abandoned")

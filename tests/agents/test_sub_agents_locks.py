@@ -1,0 +1,114 @@
+"""On Postgres agents of one turn take their steps at the same time as others stop them and begin more: nobody waits in a circle,
+and what is counted is counted by one at a time."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from turning import Talk, talking
+
+from headway.actions import runs, turns
+from headway.agents import transcript
+from headway.agents.loop import take
+from headway.agents.needs import Said
+from headway.agents.work import Work, take_up
+from headway.ledger.run import Limits, Run
+from headway.storage import job_store, run_store
+from headway.storage.direct import connect
+from headway.storage.postgres_connection import LOG_LOCK
+from headway.storage.spending_store import ModelCall
+from headway.storage.transaction import Transaction
+from model_server import text
+
+WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+CALL = ModelCall("strong", "somebody's", 1, 1, 1_000)
+FREE = CALL._replace(cost=0)  # nobody has to wait for the pool
+
+
+@contextmanager
+def waiting(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
+    """Each at work on a thread and a connection of its own, and all of them wait for a lock. When the block ends, they end."""
+
+    def run(work: Callable[[Transaction], Any]) -> None:
+        with closing(connect(url)) as connection:
+            connection.write(work)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    with psycopg.connect(url, autocommit=True) as admin:
+        for number, thread in enumerate(threads, start=1):
+            thread.start()
+            while thread.is_alive() and admin.execute(WAITING).fetchone() != (number,):
+                pass
+    yield
+    for thread in threads:
+        thread.join()
+
+
+def deadlocks(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SELECT pg_stat_force_next_flush()")
+        row = admin.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
+    """A turn and so many sub-agents of it, all ours to take steps in."""
+
+    def begin(tx: Transaction) -> tuple[Run, list[Run]]:
+        root = turns.start(tx, talk.tenant_id, talk.conversation_id, turns.Beginning("Do it."))
+        children = [runs.begin_child(tx, root, "researcher", f"part {n}", 10) for n in range(number)]
+        for run in (root, *children):
+            job = job_store.get_locked(tx, talk.tenant_id, run.id)
+            assert job is not None
+            job_store.save(tx, job._replace(state="running", owner=talk.headway.executor_id))
+        for child in children:
+            run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user(child.task)))
+        return root, children
+
+    return talk.database.write(begin)
+
+
+def says(
+    talk: Talk, run: Run, response: ModelResponse, call: ModelCall, limits: Limits | None = None
+) -> Callable[[Transaction], Any]:
+    """The step of a run that writes this answer down."""
+    means = talk.headway.means._replace(limits=limits or Limits())
+    work: Work = talk.database.read(partial(take_up, means=means, run=run))
+    entries = talk.database.read(lambda tx: transcript.load(tx, run.tenant_id, run.id))
+    return partial(take, work=work, entries=entries, news=Said(response, call, transcript.encode(response)))
+
+
+def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_waits_for_it(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with talking(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+        root, (child,) = a_turn_with(talk, 1)
+        before = deadlocks(postgres_url)
+        ends = says(talk, child, ModelResponse([TextPart("Done.")]), CALL)
+        other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # whoever books something waits for us
+        with waiting(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
+            other.rollback()
+        assert deadlocks(postgres_url) == before
+        found = talk.database.read(lambda tx: runs.page(tx, talk.tenant_id, root.turn_id, 5))
+        assert {run.id: run.status for run in found} == {root.id: "canceled", child.id: "completed"}
+
+
+def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgres_url: str, tmp_path: Path) -> None:
+    with talking(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+        root, children = a_turn_with(talk, 2)
+        spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
+        steps = [says(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
+        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # nobody gets to the end of a step
+        with waiting(postgres_url, *steps):
+            other.rollback()
+        begun, _ = talk.database.read(lambda tx: run_store.sub_agents(tx, talk.tenant_id, root.turn_id or ""))
+        assert begun == 3
+        results = [told["result"] for told in talk.told("tool_result")]
+        assert ["run_id" in result for result in results] == [True, False]
+        assert "which is the limit" in results[1]["error"]

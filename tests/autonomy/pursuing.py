@@ -1,0 +1,350 @@
+"""A whole Headway that pursues goals, with a model that plays every part over real HTTP, and ways to see what came of it.
+
+    with pursuing(url, tmp_path, cast(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        goal = pursuit.ended(pursuit.set_goal("A garden."))
+
+Whatever a test looks at: no request broke the rules of the model's API, no money stays set aside for who is not at work, and
+every sub-goal that was tried has its end in the journal exactly once.
+"""
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from headway import settings
+from headway.actions import goals, jobs, spending, tenants
+from headway.actions.goals import NewGoal
+from headway.assembly import Headway
+from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal
+from headway.ledger.job import Job
+from headway.ledger.run import NANOS, Run
+from headway.storage import goal_store, job_store, run_store, spending_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.spending_store import Pool
+from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, scripted, text
+
+T = TypeVar("T")
+
+PATIENCE_S = 30
+PRICED: Final = f"openai-chat:{MODEL}"
+PRICES: Final = f'["{PRICED}"]\ninput = 1000.0\noutput = 1000.0\n'  # a thousand tokens are a dollar
+FORMS: Final = ("plan", "replan", "evaluation", "verdict", "intervention", "resumption")
+Part = Reply | Script
+
+
+class Pursuit:
+    """The goals of one tenant, and the process that pursues them."""
+
+    def __init__(self, headway: Headway, database: DirectDatabase, server: ModelServer, loop: asyncio.Runner) -> None:
+        self.headway = headway
+        self.database = database
+        self.server = server
+        self.loop = loop
+        self.tenant_id = database.write(lambda tx: tenants.add(tx, "acme")).id
+        self.goal_id = 0  # the last that was set
+
+    # What people do
+
+    def act(self, action: Callable[..., T], *given: Any, **options: Any) -> T:
+        """Write something as this tenant; whoever is at work hears of it."""
+        done = self.database.write(lambda tx: action(tx, self.tenant_id, *given, **options))
+        self.headway.nudge()
+        return done
+
+    def set_goal(self, description: str = "A garden.", **more: Any) -> Goal:
+        goal = self.act(goals.add, NewGoal(description, **more), self.headway.settings.limits)
+        self.goal_id = goal.id
+        return goal
+
+    def decide(self, action: Decision, note: str = "") -> Goal:
+        return self.act(goals.decide, self.goal_id, action, note, self.headway.settings.limits)
+
+    def set_pool(self, dollars: float) -> None:
+        self.act(spending.set_limit, int(dollars * NANOS))
+
+    # Waiting
+
+    def wait(self, story: Coroutine[Any, Any, T]) -> T:
+        """Let things happen until the story is over."""
+        return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
+
+    def until(self, condition: Callable[[], object]) -> None:
+        async def story() -> None:
+            while not condition():
+                await asyncio.sleep(0.01)
+
+        try:
+            self.wait(story())
+        except TimeoutError:
+            raise AssertionError(self.remains()) from None
+
+    def remains(self) -> str:
+        """What a test that waited in vain wants to know."""
+        told = [str(self.goal()), *map(str, self.sub_goals()), *(f"{one.kind} {one.data[:300]}" for one in self.entries())]
+        return "\n".join(told + [f"{job.kind} {job.state} {job.attempts} {job.errors}" for job in self.jobs()])
+
+    def until_status(self, *statuses: str) -> Goal:
+        """The goal, as soon as it is so and nobody is in the middle of something."""
+        self.until(lambda: self.goal().status in statuses and self.goal().run_id not in self.headway.engine.tasks)
+        return self.goal()
+
+    def ended(self, _goal: Goal | None = None) -> Goal:
+        return self.until_status("completed", "abandoned")
+
+    def paused(self) -> Goal:
+        return self.until_status("paused")
+
+    def achieve(self, description: str = "A garden.", **more: Any) -> Goal:
+        """Set a goal and see it through."""
+        goal = self.ended(self.set_goal(description, **more))
+        assert goal.status == "completed", self.remains()
+        return goal
+
+    # Looking
+
+    def read(self, view: Callable[..., T], *given: Any) -> T:
+        return self.database.read(lambda tx: view(tx, self.tenant_id, *given))
+
+    def goal(self, goal_id: int = 0) -> Goal:
+        return self.read(goals.get, goal_id or self.goal_id)
+
+    def sub_goals(self, goal_id: int = 0) -> list[SubGoal]:
+        return self.read(goal_store.sub_goals, goal_id or self.goal_id)
+
+    def sub_goal(self, description: str) -> SubGoal:
+        """The last that says so."""
+        return next(one for one in reversed(self.sub_goals()) if one.description == description)
+
+    def statuses(self) -> dict[str, str]:
+        return {one.description: one.status for one in self.sub_goals()}
+
+    def entries(self) -> list[JournalEntry]:
+        return self.read(goal_store.entries, self.goal_id, 1_000, 2**62)
+
+    def journal(self, kind: str) -> list[dict[str, Any]]:
+        return [json.loads(entry.data) for entry in self.entries() if entry.kind == kind]
+
+    def jobs(self) -> list[Job]:
+        return self.read(job_store.page, None, 500)
+
+    def job(self) -> Job:
+        return self.read(jobs.get, self.goal().run_id or "")
+
+    def run(self) -> Run:
+        found = self.read(run_store.get, self.goal().run_id or "")
+        assert found is not None
+        return found
+
+    def run_of(self, description: str) -> Run:
+        found = self.read(run_store.get, self.sub_goal(description).run_id or "")
+        assert found is not None
+        return found
+
+    def notices(self) -> list[tuple[str, str]]:
+        rows = self.database.read(
+            lambda tx: tx.all("SELECT kind, text FROM notices WHERE tenant_id = ? ORDER BY id", self.tenant_id)
+        )
+        return [(str(kind), str(words)) for kind, words in rows]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        sql = "SELECT data FROM events WHERE tenant_id = ? AND kind = ? ORDER BY seq"
+        return [json.loads(data) for (data,) in self.database.read(lambda tx: tx.all(sql, self.tenant_id, kind))]
+
+    def pool(self) -> Pool:
+        return self.read(spending_store.pool)
+
+    def asked(self, part: str) -> list[Request]:
+        """What was asked of whoever plays that part."""
+        return [request for request in self.server.requests if part_of(request) == part]
+
+    def worked_on(self) -> list[str]:
+        """The tasks in the order in which work on them began."""
+        return list(dict.fromkeys(task_of(request) for request in self.asked("work")))
+
+
+def check(pursuit: Pursuit) -> None:
+    """What holds for every goal."""
+    database, tenant_id = pursuit.database, pursuit.tenant_id
+    reserved = database.read(lambda tx: tx.one("SELECT COALESCE(SUM(reserved), 0) FROM runs WHERE tenant_id = ?", tenant_id))
+    at_work = database.read(lambda tx: tx.one("SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND state = 'running'", tenant_id))
+    assert reserved is not None
+    assert at_work is not None
+    assert pursuit.pool().reserved == reserved[0]
+    assert at_work[0] or not reserved[0], "nothing is set aside for who is not at work"
+    for (goal_id,) in database.read(lambda tx: tx.all("SELECT id FROM goals WHERE tenant_id = ?", tenant_id)):
+        entries = pursuit.read(goal_store.entries, goal_id, 1_000, 2**62)
+        assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))
+        ended = [json.loads(entry.data)["sub_goal_id"] for entry in entries if entry.kind in ("sub_goal_ended", "sub_goal_skipped")]
+        assert sorted(ended) == [one.id for one in pursuit.sub_goals(goal_id) if one.ended], "one checkpoint for every end"
+
+
+@contextmanager
+def pursuing(
+    url: str, home: Path, said: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
+) -> Iterator[Pursuit]:
+    """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
+    wanted = {
+        "home": str(home),
+        "database_url": url,
+        "model": PRICED,
+        "retry_delay_s": "0.001",
+        "restart_stagger_s": "0",
+        **options,
+    }
+    if priced:
+        (home / "prices.toml").write_text(PRICES, encoding="utf-8")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ModelServer(said) as server,
+        DirectDatabase(url) as database,
+        asyncio.Runner() as loop,
+    ):
+        for variable, value in environment(server).items():
+            patch.setenv(variable, value)
+        patch.delenv("SSL_CERT_FILE", raising=False)  # nobody here speaks TLS, and to read every certificate takes longer
+        patch.setenv("SSL_CERT_DIR", str(home))  # than the goal
+        headway = Headway(settings.load(wanted))
+        pursuit = Pursuit(headway, database, server, loop)
+        try:
+            loop.run(started(headway))
+            yield pursuit
+        finally:
+            server.release()
+            loop.run(stopped(headway))
+        check(pursuit)
+        if not breaches:
+            assert server.violations == []
+
+
+async def started(headway: Headway) -> None:
+    headway.start()
+    headway.start_agents()
+    await headway.agents_ready()
+
+
+async def stopped(headway: Headway) -> None:
+    await headway.stop_agents()
+    headway.close()
+
+
+# Who speaks
+
+
+def part_of(request: Request) -> str:
+    """Forms are handed in by their own tools; everybody else works."""
+    return next((form for form in FORMS if f"submit_{form}" in request.tools), "work")
+
+
+def task_of(request: Request) -> str:
+    """The first line of the task that whoever works was handed."""
+    handed = next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
+    return handed.split(" CONTEXT]\n\n", 1)[1].split("\n")[0]
+
+
+def told(request: Request) -> str:
+    """What a question of ours says."""
+    return next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
+
+
+def cast(work: dict[str, Part] | Part | None = None, **parts: Part) -> Script:
+    """A part for each form, and one for each task; outcomes are as expected, and work is done, unless something else is said."""
+    scripts = {"evaluation": judged(), "verdict": verdict(), **parts}
+    by_task = work if isinstance(work, dict) else {}
+    anything = done if work is None or isinstance(work, dict) else scripted(work)
+
+    def script(request: Request) -> Reply:
+        part = part_of(request)
+        if part == "work":
+            return scripted(by_task.get(task_of(request), anything))(request)
+        return scripted(scripts[part])(request)
+
+    return script
+
+
+def in_order(*replies: Part) -> Script:
+    """The first reply to the first request, the second to the second, and so on; the last one for all that follow."""
+    met = count()
+
+    def script(request: Request) -> Reply:
+        return scripted(replies[min(next(met), len(replies) - 1)])(request)
+
+    return script
+
+
+def said(*replies: Part) -> Script:
+    """The first reply to a transcript without an answer, the second to one with one answer; the last one from then on."""
+    return lambda request: scripted(replies[min(request.assistant_turns, len(replies) - 1)])(request)
+
+
+def done(request: Request) -> Reply:
+    return text(f"Done: {task_of(request)}.")
+
+
+class Gate:
+    """Who comes to it waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+
+    def open(self) -> None:
+        self.opened.set()
+
+    def before(self, part: Part) -> Script:
+        def script(request: Request) -> Reply:
+            self.opened.wait(PATIENCE_S)
+            return scripted(part)(request)
+
+        return script
+
+
+def key_of(request: Request, description: str) -> str:
+    """How a planner names a sub-goal that exists, as the question shows it."""
+    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", told(request))
+    assert found, told(request)
+    return found[1]
+
+
+# What is said
+
+
+def step(description: str, *depends_on: str, **more: Any) -> dict[str, Any]:
+    """A sub-goal of a plan. Its id is what it says."""
+    outcome = f"{description} is done"
+    return {"id": description, "description": description, "expected_outcome": outcome, "depends_on": list(depends_on), **more}
+
+
+def agent(description: str, *depends_on: str, **more: Any) -> dict[str, Any]:
+    return step(description, *depends_on, mode="agent", **more)
+
+
+def plan(*steps: dict[str, Any]) -> Reply:
+    return calls(("submit_plan", {"sub_goals": list(steps)}))
+
+
+def replan(*steps: dict[str, Any], **more: Any) -> Reply:
+    return calls(("submit_replan", {"sub_goals": list(steps), **more}))
+
+
+def judged(divergence: str = "none", reason: str = "") -> Reply:
+    return calls(("submit_evaluation", {"divergence": divergence, "reason": reason}))
+
+
+def verdict(reason: str = "") -> Reply:
+    """Met, unless something is missing."""
+    return calls(("submit_verdict", {"met": not reason, "reason": reason}))
+
+
+def intervention(action: str, words: str = "") -> Reply:
+    return calls(("submit_intervention", {"action": action, "text": words}))
+
+
+def failed(reason: str = "It rains.") -> Reply:
+    return calls(("report_outcome", {"summary": reason, "success": False}))

@@ -1,0 +1,76 @@
+"""Goals beside each other: each is pursued for itself, and no tenant sees or pays for another's."""
+
+from pathlib import Path
+
+import pytest
+from pursuing import Gate, agent, cast, plan, pursuing, step, told
+
+from headway.actions import goal_views, goals, spending, tenants
+from headway.actions.goals import NewGoal
+from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.run import NANOS
+from headway.storage import spending_store
+from model_server import Reply, Request
+
+
+def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+
+    def planner(request: Request) -> Reply:
+        return plan(agent("wait"), step("rest", "wait")) if "A garden." in told(request) else plan(step("dig"), agent("fill"))
+
+    with pursuing(database_url, tmp_path, cast({"wait": gate.before(Reply("Waited."))}, plan=planner)) as pursuit:
+        first = pursuit.set_goal("A garden.").id
+        second = pursuit.achieve("A pond.").id
+        assert pursuit.goal(first).status == "active"
+        gate.open()
+        pursuit.until(lambda: pursuit.goal(first).ended)
+        assert [one.goal_id for one in pursuit.sub_goals(first)] == [first] * 2
+        assert [one.goal_id for one in pursuit.sub_goals(second)] == [second] * 2
+        shown = pursuit.read(goal_views.page, None, 10)
+        assert [(one["id"], one["status"]) for one in shown] == [(second, "completed"), (first, "completed")]
+
+
+def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=plan(step("dig"))), priced=True, budget_usd="1000") as pursuit:
+        other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
+        pursuit.database.write(lambda tx: spending.set_limit(tx, other, 0))
+        theirs = pursuit.database.write(lambda tx: goals.add(tx, other, NewGoal("A castle."), pursuit.headway.settings.limits)).id
+        mine = pursuit.achieve("A garden.")
+        pursuit.until(lambda: pursuit.database.read(lambda tx: goals.get(tx, other, theirs)).pause_kind == "budget")
+        assert mine.status == "completed"
+        assert pursuit.pool().spent > 0
+        assert pursuit.database.read(lambda tx: spending_store.pool(tx, other)).spent == 0
+        for action in (goals.pause, goals.resume, goals.abandon):
+            with pytest.raises(NotFound):
+                pursuit.act(action, theirs)
+        with pytest.raises(NotFound):
+            pursuit.read(goal_views.show, theirs)
+
+
+def test_what_cannot_be_a_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
+    with pursuing(sqlite_url, tmp_path, cast()) as pursuit:
+        for wrong in (
+            NewGoal(" "),
+            NewGoal("x", priority=-1),
+            NewGoal("x" * 10_001),
+            NewGoal("a\0b"),
+            NewGoal("x", deadline_at=1),
+        ):
+            with pytest.raises(Invalid):
+                pursuit.act(goals.add, wrong)
+        assert pursuit.read(goal_views.page, None, 10) == []
+
+
+def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+        proposed = pursuit.act(goals.propose, NewGoal("A pond.", budget=10 * NANOS), "The frogs have nowhere to go.")
+        pursuit.goal_id = proposed.id
+        assert (proposed.status, proposed.pause_kind, proposed.source) == ("paused", "proposal", "agent-discovered")
+        ((kind, words),) = pursuit.notices()
+        assert kind == "proposal"
+        assert "A pond." in words
+        assert "The frogs have nowhere to go." in words
+        pursuit.decide("continue")
+        assert pursuit.ended().status == "completed"
+        assert "Why it was proposed: The frogs have nowhere to go." in told(pursuit.asked("plan")[0])

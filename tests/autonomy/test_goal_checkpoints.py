@@ -1,0 +1,53 @@
+"""Every sub-goal's end is stored before anything else starts; where that cannot be, the agent stops and says so."""
+
+from pathlib import Path
+
+import pytest
+from pursuing import Pursuit, agent, cast, plan, pursuing, step
+
+from headway.actions import goals
+
+REFUSE = {
+    "sqlite": """CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.kind = 'sub_goal_ended'
+                 BEGIN SELECT RAISE(ABORT, 'not now'); END""",
+    "postgresql": "ALTER TABLE journal ADD CONSTRAINT refuse CHECK (kind <> 'sub_goal_ended') NOT VALID",
+}
+ALLOW = {"sqlite": "DROP TRIGGER refuse", "postgresql": "ALTER TABLE journal DROP CONSTRAINT refuse"}
+
+
+def change(pursuit: Pursuit, statements: dict[str, str]) -> None:
+    pursuit.database.write(lambda tx: tx.run(statements[tx.dialect.name]))
+
+
+def tried(caplog: pytest.LogCaptureFixture) -> int:
+    return sum("waits for the database" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("kind", [step, agent])
+def test_a_checkpoint_that_fails_is_written_again(
+    database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type
+) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=plan(kind("dig"), step("fill", "dig")))) as pursuit:
+        change(pursuit, REFUSE)
+        pursuit.set_goal()
+        pursuit.until(lambda: tried(caplog))
+        assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}, "nothing goes on without it"
+        change(pursuit, ALLOW)
+        assert pursuit.ended().status == "completed"
+        assert len(pursuit.journal("sub_goal_ended")) == 2
+        assert len([one for one in pursuit.asked("work") if "dig" in one.last]) <= 2
+
+
+def test_one_that_cannot_be_written_stops_the_goal_and_a_person_is_told(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        change(pursuit, REFUSE)
+        try:
+            pursuit.set_goal()
+            assert pursuit.paused().pause_kind == "fault"
+        finally:
+            change(pursuit, ALLOW)
+        assert [kind for kind, _ in pursuit.notices()] == ["fault"]
+        assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}
+        assert pursuit.worked_on() == ["dig"]
+        pursuit.act(goals.resume, pursuit.goal_id)
+        assert pursuit.ended().status == "completed"

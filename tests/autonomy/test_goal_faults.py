@@ -1,0 +1,105 @@
+"""Models that are down: what may pass is tried again, what does not is told to a person, and nothing that was done is lost."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
+
+from headway.actions import dead_letters, goals
+from model_server import error, text
+
+DOWN = error(500, "no model here")
+DIG = plan(step("dig"))
+
+
+def test_a_planner_that_is_back_in_time_is_asked_again(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=in_order(DOWN, error(429), DIG)), model_retries="3") as pursuit:
+        pursuit.achieve()
+        assert len(pursuit.asked("plan")) == 3
+        assert pursuit.notices() == []
+
+
+def retried(pursuit: Pursuit) -> None:
+    pursuit.act(dead_letters.retry, pursuit.job().id)
+
+
+def resumed(pursuit: Pursuit) -> None:
+    pursuit.act(goals.resume, pursuit.goal_id)
+
+
+def decided(pursuit: Pursuit) -> None:
+    pursuit.decide("continue")
+
+
+@pytest.mark.parametrize("mended", [retried, resumed, decided])
+def test_a_planner_that_stays_away_is_a_fault_that_a_person_mends(
+    database_url: str, tmp_path: Path, mended: Callable[[Pursuit], None]
+) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=in_order(DOWN, DOWN, DOWN, DIG)), model_retries="3") as pursuit:
+        pursuit.set_goal("A garden.")
+        goal = pursuit.paused()
+        assert goal.pause_kind == "fault"
+        assert "no model here" in goal.pause_reason
+        assert pursuit.job().state == "dead"
+        assert len(pursuit.events("job_dead")) == 1
+        assert len(json.loads(pursuit.job().errors)) == 3
+        ((kind, words),) = pursuit.notices()
+        assert kind == "fault"
+        assert "A garden." in words
+        assert "Resume it when that is mended, or abandon it." in words
+        mended(pursuit)
+        assert pursuit.ended().status == "completed"
+        assert pursuit.job().state == "completed"
+
+
+def test_a_model_that_refuses_is_not_asked_again(sqlite_url: str, tmp_path: Path) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=error(401, "who are you?"))) as pursuit:
+        pursuit.set_goal()
+        assert pursuit.paused().pause_kind == "fault"
+        assert len(pursuit.asked("plan")) == 1
+
+
+def test_a_replanner_that_stays_away_is_a_fault_and_what_was_done_stays_done(sqlite_url: str, tmp_path: Path) -> None:
+    script = cast(
+        {"dig": error(400, "too deep")},
+        plan=plan(step("measure"), step("dig", "measure")),
+        replan=in_order(DOWN, DOWN, replan(step("drill"))),
+    )
+    with pursuing(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
+        pursuit.set_goal()
+        assert pursuit.paused().pause_kind == "fault"
+        resumed(pursuit)
+        assert pursuit.ended().status == "completed"
+        assert pursuit.statuses() == {"measure": "completed", "dig": "failed", "drill": "completed"}
+        assert pursuit.worked_on() == ["measure", "dig", "drill"]
+
+
+@pytest.mark.parametrize("failure", [error(400, "too deep"), DOWN], ids=["for good", "until nobody tries any more"])
+@pytest.mark.parametrize("kind", [step, agent])
+def test_work_whose_model_fails_fails_and_the_goal_goes_on(
+    database_url: str, tmp_path: Path, failure: object, kind: Callable[..., dict[str, object]]
+) -> None:
+    script = cast({"dig": failure}, plan=plan(kind("dig")), replan=replan(step("drill")))  # type: ignore[dict-item]
+    with pursuing(database_url, tmp_path, script, model_retries="2") as pursuit:
+        pursuit.achieve()
+        assert pursuit.statuses() == {"dig": "failed", "drill": "completed"}
+        assert pursuit.goal().replan_count == 1
+        assert pursuit.job().state == "completed"
+        assert [entry.kind for entry in pursuit.entries() if entry.kind in ("paused", "resumed")] == []
+
+
+def test_work_whose_model_is_back_in_time_goes_on(sqlite_url: str, tmp_path: Path) -> None:
+    script = cast({"dig": in_order(DOWN, text("A hole."))}, plan=DIG)
+    with pursuing(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
+        pursuit.achieve()
+        assert pursuit.goal().replan_count == 0
+
+
+def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=DOWN), model_retries="1") as pursuit:
+        pursuit.set_goal()
+        pursuit.paused()
+        assert pursuit.act(goals.abandon, pursuit.goal_id).status == "abandoned"
+        assert pursuit.run().status == "canceled"

@@ -1,0 +1,80 @@
+"""The main agent works on a sub-goal itself: one after the other, each with the tools it needs, and with a checkpoint each."""
+
+from pathlib import Path
+
+from pursuing import Gate, cast, done, failed, plan, pursuing, replan, said, step, told
+
+from model_server import calls, text
+
+
+def test_inline_work_uses_tools(database_url: str, tmp_path: Path) -> None:
+    asking = said(calls(("now", {})), calls(("todo_add", {"subject": "buy a spade"})), text("A hole."))
+    with pursuing(database_url, tmp_path, cast({"dig": asking}, plan=plan(step("dig")))) as pursuit:
+        pursuit.achieve()
+        assert pursuit.sub_goal("dig").as_json()["outcome"]["summary"] == "A hole."
+        subjects = pursuit.database.read(lambda tx: tx.all("SELECT subject FROM todos WHERE tenant_id = ?", pursuit.tenant_id))
+        assert subjects == [("buy a spade",)]
+
+
+def test_inline_work_delegates_and_sleeps_until_the_worker_is_done(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    delegating = said(calls(("delegate", {"agent": "researcher", "task": "ask around"})), text("A hole, they say."))
+    work = {"dig": delegating, "ask around": gate.before(text("Dig in the south."))}
+    with pursuing(database_url, tmp_path, cast(work, plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: "ask around" in pursuit.worked_on() and pursuit.job().state == "delayed")
+        assert pursuit.run().status == "waiting"
+        gate.open()
+        assert pursuit.ended().status == "completed"
+        heard = [request for request in pursuit.asked("work") if request.tool_results]
+        assert "Dig in the south." in heard[0].last
+        assert pursuit.worked_on() == ["dig", "ask around", "fill"]
+
+
+def test_every_sub_goal_begins_with_a_clean_sheet(sqlite_url: str, tmp_path: Path) -> None:
+    work = {"dig": said(calls(("now", {})), text("A hole."))}
+    with pursuing(sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        pursuit.achieve()
+        last = pursuit.asked("work")[-1]
+        assert len(last.messages) == 2, "instructions, and what it is to do"
+        assert "Done so far:" in told(last)
+        assert "A hole." in told(last)
+
+
+def test_its_own_word_on_how_it_ended_counts(database_url: str, tmp_path: Path) -> None:
+    script = cast({"dig": failed("Nothing but rock.")}, plan=plan(step("dig")), replan=replan(step("drill")))
+    with pursuing(database_url, tmp_path, script) as pursuit:
+        pursuit.achieve()
+        dig = pursuit.sub_goal("dig")
+        assert (dig.status, dig.reason) == ("failed", "Nothing but rock.")
+        assert pursuit.statuses() == {"dig": "failed", "drill": "completed"}
+
+
+def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
+    script = cast({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
+    with pursuing(sqlite_url, tmp_path, script, max_iterations="3") as pursuit:
+        pursuit.achieve()
+        assert pursuit.sub_goal("dig").status == "failed"
+        assert sum(request.system != "" for request in pursuit.asked("work")) == 4, "three steps, and one of the other"
+
+
+def test_commands_in_its_text_are_carried_out(sqlite_url: str, tmp_path: Path) -> None:
+    script = cast({"dig": said(text("/todo add buy a spade\n\nDigging."), text("A hole."))}, plan=plan(step("dig")))
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.achieve()
+        assert "[/todo add]" in pursuit.asked("work")[1].last
+
+
+def test_the_journal_keeps_outcomes_and_no_conversations(sqlite_url: str, tmp_path: Path) -> None:
+    work = {"dig": said(calls(("now", {}), text="Thinking aloud."), text("A hole.")), "fill": done}
+    with pursuing(sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        pursuit.achieve()
+        assert [entry.kind for entry in pursuit.entries()] == [
+            "goal_set",
+            "cycle_began",
+            "planned",
+            *["sub_goal_started", "sub_goal_ended", "evaluated"] * 2,
+            "completed",
+        ]
+        assert [one["outcome"]["summary"] for one in pursuit.journal("sub_goal_ended")] == ["A hole.", "Done: fill."]
+        assert not any("Thinking aloud." in entry.data for entry in pursuit.entries())

@@ -1,0 +1,73 @@
+"""The pool runs dry: goals pause as a whole, the operator is told once, and they go on by themselves when there is money."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pursuing import Pursuit, agent, cast, plan, pursuing, step
+
+from headway.actions import tenants
+from headway.ledger.run import NANOS
+from headway.storage import spending_store
+from model_server import Reply, calls, text
+
+EVERYTHING = (99_500, 0)  # tokens; the pool has a hundred dollars
+
+
+def costly(*steps: dict[str, Any]) -> Reply:
+    return calls(("submit_plan", {"sub_goals": list(steps)}), usage=EVERYTHING)
+
+
+def dry(pursuit: Pursuit) -> None:
+    goal = pursuit.paused()
+    assert goal.pause_kind == "budget"
+    assert "The cost pool is spent" in goal.pause_reason
+    pursuit.until(lambda: not pursuit.headway.engine.tasks)
+    assert pursuit.pool().reserved == 0
+    assert [kind for kind, _ in pursuit.notices()] == ["budget"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        cast(plan=costly(step("dig"), step("fill", "dig"))),
+        cast(plan=costly(agent("dig"), agent("fill"), step("rest", "fill"))),
+        cast({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(step("dig"), step("fill", "dig"))),
+        cast({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(agent("dig"), agent("fill", "dig"))),
+    ],
+    ids=["before inline work", "before sub-agents", "before an evaluation", "after a sub-agent"],
+)
+def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp_path: Path, script: Any) -> None:
+    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100") as pursuit:
+        pursuit.set_goal()
+        dry(pursuit)
+        pursuit.set_pool(10_000)
+        assert pursuit.ended().status == "completed"
+        assert set(pursuit.statuses().values()) == {"completed"}
+        assert [one["after"] for one in pursuit.journal("resumed")] == ["budget"]
+        assert len(pursuit.notices()) == 1
+
+
+def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=costly(step("dig"), agent("fill"))), priced=True, budget_usd="100") as pursuit:
+        other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
+        first = pursuit.set_goal("A garden.").id
+        pursuit.paused()
+        second = pursuit.set_goal("A pond.").id
+        pursuit.paused()
+        assert {pursuit.goal(one).pause_kind for one in (first, second)} == {"budget"}
+        assert pursuit.database.read(lambda tx: spending_store.pool(tx, other)).spent == 0, "each tenant has a pool of its own"
+        pursuit.set_pool(10_000)
+        pursuit.until(lambda: {pursuit.goal(one).status for one in (first, second)} == {"completed"})
+        assert [kind for kind, _ in pursuit.notices()] == ["budget", "budget"], "one for each goal"
+
+
+def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
+    work = {"dig": text("A hole.", usage=(1_000, 0)), "fill": text("Full.", usage=(2_000, 0))}
+    with pursuing(
+        sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
+    ) as pursuit:
+        pursuit.achieve()
+        assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS, 2 * NANOS)
+        shown = pursuit.events("goal_changed")[-1]["goal"]
+        assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS)

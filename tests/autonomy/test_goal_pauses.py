@@ -1,0 +1,126 @@
+"""Pausing, resuming and abandoning: nothing new begins, nothing that was done is lost, and whoever is at work stops or ends."""
+
+from pathlib import Path
+
+import pytest
+from pursuing import Gate, agent, cast, done, plan, pursuing, said, step
+
+from headway.actions import goals, halts
+from headway.ledger.run import NANOS
+from model_server import calls, text
+
+
+def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    work = {"dig": said(calls(("now", {})), gate.before(text("A hole.")))}
+    with pursuing(database_url, tmp_path, cast(work, plan=plan(step("dig")))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: len(pursuit.asked("work")) == 2)
+        assert pursuit.act(goals.pause, pursuit.goal_id).pause_kind == "operator"
+        gate.open()
+        pursuit.paused()
+        assert pursuit.statuses() == {"dig": "in-progress"}
+        assert pursuit.job().state == "delayed"
+        pursuit.act(goals.resume, pursuit.goal_id)
+        assert pursuit.ended().status == "completed"
+        _, before, after = pursuit.asked("work")
+        assert after.messages == before.messages
+        assert [one["after"] for one in pursuit.journal("resumed")] == ["operator"]
+
+
+def test_sub_agents_end_what_they_are_at_and_nothing_new_starts(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    work = {"a": gate.before(done), "b": gate.before(done)}
+    with pursuing(database_url, tmp_path, cast(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: set(pursuit.worked_on()) == {"a", "b"} and pursuit.job().state == "delayed")
+        pursuit.act(goals.pause, pursuit.goal_id)
+        gate.open()
+        pursuit.until(lambda: pursuit.statuses() == {"a": "completed", "b": "completed", "c": "pending"})
+        pursuit.until(lambda: pursuit.job().state == "delayed" and not pursuit.headway.engine.tasks)
+        assert pursuit.asked("evaluation") == []
+        assert pursuit.goal().status == "paused"
+        pursuit.act(goals.resume, pursuit.goal_id)
+        assert pursuit.ended().status == "completed"
+        assert pursuit.worked_on()[-1] == "c"
+        assert sorted(pursuit.worked_on()) == ["a", "b", "c"]
+
+
+def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    script = cast(plan=gate.before(plan(step("dig"))))
+    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: len(pursuit.asked("plan")) == 1)
+        assert pursuit.pool().reserved > 0
+        pursuit.act(goals.pause, pursuit.goal_id)
+        assert pursuit.pool().reserved == 0
+        gate.open()
+        pursuit.paused()
+        assert pursuit.sub_goals() == []
+        pursuit.act(goals.resume, pursuit.goal_id)
+        assert pursuit.ended().status == "completed"
+
+
+def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    work = {"a": gate.before(done), "c": said(calls(("spawn_agent", {"task": "d"})), gate.before(done)), "d": gate.before(done)}
+    with pursuing(database_url, tmp_path, cast(work, plan=plan(agent("a"), step("b", "a"), step("c")))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: {"a", "c", "d"} <= set(pursuit.worked_on()))
+        goal = pursuit.act(goals.abandon, pursuit.goal_id)
+        assert goal.status == "abandoned"
+        assert set(pursuit.statuses().values()) == {"skipped"}
+        assert {one.reason for one in pursuit.sub_goals()} == {"The goal was abandoned."}
+        assert {job.state for job in pursuit.jobs()} == {"canceled"}
+        runs = pursuit.database.read(lambda tx: tx.all("SELECT status FROM runs WHERE tenant_id = ?", pursuit.tenant_id))
+        assert runs == [("canceled",)] * 3
+        gate.open()
+        pursuit.until(lambda: not pursuit.headway.engine.tasks)
+        assert set(pursuit.statuses().values()) == {"skipped"}, "whoever comes back late changes nothing"
+
+
+@pytest.mark.parametrize("bound", ["deadline", "budget"])
+def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
+    gate = Gate()
+    priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(2_000, 0))
+    script = cast(plan=gate.before(priced))
+    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+        pursuit.set_goal(budget=NANOS if bound == "budget" else 0)
+        pursuit.until(lambda: pursuit.asked("plan"))
+        if bound == "deadline":
+            pursuit.database.write(lambda tx: tx.run("UPDATE goals SET deadline_at = 1"))
+        gate.open()
+        goal = pursuit.paused()
+        assert goal.pause_kind == "escalation"
+        assert ("used up its budget: $2.0000 of $1.0000" if bound == "budget" else "deadline has passed") in goal.pause_reason
+        assert [kind for kind, _ in pursuit.notices()] == ["decision"]
+        assert pursuit.worked_on() == []
+        pursuit.decide("continue")
+        assert pursuit.ended().status == "completed"
+        assert (pursuit.goal().budget, pursuit.goal().deadline_at) == (0, 0)
+
+
+def test_a_halt_stops_goals_and_its_end_lets_them_go_on(sqlite_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    with pursuing(sqlite_url, tmp_path, cast(plan=gate.before(plan(step("dig"))))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.asked("plan"))
+        pursuit.database.write(lambda tx: halts.halt(tx, "a test"))
+        gate.open()
+        pursuit.until(lambda: not pursuit.headway.engine.tasks)
+        assert pursuit.statuses() == {"dig": "pending"}, "an answer that was paid for is kept"
+        pursuit.database.write(halts.unhalt)
+        assert pursuit.ended().status == "completed"
+
+
+def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+        pursuit.set_goal()
+        pursuit.act(goals.pause, pursuit.goal_id)
+        pursuit.paused()
+        asked = len(pursuit.server.requests)
+        pursuit.achieve("Something else.")
+        first = pursuit.goal(pursuit.goal_id - 1)
+        assert first.status == "paused"
+        assert len([one for one in pursuit.server.requests if "A garden." in str(one.messages)]) == asked

@@ -1,0 +1,163 @@
+"""A plan is made by the strong tier, and what it hands in is checked before any of it counts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, step, told
+
+from headway.actions import goal_views
+from model_server import Reply, calls, text
+
+
+def twenty_five() -> list[dict[str, Any]]:
+    """Five columns of five, each of which needs the one above; every other one is for a sub-agent."""
+    return [
+        step(f"{column}{row}", *([f"{column}{row - 1}"] if row else []), mode="agent" if (row + place) % 2 else "inline")
+        for place, column in enumerate("abcde")
+        for row in range(5)
+    ]
+
+
+def test_a_goal_of_twenty_five_sub_goals_completes(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=plan(*twenty_five()))) as pursuit:
+        pursuit.achieve("Everything.")
+        found = pursuit.sub_goals()
+        assert [one.status for one in found] == ["completed"] * 25
+        assert {one.divergence for one in found} == {"none"}
+        ended = {one.id: one.ended_at for one in found}
+        assert all(ended[below] <= one.started_at for one in found for below in one.depends_on)
+        assert len(pursuit.journal("sub_goal_ended")) == len(pursuit.journal("evaluated")) == 25
+        assert pursuit.goal().replan_count == 0
+        assert len(pursuit.asked("plan")) == 1
+        assert pursuit.job().state == "completed"
+        assert pursuit.events("goal_changed")[-1]["goal"]["progress"]["completed"] == 25
+
+
+def test_a_plan_keeps_what_the_model_chose(database_url: str, tmp_path: Path) -> None:
+    chosen = agent("dig", priority=9, expected_value=0.25, kind="Digging", role="coder", cost_limit_usd=2)
+    with pursuing(database_url, tmp_path, cast(plan=plan(chosen, step("fill", "dig")))) as pursuit:
+        pursuit.achieve()
+        dig, fill = pursuit.sub_goals()
+        assert (dig.mode, dig.role, dig.priority, dig.expected_value, dig.kind) == ("agent", "coder", 9, 0.25, "digging")
+        assert (dig.expected_outcome, dig.cost_limit) == ("dig is done", 2_000_000_000)
+        assert (fill.mode, fill.depends_on, fill.role) == ("inline", (dig.id,), "index")
+        assert [(one["mode"], one["role"]) for one in pursuit.journal("sub_goal_started")] == [
+            ("agent", "coder"),
+            ("inline", "index"),
+        ]
+        assert pursuit.run_of("dig").role == "coder"
+        assert pursuit.run_of("fill").id == pursuit.goal().run_id
+
+
+@pytest.mark.parametrize("words", ["{}", "Here you are:\n```json\n{}\n```\nGood luck!"], ids=["bare", "fenced"])
+def test_a_plan_may_be_handed_in_as_text(sqlite_url: str, tmp_path: Path, words: str) -> None:
+    written = json.dumps({"sub_goals": [step("dig"), step("fill", "dig")]})
+    with pursuing(sqlite_url, tmp_path, cast(plan=text(words.replace("{}", written)))) as pursuit:
+        pursuit.achieve()
+        assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
+        assert len(pursuit.asked("plan")) == 1
+
+
+def test_ids_may_be_numbers(sqlite_url: str, tmp_path: Path) -> None:
+    steps = [{**step("dig"), "id": 1}, {**step("fill"), "id": 2, "depends_on": [1]}]
+    with pursuing(sqlite_url, tmp_path, cast(plan=plan(*steps))) as pursuit:
+        pursuit.achieve()
+        dig, fill = pursuit.sub_goals()
+        assert fill.depends_on == (dig.id,)
+
+
+WRONG: dict[str, tuple[Reply, str]] = {
+    "a cycle": (plan(step("a", "b"), step("b", "a")), "These wait for each other"),
+    "itself": (plan(step("a", "a")), "These wait for each other"),
+    "an unknown id": (plan(step("a", "z")), "a depends on 'z', which is unknown"),
+    "one that exists, says the model": (plan(step("a", "#5")), "a depends on '#5', which is unknown"),
+    "an id that exists, says the model": (plan({"id": "#5"}), "#5 is no sub-goal that is still open"),
+    "nothing": (plan(), "The plan is empty"),
+    "too much": (plan(*(step(f"s{n}") for n in range(101))), "at most 100 are allowed"),
+    "the same id": (plan(step("a"), {**step("b"), "id": "a"}), "The id 'a' is there twice"),
+    "the same words": (plan(step("a"), {**step(" A "), "id": "b"}), "The description 'a' is there twice"),
+    "no description": (plan({**step("a"), "description": " "}), "description of a is missing"),
+    "no outcome": (plan({**step("a"), "expected_outcome": ""}), "expected_outcome of a is missing"),
+    "an unknown role": (plan(agent("a", role="wizard")), "Unknown role 'wizard'"),
+    "a priority out of bounds": (plan(step("a", priority=11)), "sub_goals.0.priority"),
+    "a value that is no number": (plan(step("a", expected_value=float("nan"))), "expected_value"),
+    "no object": (calls(("submit_plan", {}), text="x"), "sub_goals"),
+    "broken JSON": (text('{"sub_goals": [}'), "not one JSON object"),
+    "words": (text("I would begin with the digging."), "calling submit_plan"),
+    "another tool": (calls(("create_todo", {"items": []})), "calling submit_plan"),
+    "two tools": (calls(("create_todo", {}), ("submit_plan", {"sub_goals": []})), "The plan is empty"),
+    "silence": (text(""), "calling submit_plan"),
+    "a cut-off answer": (text('{"sub_goals": [', finish="length"), "did not come through (length)"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "complaint"), WRONG.values(), ids=WRONG.keys())
+def test_what_would_not_work_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(wrong, plan(step("dig"))))) as pursuit:
+        pursuit.achieve()
+        _, again = pursuit.asked("plan")
+        assert complaint in again.last
+        assert pursuit.statuses() == {"dig": "completed"}, "only the plan that was right counts"
+        assert len(pursuit.journal("planned")) == 1
+
+
+def test_a_plan_that_is_wrong_three_times_is_escalated(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=in_order(plan(), plan(), plan(step("a", "z")), plan(step("dig"))))) as pursuit:
+        pursuit.set_goal("A garden.")
+        goal = pursuit.paused()
+        assert goal.pause_kind == "escalation"
+        assert "which is unknown" in goal.pause_reason
+        assert pursuit.sub_goals() == []
+        assert [kind for kind, _ in pursuit.notices()] == ["decision"]
+        assert len(pursuit.asked("plan")) == 3
+        pursuit.decide("continue")
+        assert pursuit.ended().status == "completed"
+
+
+def test_ready_sub_agents_start_in_the_order_of_their_worth(database_url: str, tmp_path: Path) -> None:
+    steps = [
+        agent("little", priority=10, expected_value=0.1),
+        agent("most", priority=8, expected_value=1.0),
+        agent("middling", priority=4, expected_value=0.9),
+        agent("more", priority=9, expected_value=0.8),
+    ]
+    with pursuing(database_url, tmp_path, cast(plan=plan(*steps)), subagents_per_parent="1") as pursuit:
+        pursuit.achieve()
+        assert pursuit.worked_on() == ["most", "more", "middling", "little"]
+
+
+def test_inline_work_is_done_in_the_order_of_its_worth(sqlite_url: str, tmp_path: Path) -> None:
+    steps = [step("less", priority=2), step("more", priority=9), step("first", priority=1, expected_value=0), step("x", "first")]
+    with pursuing(sqlite_url, tmp_path, cast(plan=plan(*steps))) as pursuit:
+        pursuit.achieve()
+        assert pursuit.worked_on() == ["more", "less", "first", "x"]
+
+
+def test_no_more_sub_agents_than_the_cap_are_at_work_at_once(database_url: str, tmp_path: Path) -> None:
+    steps = [agent(f"a{n}") for n in range(5)]
+    with pursuing(database_url, tmp_path, cast(plan=plan(*steps)), subagents_per_parent="2") as pursuit:
+        pursuit.achieve()
+        going = most = 0
+        for event in (entry.kind for entry in pursuit.entries()):
+            going += (event == "sub_goal_started") - (event == "sub_goal_ended")
+            most = max(most, going)
+        assert most == 2
+
+
+def test_what_became_of_earlier_goals_is_in_the_next_planning_prompt(database_url: str, tmp_path: Path) -> None:
+    first = plan(step("dig", kind="digging"), step("fill", kind="filling"), step("rake", kind="digging"))
+    with pursuing(database_url, tmp_path, cast(plan=in_order(first, plan(step("rest"))))) as pursuit:
+        pursuit.achieve("A garden.")
+        pursuit.achieve("A pond.")
+        before, after = (told(request) for request in pursuit.asked("plan"))
+        assert "Experience so far" not in before
+        assert "- digging: 2 of 2 went as expected" in after
+        assert "- filling: 1 of 1 went as expected" in after
+        assert [one["kind"] for one in shown(pursuit)["experience"]] == ["digging", "filling", "work"]
+        assert pursuit.journal("planned")[0]["experience"][0]["success_rate"] == 1.0
+
+
+def shown(pursuit: Pursuit) -> dict[str, Any]:
+    return pursuit.read(goal_views.show, pursuit.goal_id)

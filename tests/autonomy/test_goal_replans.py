@@ -1,0 +1,251 @@
+"""A plan that does not do any more gives way to another one, a limited number of times; then a person decides."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from pursuing import Gate, Pursuit, agent, cast, done, failed, in_order, judged, key_of, plan, pursuing, replan, step, told
+
+from headway.actions import goals
+from headway.ledger.errors import Conflict
+from model_server import Reply, Request, Script, calls, text
+
+
+def attempts() -> Script:
+    """Always another way."""
+    number = count(1)
+    return lambda _request: replan(step(f"try {next(number)}"))
+
+
+def test_a_failing_sub_goal_is_replanned_and_what_waited_for_it_never_starts(database_url: str, tmp_path: Path) -> None:
+    steps = plan(agent("dig"), step("fill", "dig"), agent("plant", "fill"), step("paint"))
+    another_way = replan(step("buy a raised bed"), step("plant it", "buy a raised bed"))
+    with pursuing(database_url, tmp_path, cast({"dig": failed()}, plan=steps, replan=another_way)) as pursuit:
+        pursuit.achieve()
+        assert pursuit.goal().replan_count == 1
+        statuses = pursuit.statuses()
+        assert statuses.pop("paint") in ("completed", "skipped"), "it needed nothing of what failed"
+        assert statuses == {
+            "dig": "failed",
+            "fill": "skipped",
+            "plant": "skipped",
+            "buy a raised bed": "completed",
+            "plant it": "completed",
+        }
+        assert not {"fill", "plant"} & set(pursuit.worked_on())
+        assert pursuit.sub_goal("fill").reason == "The new plan does without it."
+        assert pursuit.notices() == [], "the operator hears of major changes only"
+
+
+def test_new_plans_may_build_on_what_was_done(database_url: str, tmp_path: Path) -> None:
+    steps = plan(step("measure"), step("dig", "measure"), step("plant", "dig"))
+
+    def another_way(request: Request) -> Reply:
+        measured, planted = key_of(request, "measure"), key_of(request, "plant")
+        return replan(step("drill", measured), {"id": planted, "depends_on": ["drill"]})
+
+    with pursuing(database_url, tmp_path, cast({"dig": failed()}, plan=steps, replan=another_way)) as pursuit:
+        pursuit.achieve()
+        assert pursuit.statuses() == {"measure": "completed", "dig": "failed", "plant": "completed", "drill": "completed"}
+        assert pursuit.sub_goal("drill").depends_on == (pursuit.sub_goal("measure").id,)
+        assert pursuit.sub_goal("plant").depends_on == (pursuit.sub_goal("drill").id,)
+        assert pursuit.journal("replanned")[0]["kept"] == [pursuit.sub_goal("plant").id]
+        assert pursuit.worked_on() == ["measure", "dig", "drill", "plant"]
+
+
+def test_what_stays_keeps_what_it_waits_for(sqlite_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    steps = plan(agent("measure"), step("draw", "measure"), step("dig", priority=10))
+
+    def another_way(request: Request) -> Reply:
+        return replan({"id": key_of(request, "measure")}, {"id": key_of(request, "draw")}, step("drill"))
+
+    script = cast({"dig": failed(), "measure": gate.before(done)}, plan=steps, replan=another_way)
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: "drill" in pursuit.worked_on())
+        assert pursuit.sub_goal("draw").depends_on == (pursuit.sub_goal("measure").id,)
+        gate.open()
+        pursuit.ended()
+        assert pursuit.worked_on()[-1] == "draw"
+
+
+def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    steps = plan(agent("keep"), agent("drop"), step("dig"))
+
+    def another_way(request: Request) -> Reply:
+        return replan({"id": key_of(request, "keep")}, step("drill"))
+
+    work = {"dig": failed(), "keep": gate.before(text("Kept.")), "drop": gate.before(text("Dropped."))}
+    with pursuing(database_url, tmp_path, cast(work, plan=steps, replan=another_way)) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.statuses().get("drill") == "completed")
+        assert pursuit.run_of("keep").status == "running"
+        assert pursuit.statuses()["drop"] == "skipped"
+        gate.open()
+        assert pursuit.ended().status == "completed"
+        assert pursuit.run_of("drop").status == "canceled"
+        assert pursuit.sub_goal("drop").reason == "The new plan does without it."
+        kept = pursuit.sub_goal("keep")
+        assert (kept.status, kept.divergence, kept.judged_under) == ("completed", "none", 2)
+        assert "Kept." in (kept.outcome or "")
+        assert [one["sub_goal_id"] for one in pursuit.journal("sub_goal_started")].count(kept.id) == 1
+
+
+def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    waits = calls(("delegate", {"agent": "researcher", "task": "ask around"}))
+    steps = plan(agent("dig"), step("muse"))
+    work = {"dig": gate.before(failed()), "muse": waits, "ask around": Gate().before(done)}
+    with pursuing(sqlite_url, tmp_path, cast(work, plan=steps, replan=replan(step("drill")))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: "ask around" in pursuit.worked_on())
+        gate.open()
+        pursuit.until(lambda: "drill" in pursuit.worked_on())
+        pursuit.ended()
+        assert pursuit.statuses() == {"dig": "failed", "muse": "skipped", "drill": "completed"}
+
+
+def test_a_plan_that_changes_nothing_is_escalated_at_once(database_url: str, tmp_path: Path) -> None:
+    def the_same(request: Request) -> Reply:
+        return replan({"id": key_of(request, "fill"), "depends_on": []})
+
+    script = cast({"dig": failed()}, plan=plan(step("dig"), step("fill", "dig")), replan=in_order(the_same, replan(step("drill"))))
+    with pursuing(database_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        goal = pursuit.paused()
+        assert (goal.pause_kind, goal.replan_count, goal.plan_no) == ("escalation", 0, 1)
+        assert "would change nothing" in goal.pause_reason
+        assert [kind for kind, _ in pursuit.notices()] == ["decision"]
+        assert len(pursuit.asked("replan")) == 1
+        pursuit.decide("replan", "Use the drill.")
+        assert pursuit.ended().status == "completed"
+
+
+def test_the_same_words_under_a_new_number_change_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    script = cast({"dig": failed()}, plan=plan(step("dig"), step("fill", "dig")), replan=replan(step(" FILL ")))
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        assert pursuit.paused().pause_kind == "escalation"
+
+
+def test_a_replan_that_does_not_work_is_sent_back_and_then_escalated(sqlite_url: str, tmp_path: Path) -> None:
+    def on_what_failed(request: Request) -> Reply:
+        return replan(step("plant", key_of(request, "dig")))
+
+    script = cast({"dig": failed()}, plan=plan(step("dig")), replan=on_what_failed)
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        assert pursuit.paused().pause_kind == "escalation"
+        asked = pursuit.asked("replan")
+        assert len(asked) == 3
+        assert "which is failed and not in the plan" in asked[-1].last
+
+
+def test_the_model_may_give_the_goal_up(database_url: str, tmp_path: Path) -> None:
+    given_up = calls(("submit_replan", {"give_up": "There is no ground here."}))
+    script = cast({"dig": failed()}, plan=plan(step("dig"), step("fill", "dig")), replan=given_up)
+    with pursuing(database_url, tmp_path, script) as pursuit:
+        pursuit.set_goal("A garden.")
+        goal = pursuit.ended()
+        assert (goal.status, goal.pause_reason) == ("abandoned", "There is no ground here.")
+        assert pursuit.statuses() == {"dig": "failed", "fill": "skipped"}
+        assert pursuit.run().status == "canceled"
+        assert pursuit.job().state == "canceled"
+        ((kind, words),) = pursuit.notices()
+        assert kind == "given_up"
+        assert "A garden." in words
+        assert "There is no ground here." in words
+
+
+def test_the_goal_itself_may_change_and_the_operator_hears_of_it(database_url: str, tmp_path: Path) -> None:
+    smaller = replan(agent("fill a pot"), new_goal="A flowerpot.", reason="No ground.")
+    with pursuing(database_url, tmp_path, cast({"dig": failed()}, plan=plan(step("dig")), replan=smaller)) as pursuit:
+        pursuit.achieve("A garden.")
+        assert pursuit.goal().description == "A flowerpot."
+        ((kind, words),) = pursuit.notices()
+        assert kind == "replanned"
+        assert "A garden." in words
+        assert "A flowerpot." in words
+        assert "A flowerpot." in told(pursuit.asked("work")[-1]), "whoever works for it is told of the goal as it is"
+
+
+def six_divergences(pursuit: Pursuit) -> None:
+    pursuit.set_goal()
+    goal = pursuit.paused()
+    assert (goal.pause_kind, goal.replan_count) == ("replans", 5)
+    assert len(pursuit.asked("replan")) == 5
+    assert "planned anew 5 times" in goal.pause_reason
+    assert "Crooked." in goal.pause_reason
+    ((kind, words),) = pursuit.notices()
+    assert kind == "decision"
+    assert "A garden." in words
+    assert words.endswith("Continue, replan with a note, or abandon it?")
+    assert pursuit.job().state == "delayed"
+
+
+def diverging(times: int = 6) -> Script:
+    return cast(plan=plan(step("try")), replan=attempts(), evaluation=in_order(*[judged("major", "Crooked.")] * times, judged()))
+
+
+def continued(pursuit: Pursuit) -> None:
+    assert pursuit.decide("continue").replan_count == 0
+    assert pursuit.ended().status == "completed"
+    assert pursuit.goal().replan_count == 1
+
+
+def replanned(pursuit: Pursuit) -> None:
+    pursuit.decide("replan", "Ask the neighbour.")
+    assert pursuit.ended().status == "completed"
+    assert "Ask the neighbour." in told(pursuit.asked("replan")[-1])
+    assert pursuit.goal().replan_count == 5
+
+
+def abandoned(pursuit: Pursuit) -> None:
+    assert pursuit.decide("abandon", "Never mind.").status == "abandoned"
+    assert pursuit.goal().pause_reason == "Never mind."
+    assert pursuit.job().state == "canceled"
+
+
+@pytest.mark.parametrize("decided", [continued, replanned, abandoned])
+def test_six_divergences_pause_a_goal_and_one_decision_lets_it_go_on(
+    database_url: str, tmp_path: Path, decided: Callable[[Pursuit], None]
+) -> None:
+    with pursuing(database_url, tmp_path, diverging()) as pursuit:
+        six_divergences(pursuit)
+        decided(pursuit)
+        assert len(pursuit.journal("decided")) == 1
+
+
+def test_how_often_is_a_setting(sqlite_url: str, tmp_path: Path) -> None:
+    with pursuing(sqlite_url, tmp_path, diverging(), replan_limit="0") as pursuit:
+        pursuit.set_goal()
+        assert pursuit.paused().pause_kind == "replans"
+        assert pursuit.asked("replan") == []
+
+
+def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    with pursuing(database_url, tmp_path, cast(plan=gate.before(plan(step("dig"))))) as pursuit:
+        pursuit.set_goal()
+        with pytest.raises(Conflict, match="is active; there is nothing to decide"):
+            pursuit.decide("continue")
+        with pytest.raises(Conflict, match="is active; only a paused one is resumed"):
+            pursuit.act(goals.resume, pursuit.goal_id)
+        gate.open()
+        pursuit.ended()
+        for action in (goals.pause, goals.resume, goals.abandon):
+            with pytest.raises(Conflict):
+                pursuit.act(action, pursuit.goal_id)
+        with pytest.raises(Conflict):
+            pursuit.decide("abandon")
+
+
+def test_nothing_left_and_nothing_achieved_is_escalated(sqlite_url: str, tmp_path: Path) -> None:
+    """A plan may not be empty before something was done, so a goal cannot complete with nothing."""
+    script = cast({"dig": failed()}, plan=plan(step("dig")), replan=replan())
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        assert "The plan is empty" in pursuit.paused().pause_reason

@@ -1,0 +1,222 @@
+"""A goal of ten errands, each of which leaves a line in a file: how it is planned, the model that runs them, and the home they
+are run from. What the model says depends on the request alone, so whoever asks again after a crash hears the same."""
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from crew import FOREVER_S, OWN
+from lives import Life
+from party_home import PRICES
+
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+from model_server import Reply, Request, calls, slow, text
+
+GOAL = "Run every errand there is."
+# No more tools than the story needs: every request carries them all.
+MAIN, WORKER = 'tools = ["own", "delegate"]\n', 'tools = ["own"]\n'
+USAGE = (1_000, 100)
+ERRAND = re.compile(r"^Note (\w+)\.$", re.MULTILINE)
+NUMBERED = re.compile(r"^- (#\d+) \[.*\] Note (\w+)\.", re.MULTILINE)
+
+
+class Errand(NamedTuple):
+    name: str
+    mode: str
+    needs: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.name,
+            "description": f"Note {self.name}.",
+            "expected_outcome": f"{self.name} is in the notes.",
+            "depends_on": list(self.needs),
+            "mode": self.mode,
+            "kind": "note",
+        }
+
+
+# Two diamonds, one on top of the other, with sub-agents and the main agent at work beside each other.
+TEN = (
+    Errand("a", "agent"),
+    Errand("b", "agent", ("a",)),
+    Errand("c", "agent", ("a",)),
+    Errand("d", "inline", ("b", "c")),
+    Errand("e", "inline"),
+    Errand("f", "agent", ("e",)),
+    Errand("g", "inline", ("e",)),
+    Errand("h", "agent", ("f", "g")),
+    Errand("i", "agent", ("d", "h")),
+    Errand("j", "inline", ("i",)),
+)
+
+
+class Script:
+    """What a model has to say to whoever plans, judges, looks after a crash, or runs an errand.
+
+    The first request for an errand that is named in `stuck_before` or `stuck_after` (it was noted) is never answered; those for one
+    that is `gated` are answered when the gate is opened.
+    """
+
+    def __init__(
+        self,
+        plans: Mapping[str, Sequence[Errand]],
+        stuck_before: Iterable[str] = (),
+        stuck_after: Iterable[str] = (),
+        gated: Iterable[str] = (),
+        decisions: Mapping[str, str] | None = None,
+        replan: Callable[[dict[str, str]], Reply] | None = None,
+    ) -> None:
+        self.plans = plans
+        self.stuck = {(name, 0) for name in stuck_before} | {(name, 1) for name in stuck_after}
+        self.gated = set(gated)
+        self.gate = threading.Event()
+        self.waiting: list[str] = []  # errands whose agents are left without an answer
+        self.decisions = decisions or {}  # about what was half done; the others are resumed
+        self.replan = replan
+
+    def __call__(self, request: Request) -> Reply:
+        match request.tools:
+            case ["submit_plan"]:
+                return planned(next(steps for goal, steps in self.plans.items() if goal in request.last))
+            case ["submit_evaluation"]:
+                return handed_in(request, divergence="none", reason="As expected.")
+            case ["submit_verdict"]:
+                return handed_in(request, met=True)
+            case ["submit_resumption"]:
+                return self.decide(request)
+            case ["submit_replan"] if self.replan:
+                return self.replan(numbers(request))
+        return self.run(request)
+
+    def decide(self, request: Request) -> Reply:
+        found = {name: number for name, number in numbers(request).items() if name in self.decisions}
+        return handed_in(request, sub_goals=[{"id": number, "action": self.decisions[name]} for name, number in found.items()])
+
+    def run(self, request: Request) -> Reply:
+        name = errand_of(request)
+        stage = name, len(request.tool_results)
+        if stage in self.stuck:
+            self.stuck.remove(stage)
+            self.waiting.append(name)
+            return slow(FOREVER_S, text("Too late."))
+        if name in self.gated and not self.gate.is_set():
+            self.waiting.append(name)
+            self.gate.wait(FOREVER_S)
+        return running(request)
+
+
+def reply(request: Request) -> Reply:
+    return Script({GOAL: TEN})(request)
+
+
+def planned(errands: Sequence[Errand]) -> Reply:
+    return calls(("submit_plan", {"sub_goals": [errand.as_json() for errand in errands]}), usage=USAGE)
+
+
+def handed_in(request: Request, **answer: Any) -> Reply:
+    (form,) = request.tools
+    return calls((form, answer), usage=USAGE)
+
+
+def numbers(request: Request) -> dict[str, str]:
+    """Of the sub-goals that are asked about, by errand."""
+    return {name: number for number, name in NUMBERED.findall(request.last)}
+
+
+def errand_of(request: Request) -> str:
+    """What an agent is sent for: its task stands on a line of its own, and what others did never does."""
+    (name,) = {name for said in request.texts for name in ERRAND.findall(said)}
+    return str(name)
+
+
+def running(request: Request) -> Reply:
+    """Noted once. Who is told that nobody knows whether it was noted does not note it again."""
+    name = errand_of(request)
+    if request.tool_results:
+        return text(f"Saw to {name}.", usage=USAGE)
+    return calls(("note", {"name": name}), usage=USAGE)
+
+
+# The home
+
+
+def furnish(home: Path) -> None:
+    for folder, name, content in (
+        ("tools", "own.py", OWN),
+        ("agents", "index.toml", MAIN),
+        ("agents", "researcher.toml", WORKER),
+        ("", "prices.toml", PRICES),
+    ):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+        (home / folder / name).write_text(content)
+
+
+def build(folder: Path, database_url: str) -> Life:
+    """A home from which nothing was done yet, and a tenant who has a goal."""
+    with DirectDatabase(database_url) as database:
+        desk = Desk(database, f"tenant {uuid4().hex}")
+        return move_in(folder, database_url, desk, [GOAL])
+
+
+def move_in(folder: Path, database_url: str, desk: Desk, goals: Sequence[str]) -> Life:
+    furnish(folder / "home")
+    return Life(str(folder / "home"), database_url, desk.tenant.id, 0, goals=goals)
+
+
+# What is left
+
+
+def check_once(left: dict[str, Any], done: Counter[str], errands: Sequence[Errand] = TEN) -> None:
+    """The goal is reached, each errand ended once, and nothing that must not be done twice was."""
+    (goal,) = left["goals"]
+    assert (goal["status"], goal["plan_no"], goal["replan_count"]) == ("completed", 1, 0)
+    names = [errand.name for errand in errands]
+    assert [one["description"] for one in left["sub_goals"]] == [f"Note {name}." for name in names]
+    assert {(one["status"], one["divergence"], one["interrupted"]) for one in left["sub_goals"]} == {("completed", "none", 0)}
+    assert all(one["ended_at"] for one in left["sub_goals"])
+    ids = sorted(one["id"] for one in left["sub_goals"])
+    for kind in ("sub_goal_started", "sub_goal_ended", "evaluated"):
+        assert sorted(entry["sub_goal_id"] for entry in entries(left, kind)) == ids, kind
+    assert {entry["status"] for entry in entries(left, "sub_goal_ended")} == {"completed"}
+    assert len(entries(left, "planned")) == len(entries(left, "completed")) == len(entries(left, "goal_set")) == 1
+    certain = {json.loads(one["arguments"])["name"] for one in left["effects"] if one["state"] == "succeeded"}
+    assert len(left["effects"]) == len(names)
+    assert {one["state"] for one in left["effects"]} <= {"succeeded", "unknown"}
+    assert certain <= set(done) <= set(names)
+    assert set(done.values()) == {1}
+
+
+def check_books(left: dict[str, Any]) -> None:
+    """Journal and rows agree; nothing is left set aside or under way."""
+    (goal,) = left["goals"]
+    assert [entry["n"] for entry in left["journal"]] == list(range(1, goal["journaled"] + 1))
+    cycles = Counter(one["status"] for one in left["planning_cycles"])
+    assert cycles["active"] == 0
+    assert cycles["completed"] == 1
+    assert cycles["interrupted"] <= len(entries(left, "interrupted")) == len(told(left, "recovered"))
+    assert [one["kind"] for one in left["notices"]] == ["recovered"] * len(entries(left, "interrupted"))
+    (pool,) = left["pools"]
+    assert pool["reserved"] == 0
+    assert pool["spent"] == sum(run["cost"] for run in left["runs"]) == sum(call["cost"] for call in left["model_calls"]) > 0
+    assert {(run["status"], run["reserved"]) for run in left["runs"]} == {("completed", 0)}
+    assert len(left["runs"]) == 1 + sum(one["mode"] == "agent" for one in left["sub_goals"])
+
+
+def entries(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [json.loads(one["data"]) for one in left["journal"] if one["kind"] == kind]
+
+
+def told(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [json.loads(one["data"]) for one in left["events"] if one["kind"] == kind]
+
+
+def notes(life: Life) -> Counter[str]:
+    path = Path(life.home) / "notes.txt"
+    return Counter(path.read_text().split() if path.exists() else [])

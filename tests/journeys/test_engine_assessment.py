@@ -1,0 +1,59 @@
+"""A worker is killed while an assessor judges an answer. Another one asks the assessor again, and nobody else."""
+
+import json
+import signal
+from pathlib import Path
+
+from crew import all_end, rows, surroundings, told, working
+
+from headway.actions import conversations, turns
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import Desk
+from model_server import model_process
+
+CHEAP, STUCK_S = "cheap-1", 600
+YES = {"text": json.dumps({"ok": True, "reason": "fine"})}
+RULES = [
+    {"when": {"model": CHEAP}, "reply": {**YES, "seconds": STUCK_S}, "times": 1},
+    {"when": {"model": CHEAP}, "reply": YES},
+    {"when": {"tool_results": 0}, "reply": {"calls": [{"name": "manage_todos", "arguments": {"add": ["bake", "frost"]}}]}},
+    {"when": {"contains": "NEXT_TODO: frost"}, "reply": {"text": "Frosted."}},
+    {"reply": {"text": "Baked."}},
+]
+
+
+def start(tx: Transaction, tenant_id: int) -> None:
+    conversation = conversations.add(tx, tenant_id)
+    turns.start(tx, tenant_id, conversation.id, turns.Beginning("A cake!", "queue"))
+
+
+def test_an_assessment_that_a_kill_cut_short_is_made_again(database_url: str, tmp_path: Path) -> None:
+    with model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
+        desk = Desk(database)
+        env = surroundings(tmp_path, model, restart_stagger_s="0", model_cheap=f"openai-chat:{CHEAP}")
+        desk.write(start)
+        with working(database_url, tmp_path, env) as first:
+            model.wait_for_requests(3)
+            first.end(signal.SIGKILL)
+        before = rows(desk, "SELECT n, message FROM transcript ORDER BY n")
+        assert rows(desk, "SELECT status FROM todos ORDER BY position") == [("pending",), ("pending",)]
+        with working(database_url, tmp_path, env) as second:
+            all_end(desk)
+            assert second.end() == 0
+
+        assert rows(desk, "SELECT status, outcome FROM turns") == [("finished", "drained")]
+        assert rows(desk, "SELECT status, outcome FROM todos ORDER BY position") == [
+            ("completed", "Baked."),
+            ("completed", "Frosted."),
+        ]
+        said = [content for (content,) in rows(desk, "SELECT content FROM messages ORDER BY id")]
+        assert said == ["A cake!", "Baked.", "Frosted."]
+        assert rows(desk, "SELECT n, message FROM transcript ORDER BY n")[: len(before)] == before
+        assert [request.model == CHEAP for request in model.requests] == [False, False, True, True, False, True]
+        assert model.requests[2].body == model.requests[3].body
+        assert rows(desk, "SELECT iterations FROM runs") == [(3,)]
+        tiers = [tier for (tier,) in rows(desk, "SELECT tier FROM model_calls ORDER BY id")]
+        assert tiers == ["strong", "strong", "cheap", "strong", "cheap"]
+        assert [event["runs"] for event in told(desk, "recovered")] == [1]
+        assert model.violations == []

@@ -1,0 +1,120 @@
+"""A worker that is frozen where it holds something: in the middle of a transaction, or of a tool call. Another one takes over,
+and when the first wakes up it changes nothing."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from crew import Worker, all_end, check_each_ended_once, enqueue, furnish, notes, noting, owners, rows, surroundings, told, working
+from serving import until
+
+from headway.storage.direct import DirectDatabase
+from headway.storage.postgres_connection import LOG_LOCK
+from headway.testing import Desk
+from model_server import ModelProcess, model_process
+
+SLOW = '''
+from pathlib import Path
+from threading import Event
+from headway.agents.own_tools import tool
+
+HOME = Path(__file__).parent.parent
+
+@tool
+def slowly(name: str) -> str:
+    """Notes a name, and takes its time."""
+    with (HOME / "notes.txt").open("a") as file:
+        print(name, file=file)
+    while not (HOME / "go").exists():
+        Event().wait(0.01)
+    (HOME / "gone").touch()
+    return "noted"
+'''
+
+
+@contextmanager
+def two_workers(url: str, folder: Path, rules: list[dict[str, Any]]) -> Iterator[tuple[Desk, ModelProcess, list[Worker]]]:
+    with model_process(rules, folder) as model, DirectDatabase(url) as database:
+        env = surroundings(folder, model, restart_stagger_s="0")
+        with working(url, folder, env) as one, working(url, folder, env) as other:
+            yield Desk(database), model, [one, other]
+        assert model.violations == []
+
+
+def the_one_at_work(desk: Desk, workers: list[Worker]) -> Worker:
+    (owner,) = owners(desk)
+    return next(worker for worker in workers if worker.owner == owner)
+
+
+def state(desk: Desk) -> list[Any]:
+    return [
+        rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs", "transcript")
+    ]
+
+
+def wakes_and_works(desk: Desk, worker: Worker, others: list[Worker]) -> None:
+    """By the time it has answered once more it has seen what happened to the rest."""
+    worker.send(signal.SIGCONT)
+    assert [other.end() for other in others if other is not worker] == [0]
+    enqueue(desk, ["late"])
+    all_end(desk)
+    assert worker.end() == 0
+
+
+def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url: str, tmp_path: Path) -> None:
+    furnish(tmp_path)
+    with (
+        two_workers(postgres_url, tmp_path, noting(["early", "late"])) as (desk, model, workers),
+        psycopg.connect(postgres_url) as other,
+    ):
+        model.hold()
+        enqueue(desk, ["early"])
+        model.wait_for_requests(1)
+        victim = the_one_at_work(desk, workers)
+        # Whoever takes a step has its job locked, and then waits for the lock of the tenant's log, which we have.
+        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, desk.tenant.id))
+        model.release()
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+        until(lambda: bool(rows(desk, waiting)), "it is in the middle of a step")
+        victim.send(signal.SIGSTOP)
+        other.rollback()  # the lock is the frozen one's now, and so is its job
+
+        all_end(desk)
+        before = state(desk)
+        wakes_and_works(desk, victim, workers)
+        assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
+        check_each_ended_once(desk, ["early", "late"])
+        assert notes(tmp_path) == {"early": 1, "late": 1}
+        assert [event["runs"] for event in told(desk, "recovered")] == [1]
+
+
+def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: str, tmp_path: Path) -> None:
+    home = furnish(tmp_path)
+    (home / "tools" / "slow.py").write_text(SLOW)
+    early = {"contains": "Note early."}
+    rules = [
+        {"when": {**early, "tool_results": 0}, "reply": {"calls": [{"name": "slowly", "arguments": {"name": "early"}}]}},
+        {"when": {**early, "contains": "The effect of this call is unknown"}, "reply": {"text": "Somebody should look."}},
+        {"when": early, "reply": {"text": "It was noted."}},
+        *noting(["late"]),
+    ]
+    with two_workers(postgres_url, tmp_path, rules) as (desk, _, workers):
+        enqueue(desk, ["early"])
+        until(lambda: notes(tmp_path) == {"early": 1}, "it is in the middle of the call")
+        victim = the_one_at_work(desk, workers)
+        victim.send(signal.SIGSTOP)
+        all_end(desk)
+        (home / "go").touch()
+        before = state(desk)
+        wakes_and_works(desk, victim, workers)
+
+        assert (home / "gone").exists()  # the tool did return, to nobody
+        assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
+        assert notes(tmp_path) == {"early": 1, "late": 1}
+        assert rows(desk, "SELECT state FROM effects WHERE tool = 'slowly'") == [("unknown",)]
+        answers = [content for (content,) in rows(desk, "SELECT content FROM messages WHERE role = 'assistant' ORDER BY id")]
+        assert answers == ["Somebody should look.", "Noted late."]
+        assert [event["runs"] for event in told(desk, "recovered")] == [1]

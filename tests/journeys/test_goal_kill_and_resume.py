@@ -1,0 +1,117 @@
+"""A goal of ten sub-goals is killed with SIGKILL at every boundary of its journal, and at every statement there is; each time the
+next process brings it to its end, each sub-goal is completed once, and nothing is done twice."""
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import errands
+import pytest
+from errands import GOAL, TEN, Errand, Script, check_books, check_once, notes
+from lives import Life, Zygote
+
+from headway.storage.direct import DirectDatabase
+from model_server import ModelServer
+
+TORTURE = [pytest.mark.torture]
+
+
+STRIDE = 12  # of which one in twelve is an ordinary test: all of them take minutes
+ORDINARY = 5
+FEWEST = {"journal": 70, "": 1_000}  # moments of a goal to which nothing happens,
+SPAN = {"journal": (6, 16), "": (200, 500)}  # and of a life that gets a little further
+
+
+def resumed(lives: Zygote, life: Life, model: ModelServer, plan: Sequence[Errand] = TEN) -> None:
+    """The next life ends what those before it had begun."""
+    print(f"{Path(life.home).parent.name}: {life.diary.read_text()}")
+    assert lives.live(life)
+    left: dict[str, Any] = json.loads(life.left.read_text())
+    check_once(left, notes(life), plan)
+    check_books(left)
+    check_jobs(life)
+    check_plans_asked_for(model, left)
+    model.forget()  # a request is long, and there are thousands
+
+
+def check_jobs(life: Life) -> None:
+    """Nothing is under way, except perhaps the message to the operator."""
+    with DirectDatabase(life.database_url) as database:
+        sql = "SELECT DISTINCT state, owner FROM jobs WHERE tenant_id = ? AND kind IN ('goal', 'agent')"
+        assert database.read(lambda tx: tx.all(sql, life.tenant_id)) == [("completed", "")]
+
+
+def check_plans_asked_for(model: ModelServer, left: dict[str, Any]) -> None:
+    """Once, and once more for each life that ended before the plan was stored."""
+    asked = sum(request.tools == ["submit_plan"] for request in model.requests)
+    early = [entry["kind"] for entry in left["journal"]].index("planned")
+    assert 1 <= asked <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
+
+
+def kill_before_every(numbers: Iterable[int], only: str, lives: Zygote, model: ModelServer, url: str, folder: Path) -> None:
+    """Moments of that sort, until there is none of that number."""
+    for number in numbers:
+        life = errands.build(folder / f"killed before {number}", url)
+        if lives.live(life._replace(number=number, only=only)):
+            assert number > FEWEST[only]
+            break
+        resumed(lives, life, model)
+
+
+@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
+def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_done_twice(
+    first: int, goal_lives: Zygote, goal_model: ModelServer, sqlite_url: str, tmp_path: Path
+) -> None:
+    kill_before_every(count(first, STRIDE), "journal", goal_lives, goal_model, sqlite_url, tmp_path)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and_nothing_is_done_twice(
+    first: int, goal_lives: Zygote, goal_model: ModelServer, postgres_url: str, tmp_path: Path
+) -> None:
+    kill_before_every(count(first, STRIDE), "journal", goal_lives, goal_model, postgres_url, tmp_path)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice(
+    first: int, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path
+) -> None:
+    kill_before_every(count(first, STRIDE), "", goal_lives, goal_model, database_url, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "only"), [("sqlite", ""), ("postgres", ""), ("postgres", "journal"), pytest.param("sqlite", "journal", marks=TORTURE)]
+)
+def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
+    kind: str, only: str, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Each life takes it a little further, to a moment of its own."""
+    life = errands.build(tmp_path, request.getfixturevalue(f"{kind}_url"))
+    chance = random.Random(kind + only)
+    deaths = 0
+    while not goal_lives.live(life._replace(number=chance.randint(*SPAN[only]), only=only)):
+        deaths += 1
+        print(f"{deaths}: {life.diary.read_text()}")
+    assert deaths > 3
+    resumed(goal_lives, life, goal_model)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
+def test_a_goal_killed_around_the_end_of_its_one_sub_agent_is_reached(
+    kind: str, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """At every boundary of a short journal: also once the sub-agent has ended, and before the pursuit has noticed."""
+    database_url: str = request.getfixturevalue(f"{kind}_url")
+    errand = Errand("only", "agent")
+    for number in count(1):
+        goal_model.script = Script({GOAL: [errand]})
+        life = errands.build(tmp_path / f"killed before {number}", database_url)
+        if goal_lives.live(life._replace(number=number, only="journal")):
+            assert number > 16
+            break
+        resumed(goal_lives, life, goal_model, [errand])

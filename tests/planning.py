@@ -1,0 +1,108 @@
+"""Goals with plans, as a pursuit would have written them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headway.actions import goals, sub_goals
+from headway.actions.goals import NewGoal
+from headway.ledger.goal import Divergence, Goal, SubGoal
+from headway.ledger.run import Run
+from headway.storage import goal_store, run_store
+from headway.storage.transaction import Transaction
+
+GOAL = Goal(
+    id=1,
+    tenant_id=1,
+    source="operator-injected",
+    description="reach it",
+    success_criteria="",
+    evidence="",
+    status="active",
+    priority=50,
+    pause_kind="",
+    pause_reason="",
+    replan_count=0,
+    plan_no=1,
+    replan_why="",
+    run_id=None,
+    budget=0,
+    deadline_at=0,
+    created_at=0,
+    updated_at=0,
+    ended_at=0,
+)
+
+
+def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
+    """A pending one of the first plan."""
+    whole: dict[str, Any] = {
+        "id": 0,
+        "tenant_id": 1,
+        "goal_id": 1,
+        "plan_no": 1,
+        "description": description,
+        "expected_outcome": f"{description}: done",
+        "kind": "research",
+        "mode": "agent",
+        "role": "worker",
+        "priority": 5,
+        "expected_value": 0.5,
+        "status": "pending",
+        "outcome": None,
+        "reason": "",
+        "divergence": None,
+        "divergence_reason": "",
+        "run_id": None,
+    }
+    return SubGoal(**{name: 0 for name in SubGoal._fields if name != "depends_on"} | whole | fields)
+
+
+def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **fields: Any) -> dict[str, int]:
+    """Sub-goals of a first plan by what they say, each after those it names; their ids."""
+    ids: dict[str, int] = {}
+    goal_store.open_cycle(tx, goal.tenant_id, goal.id)
+    for words, after in steps.items():
+        ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
+        goal_store.put_edges(tx, ids[words], [ids[below] for below in after])
+    for number in ids.values():
+        sub_goals.save(tx, found(tx, goal, number))
+    goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
+    return ids
+
+
+def main_run(tx: Transaction, goal: Goal) -> Run:
+    run = run_store.get(tx, goal.tenant_id, goal.run_id or "")
+    assert run is not None
+    return run
+
+
+def found(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
+    one = goal_store.get_sub_goal(tx, goal.tenant_id, sub_goal_id)
+    assert one is not None
+    return one
+
+
+def start(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
+    return sub_goals.start(tx, found(tx, goal, sub_goal_id), main_run(tx, goal))
+
+
+def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is done.", error: str | None = None) -> SubGoal:
+    """Begun if it was not, and over."""
+    one = found(tx, goal, sub_goal_id)
+    if one.status == "pending":
+        one = start(tx, goal, sub_goal_id)
+    result = {"status": "failed" if error else "completed", "summary": summary, "error": error}
+    return sub_goals.end(tx, one, main_run(tx, goal), result)
+
+
+def judge(tx: Transaction, goal: Goal, sub_goal_id: int, divergence: Divergence = "none", reason: str = "As expected.") -> SubGoal:
+    held = goals.get(tx, goal.tenant_id, goal.id)
+    return sub_goals.judge(tx, held, found(tx, goal, sub_goal_id), divergence, reason, "rules")
+
+
+def begun(tx: Transaction, tenant_id: int, description: str = "reach it", **fields: Any) -> Goal:
+    """A goal with a plan of two steps, the first of them begun."""
+    goal = goals.add(tx, tenant_id, NewGoal(description, **fields))
+    ids = planned(tx, goal, {"go": [], "arrive": ["go"]})
+    start(tx, goal, ids["go"])
+    return goals.get(tx, tenant_id, goal.id)

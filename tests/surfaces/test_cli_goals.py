@@ -1,0 +1,438 @@
+"""`headway goal …`: set, listed, drawn, followed, paused and decided about."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+from shell import HEADWAY, Shell, one_error, screen
+
+from headway.actions import goals, halts, tenants
+from headway.actions.goals import NewGoal
+from headway.ledger.goal import Goal
+from headway.storage import job_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import FixedClock
+from planning import begun, end, judge, planned, start
+
+T = TypeVar("T")
+
+LONG = "measure the first queue on the reference machine with the standard load, ten times over"
+STEPS = {
+    "collect the sources": [],
+    LONG: ["collect the sources"],
+    "measure the second": ["collect the sources"],
+    "measure the third": ["collect the sources"],
+    "compare": [LONG, "measure the second", "measure the third"],
+    "find a picture": [],
+}
+
+
+def ledger(headway: Shell, clock: Callable[[], int] | None = None) -> DirectDatabase:
+    headway.ok("todo", "list")  # there is a database from here on
+    return DirectDatabase(f"sqlite:///{headway.ledger}", clock) if clock else DirectDatabase(f"sqlite:///{headway.ledger}")
+
+
+def written(headway: Shell, work: Callable[[Transaction, int], T]) -> T:
+    with ledger(headway) as database:
+        return database.write(lambda tx: work(tx, tenants.ensure_local(tx).id))
+
+
+def resting(headway: Shell, description: str = "reach it", **fields: Any) -> Goal:
+    return written(headway, lambda tx, tenant_id: goals.pause(tx, tenant_id, begun(tx, tenant_id, description, **fields).id))
+
+
+def half_way(tx: Transaction, tenant_id: int) -> Goal:
+    """One step done, one a little off, one failed, one going on, one skipped by its own wish."""
+    goal = goals.add(tx, tenant_id, NewGoal("Compare three queues", "Each has numbers", budget=2_000_000_000))
+    first, second, third, fourth, *_ = planned(tx, goal, STEPS).values()
+    end(tx, goal, first, "Found 12 sources.")
+    judge(tx, goal, first)
+    end(tx, goal, second, "Ten thousand a second.")
+    judge(tx, goal, second, "minor", "Slower than hoped.")
+    end(tx, goal, third, error="The broker did not start.")
+    start(tx, goal, fourth)
+    return goals.pause(tx, tenant_id, goal.id)
+
+
+def company(headway: Shell) -> None:
+    """Somebody else is at work on the database, and will be for an hour."""
+    with ledger(headway, FixedClock(int((time.time() + 3_600) * 1000))) as database:
+        database.write(partial(job_store.beat, owner="somebody"))
+
+
+def untimed(output: str) -> list[str]:
+    output = re.sub(r"\(\d+ s,", "(0 s,", output)
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "…", output).splitlines()
+
+
+# Setting one
+
+
+def test_a_goal_is_written_down_for_others_to_pursue(headway: Shell) -> None:
+    ran = headway("goal", "add", " Tidy up. ", "--criteria", "Nothing lies about.", "--no-wait")
+    assert (ran.code, ran.out) == (0, "▶ #1 [active] Tidy up.  no plan  $0.0000\n")
+    assert ran.err == "Nobody is at work: `headway serve` pursues it; `headway goal watch 1` shows how.\n"
+    company(headway)
+    ran = headway("goal", "add", "Tidy up again.")
+    assert (ran.code, ran.out) == (0, "▶ #2 [active] Tidy up again.  no plan  $0.0000\n")
+    assert ran.err == "Others are at work and pursue it; `headway goal watch 2` shows how.\n"
+
+
+def test_everything_can_be_said_at_once(headway: Shell) -> None:
+    flags = ["--criteria", "Nothing lies about.", "--priority", "0", "--budget", "$0.25", "--deadline", "2h", "--no-wait"]
+    goal = headway.json("goal", "add", "Tidy up.", *flags)["goal"]
+    assert (goal["success_criteria"], goal["priority"], goal["budget_usd"]) == ("Nothing lies about.", 0, 0.25)
+    assert 7_190 <= goal["deadline"] - time.time() <= 7_200
+    assert headway.json("goal", "show", "1")["goal"] == goal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["add"], 2, "Missing argument"),
+        (["add", " "], 2, "description must not be blank: say what is to be achieved."),
+        (["add", "x" * 10_001], 2, "description has 10,001 characters"),
+        (["add", "x", "--priority", "-1"], 2, "--priority"),
+        (["add", "x", "--priority", "1001"], 2, "--priority"),
+        (["add", "x", "--budget", "nan"], 2, "'nan' is not an amount of money; they look like 2 or 0.25."),
+        (["add", "x", "--budget", "0"], 2, "'0' is not an amount of money"),
+        (["add", "x", "--budget", "-1"], 2, "'-1' is not an amount of money"),
+        (["add", "x", "--deadline", "tomorrow"], 2, "'tomorrow' is not a duration"),
+        (["add", "x", "--deadline", "0s"], 2, "deadline has passed already."),
+        (["list", "--status", "done"], 2, "--status"),
+        (["show", "first"], 2, "'first' is not a goal id; ids look like 14 or #14."),
+        (["show", "404"], 3, "No goal #404."),
+        (["watch", "404"], 3, "No goal #404."),
+        (["pause", "404"], 3, "No goal #404."),
+        (["resume", "404"], 3, "No goal #404."),
+        (["abandon", "404"], 3, "No goal #404."),
+        (["decide", "404", "continue"], 3, "No goal #404."),
+        (["decide", "404", "retry"], 2, "'retry' is not one of 'continue', 'replan', 'abandon'"),
+        (["why", "404"], 3, "No goal #404."),
+        (["why", "404", "--sub-goal", "x"], 2, "'x' is not a sub-goal id"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(headway: Shell, arguments: list[str], code: int, told: str) -> None:
+    assert told in one_error(headway("goal", *arguments), code)
+    assert headway.json("goal", "list") == {"goals": [], "next_cursor": None}
+
+
+def test_nothing_starts_while_everything_is_halted(headway: Shell) -> None:
+    goal = resting(headway)
+    written(headway, lambda tx, _tenant_id: halts.halt(tx, "lunch"))
+    for arguments in (["add", "x"], ["resume", "1"], ["decide", "1", "continue"]):
+        assert "lunch" in one_error(headway("goal", *arguments), 5)
+    assert headway.json("goal", "abandon", str(goal.id))["goal"]["status"] == "abandoned"
+
+
+# Seeing them
+
+
+def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
+    assert headway.ok("goal", "list") == "no goals\n"
+    resting(headway, "first")
+    headway.ok("goal", "add", "second", "--no-wait")
+    headway.ok("goal", "abandon", "1")
+    assert headway.ok("goal", "list") == "▶ #2 [active] second  no plan  $0.0000\n✕ #1 [abandoned] first  0/0  $0.0000\n"
+    assert headway.ok("goal", "list", "--status", "active") == "▶ #2 [active] second  no plan  $0.0000\n"
+    assert [goal["id"] for goal in headway.json("goal", "list", "--limit", "1")["goals"]] == [2]
+    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == "2"
+
+
+def test_a_goal_is_drawn_with_its_plan_and_what_happened_last(headway: Shell) -> None:
+    written(headway, half_way)
+    assert untimed(headway.ok("goal", "show", "1")) == [
+        "‖ goal #1 Compare three queues",
+        "  paused  ██████░░░░░░░░░░░░░░ 2 of 6 done, 1 failed  $0.0000 of $2.00  replans 0/5",
+        "  done when Each has numbers",
+        "  priority  50",
+        "  set       …",
+        "  because   Paused by the operator.",
+        "  next      `headway goal resume 1` lets it go on.",
+        "",
+        "plan 1",
+        "✔ #1 collect the sources  worker  $0.0000",
+        f"├─✔ #2 {LONG}  worker  $0.0000",
+        "│     a little off: Slower than hoped.",
+        "├─✕ #3 measure the second  worker  $0.0000",
+        "│     failed: The broker did not start.",
+        "└─▶ #4 measure the third  now  worker",
+        "  └─○ #5 compare  also after #2, #3  worker",
+        "○ #6 find a picture  worker",
+        "",
+        "… #2 “measure the first queue on the reference machine with the s…” is a little off: Slower than hoped.",
+        "… #3 “measure the second” began, by a worker.",
+        "… #3 “measure the second” failed (0 s, $0.0000): The broker did not start.",
+        "… #4 “measure the third” began, by a worker.",
+        "… Paused: Paused by the operator.",
+    ]
+
+
+def test_a_chain_of_many_steps_stays_readable(headway: Shell) -> None:
+    names = [f"step {number}" for number in range(30)]
+    chain = {name: names[place - 1 : place] if place else [] for place, name in enumerate(names)}
+
+    def work(tx: Transaction, tenant_id: int) -> None:
+        goal = goals.add(tx, tenant_id, NewGoal("go far"))
+        planned(tx, goal, chain)
+
+    written(headway, work)
+    ran = headway.terminal("goal", "show", "1", width=80)
+    drawn = [line for line in screen(ran.out) if "step " in line]
+    assert len(drawn) == 30
+    assert all(len(line) <= 80 and line.endswith("worker") for line in drawn)
+
+
+def test_on_a_terminal_a_goal_fits_and_says_by_shape_what_colours_say_too(headway: Shell) -> None:
+    written(headway, half_way)
+    ran = headway.terminal("goal", "show", "1", width=80)
+    lines = screen(ran.out)
+    assert all(len(line) <= 80 for line in lines)
+    assert [line.strip()[-len("worker  $0.0000") :] for line in lines if "✔ #" in line] == ["worker  $0.0000"] * 2
+    assert any(line.startswith("├─✔ #2 measure the first queue") and "…" in line for line in lines)
+    assert any(line.startswith("└─▶ #4 measure the third") for line in lines)
+    assert any(line.startswith("  └─○ #5 compare") and "also after #2, #3" in line for line in lines)
+    assert "\x1b[" in ran.out
+
+
+def test_in_a_pipe_everything_is_plain(headway: Shell) -> None:
+    written(headway, half_way)
+    for command in (["show", "1"], ["list"], ["why", "1"], ["watch", "1"]):
+        out = headway.process("goal", *command, env={"TERM": "xterm-256color"}).out
+        assert "\x1b" not in out
+        assert all(line == line.rstrip() for line in out.splitlines())
+
+
+def test_json_is_what_programs_get_over_http(headway: Shell) -> None:
+    written(headway, half_way)
+    goal = headway.json("goal", "show", "1")["goal"]
+    assert {"replan_limit", "sub_goals", "experience", "progress"} <= set(goal)
+    assert [one["status"] for one in goal["sub_goals"]] == ["completed", "completed", "failed", "in-progress", "pending", "pending"]
+    assert headway.terminal("goal", "show", "1", "--json").out.replace("\r\n", "\n") == headway.ok("goal", "show", "1", "--json")
+    assert headway.json("goal", "why", "1")["why"].startswith("Goal #1 is paused")
+
+
+def test_why(headway: Shell) -> None:
+    written(headway, half_way)
+    assert headway.ok("goal", "why", "#1") == (
+        "Goal #1 is paused: Paused by the operator. `headway goal resume 1` lets it go on. So far 2 of 6 sub-goals are done.\n"
+    )
+    assert headway.ok("goal", "why", "1", "--sub-goal", "#5").startswith(
+        "#5 “compare” waits: for #3 “measure the second”, which is failed"
+    )
+    assert "Goal #1 has no sub-goal #404." in one_error(headway("goal", "why", "1", "--sub-goal", "404"), 3)
+
+
+def test_the_limit_of_replans_is_the_installations(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    resting(headway)
+    monkeypatch.setenv("HEADWAY_REPLAN_LIMIT", "9")
+    assert "replans 0/9" in headway.ok("goal", "show", "1")
+    assert headway.json("goal", "show", "1")["goal"]["replan_limit"] == 9
+
+
+# Deciding
+
+
+def test_paused_resumed_and_abandoned(headway: Shell) -> None:
+    headway.ok("goal", "add", "reach it", "--no-wait")
+    assert headway.ok("goal", "pause", "1") == "‖ #1 [paused] reach it  no plan  $0.0000\n"
+    assert "Goal #1 is paused; only an active one is paused." in one_error(headway("goal", "pause", "1"), 4)
+    resumed = headway("goal", "resume", "1")
+    assert (resumed.code, resumed.out) == (0, "▶ #1 [active] reach it  no plan  $0.0000\n")
+    assert "`headway goal watch 1`" in resumed.err
+    assert "there is nothing to decide" in one_error(headway("goal", "decide", "1", "continue"), 4)
+    assert headway.ok("goal", "abandon", "1") == "✕ #1 [abandoned] reach it  no plan  $0.0000\n"
+    assert "has already ended: abandoned" in one_error(headway("goal", "abandon", "1"), 4)
+
+
+def test_a_decision_with_a_note(headway: Shell) -> None:
+    resting(headway)
+    decided = headway.json("goal", "decide", "1", "replan", "--note", "try the back door")["goal"]
+    assert decided["status"] == "active"
+    assert "The operator decided to replan: try the back door" in headway.ok("goal", "show", "1")
+    headway.ok("goal", "pause", "1")
+    assert headway.json("goal", "decide", "1", "abandon", "--note", "not worth it")["goal"]["pause_reason"] == "not worth it"
+
+
+@pytest.mark.parametrize(("answer", "status", "code"), [("n\n", "paused", 1), ("\x04", "paused", 1), ("y\n", "abandoned", 0)])
+def test_on_a_terminal_to_abandon_is_asked_for(headway: Shell, answer: str, status: str, code: int) -> None:
+    resting(headway, "dear to me")
+    ran = headway.terminal("goal", "abandon", "1", question="[y/N]", answer=answer)
+    assert ran.code == code
+    assert "Abandon goal #1 'dear to me' for good? [y/N]" in ran.out
+    assert headway.json("goal", "show", "1")["goal"]["status"] == status
+
+
+def test_whoever_is_sure_is_not_asked(headway: Shell) -> None:
+    resting(headway)
+    ran = headway.terminal("goal", "abandon", "1", "--yes")
+    assert (ran.code, "[y/N]" in ran.out) == (0, False)
+
+
+# Following
+
+
+def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
+    resting(headway)
+    ran = headway("goal", "watch", "1")
+    assert ran.code == 1
+    assert untimed(ran.out) == [
+        "‖ #1 [paused] reach it  0/2  $0.0000",
+        "… The goal was set.",
+        "… #1 “go” began, by a worker.",
+        "… Paused: Paused by the operator.",
+        "‖ #1 [paused] reach it  0/2  $0.0000",
+        "  because   Paused by the operator.",
+        "  next      `headway goal resume 1` lets it go on.",
+    ]
+    assert headway("goal", "watch", "1", "--json").code == 1
+
+
+def test_one_that_was_reached_is_a_success(headway: Shell) -> None:
+    def work(tx: Transaction, tenant_id: int) -> None:
+        goals.complete(tx, begun(tx, tenant_id), "We are there.")
+
+    written(headway, work)
+    ran = headway("goal", "watch", "1")
+    assert (ran.code, untimed(ran.out)[-2:]) == (0, ["… Completed: We are there.", "✔ #1 [completed] reach it  0/2  $0.0000"])
+
+
+def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
+    goal = written(headway, begun)
+    company(headway)
+    command = [*HEADWAY, "goal", "watch", "1"]
+    with subprocess.Popen(command, cwd=headway.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
+        try:
+            assert watcher.stdout is not None
+            assert untimed("".join(watcher.stdout.readline() for _ in range(3))) == [
+                "▶ #1 [active] reach it  0/2  $0.0000",
+                "… The goal was set.",
+                "… #1 “go” began, by a worker.",
+            ]
+            for work in (
+                lambda tx, _: end(tx, goal, 1, "We went."),
+                lambda tx, _: judge(tx, goal, 1, "major", "The wrong way."),
+                lambda tx, tenant_id: begun(tx, tenant_id, "something else"),
+                lambda tx, tenant_id: goals.pause(tx, tenant_id, 1),
+            ):
+                written(headway, work)
+            rest, errors = watcher.communicate(timeout=60)
+        finally:
+            watcher.kill()
+    assert (watcher.returncode, errors) == (1, "")
+    assert untimed(rest) == [
+        "… #1 “go” completed (0 s, $0.0000): We went.",
+        "… #1 “go” is off: The wrong way.",
+        "… Paused: Paused by the operator.",
+        "‖ #1 [paused] reach it  1/2  $0.0000",
+        "  because   Paused by the operator.",
+        "  next      `headway goal resume 1` lets it go on.",
+    ]
+
+
+def test_with_json_only_the_end_is_told(headway: Shell) -> None:
+    written(headway, begun)
+    company(headway)
+    command = [*HEADWAY, "goal", "watch", "1", "--json"]
+    with subprocess.Popen(command, cwd=headway.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
+        try:
+            written(headway, lambda tx, tenant_id: goals.complete(tx, goals.held_still(tx, tenant_id, 1), "We are there."))
+            told, _ = watcher.communicate(timeout=60)
+        finally:
+            watcher.kill()
+    assert watcher.returncode == 0
+    assert told == headway.ok("goal", "show", "1", "--json")
+
+
+def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: Shell) -> None:
+    goal = written(headway, begun)
+    company(headway)
+    with headway.seated("goal", "watch", "1", width=80) as terminal:
+        for shown in ("The goal was set.", "goal #1", "0 of 2 done", "▶ #1", "○ #2"):
+            assert terminal.sees(shown), shown
+
+        def work(tx: Transaction, _tenant_id: int) -> None:
+            end(tx, goal, 1, "We went.")
+            judge(tx, goal, 1)
+
+        written(headway, work)
+        for shown in ("came out as expected.", "1 of 2 done", "✔ #1"):
+            assert terminal.sees(shown), shown
+        terminal.type("\x03")
+        ran = terminal.leave()
+    left = screen(ran.out)
+    assert ran.code == 0
+    assert left[-2] == "Goal #1 goes on with `headway serve`, or with `headway goal watch 1`."
+    assert all(len(line) <= 80 for line in left)
+    assert sum("1 of 2 done" in line for line in left) == 1
+    assert headway.json("goal", "show", "1")["goal"]["status"] == "active"
+
+
+def test_a_watcher_hears_of_a_halt_and_waits(headway: Shell) -> None:
+    written(headway, begun)
+    company(headway)
+    with headway.seated("goal", "watch", "1") as terminal:
+        assert terminal.sees("0 of 2 done")
+        headway.ok("halt", "--why", "lunch")
+        assert terminal.sees("Everything is halted.")
+        headway.ok("unhalt")
+        assert terminal.sees("Everything goes on.")
+        written(headway, lambda tx, tenant_id: goals.abandon(tx, tenant_id, 1))
+        assert terminal.leave().code == 1
+
+
+# Schedules and agents
+
+
+def test_a_schedule_of_a_goal(headway: Shell) -> None:
+    made = headway.json("schedule", "put", "tidy", "--every", "6h", "--goal", "Tidy up.")["schedule"]
+    assert made["goal"] == {"description": "Tidy up.", "success_criteria": "", "priority": 50}
+    assert headway.ok("schedule", "list").endswith("  goal: Tidy up.\n")
+    headway.ok("schedule", "run", "tidy")
+    assert "[active] Tidy up." in headway.ok("goal", "list")
+    assert "is not over" in one_error(headway("schedule", "run", "tidy"), 4)
+    assert "Say what: one of goal, message and tool." in one_error(headway("schedule", "put", "x", "--every", "6h"), 2)
+    both = ["--goal", "x", "--tool", "now"]
+    assert "Say what: one of goal, message and tool." in one_error(headway("schedule", "put", "x", "--every", "6h", *both), 2)
+
+
+def test_agents_of_a_goal(headway: Shell) -> None:
+    first, second = resting(headway), resting(headway)
+    assert [one["id"] for one in headway.json("agents", "list", "--goal", "1")["agents"]] == [first.run_id]
+    assert len(headway.json("agents", "list")["agents"]) == 2
+    assert second.run_id in headway.ok("agents", "list", "--goal", "#2")
+
+
+# Tenants
+
+
+def test_another_tenants_goal_is_one_that_never_was(headway: Shell) -> None:
+    resting(headway)
+    headway.ok("tenant", "add", "rival")
+    for command in (["show"], ["watch"], ["pause"], ["resume"], ["abandon"], ["decide", "abandon"], ["why"]):
+        verb, *rest = command
+        assert one_error(headway("goal", verb, "1", *rest, "--tenant", "rival"), 3).endswith("No goal #1.")
+    assert headway.ok("goal", "list", "--tenant", "rival") == "no goals\n"
+
+
+LOADED = """
+import sys
+from headway.surfaces.cli.main import main
+try:
+    main()
+except SystemExit:
+    print("asyncio" in sys.modules)
+"""
+
+
+def test_looking_at_goals_loads_no_event_loop(headway: Shell) -> None:
+    resting(headway)
+    for command in (["show", "1"], ["list"], ["why", "1"]):
+        ran = subprocess.run([sys.executable, "-c", LOADED, "goal", *command], cwd=headway.folder, capture_output=True, text=True)
+        assert ran.stdout.splitlines()[-1] == "False"
