@@ -6,13 +6,13 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test torture check format bench lock clean
+.PHONY: run test torture check format chromium bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
-test: $(VENV)/.installed-dev  ## everything, on SQLite and on a Postgres of its own
-	$(BIN)/pytest -n $(WORKERS) -m "not torture"
+test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgres of its own, and in a real browser
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torture"
 
 torture: $(VENV)/.installed-dev  ## the long runs
 	$(BIN)/pytest -n $(WORKERS) -m torture
@@ -27,6 +27,14 @@ check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+chromium:  ## the browser for the tests of the page: installed where it is missing and can be
+	@command -v "$${HEADWAY_CHROMIUM:-chromium}" >/dev/null || command -v chromium-browser >/dev/null || { \
+		echo "Installing chromium, for the tests of the page …"; \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		  { apt-get install -y -q --no-install-recommends chromium || { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }; } >/dev/null; } || { \
+		echo "The tests of the page need chromium, and it cannot be installed from here. Install it (apt install chromium,"; \
+		echo "dnf install chromium, brew install chromium), or say where it is: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 
 bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run
 	$(BIN)/python -m bench

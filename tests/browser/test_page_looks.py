@@ -5,13 +5,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import made_up_goals
 import pytest
+import staged_goals
 from browsing import DESK, PHONE, Visit, flaws
 from playwright.sync_api import expect
 from serving import Client
 
-from headway.actions import jobs, notices
+from headway.actions import goals, jobs, notices
 from headway.storage import job_store
 from headway.storage.transaction import Transaction
 from model_server import ModelServer, Reply, Request, calls, text
@@ -102,14 +102,31 @@ def busy_operations(client: Client, model: ModelServer) -> str:
     return "/operations"
 
 
+def several_goals(client: Client, _model: ModelServer) -> str:
+    client.desk.write(staged_goals.several)
+    return "/goals"
+
+
+def busy_goal(client: Client, _model: ModelServer) -> str:
+    goal = client.desk.write(staged_goals.half_way)
+    client.desk.write(staged_goals.interrupted, goal)
+    return f"/goals/{goal.id}"
+
+
+def paused_goal(client: Client, _model: ModelServer) -> str:
+    goal = client.desk.write(staged_goals.half_way)
+    client.desk.database.write(lambda tx: goals.escalate(tx, goal, "replans", "Replan limit reached: 5 of 5 plans used."))
+    return f"/goals/{goal.id}"
+
+
 ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
     "fresh": lambda _client, _model: "/",
     "chat": busy_conversation,
     "board": full_board,
     "operations": busy_operations,
-    "goals": lambda _client, _model: "/goals",
-    "goal": lambda _client, _model: "/goals/7",
-    "goal-paused": lambda _client, _model: "/goals/7",
+    "goals": several_goals,
+    "goal": busy_goal,
+    "goal-paused": paused_goal,
 }
 
 
@@ -127,8 +144,6 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
 ) -> None:
     path = ARRANGED[name](client, model)
     visit = open_page(axe=True)
-    if name.startswith("goal"):
-        made_up_goals.pretend(visit, **(made_up_goals.PAUSED if name == "goal-paused" else {}))
     visit.open(path).live()
     expand = visit.button("Expand")
     if name == "chat":

@@ -13,7 +13,9 @@ from inside import inside
 from serving import Client, Service
 
 # Pages for people, the document itself, and a door with a protocol of its own.
-NOT_DESCRIBED = {("GET", "/"), ("GET", "/login"), ("POST", "/logout"), ("GET", "/openapi.json")}
+PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations", "/static/{build}/{name}", "/login")
+NOT_DESCRIBED = {("GET", page) for page in PAGES}
+NOT_DESCRIBED |= {("POST", "/login"), ("POST", "/logout"), ("GET", "/openapi.json")}
 NOT_DESCRIBED |= {(method, "/mcp") for method in ("GET", "POST", "DELETE")}
 PROMISED = {
     "POST /v1/todos",
@@ -30,6 +32,9 @@ PROMISED = {
     "GET /v1/conversations/{conversation_id}",
     "GET /v1/conversations/{conversation_id}/events",
     "GET /v1/conversations/{conversation_id}/messages",
+    "GET /v1/conversations/{conversation_id}/timeline",
+    "GET /v1/notices",
+    "GET /v1/session",
     "POST /v1/conversations/{conversation_id}/messages",
     "POST /v1/turns",
     "POST /v1/turns/{turn_id}/cancel",

@@ -1,12 +1,13 @@
 """Local use without ceremony: from the link that `serve` prints to a cookie that only our own page can use."""
 
+import time
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
 from pathlib import Path
 
 import httpx
 import pytest
-from serving import Service, plain, problem, serving
+from serving import Client, Service, plain, problem, serving
 
 from headway.actions import tenants
 from headway.ledger.tenancy import Token
@@ -49,7 +50,7 @@ def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_c
         assert cookie.value not in local.announced["login_url"]
         assert second.status_code == 401
         assert "set-cookie" not in second.headers
-        assert "You are signed in" in visitor.get("/").text
+        assert visitor.get("/v1/session").json()["session"]["tenant"] == "local"
 
 
 def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Service) -> None:
@@ -60,11 +61,51 @@ def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Servi
     assert httpx.get(local.announced["login_url"], verify=False).status_code == 303
 
 
-def test_without_a_session_the_page_says_how_to_get_one(sqlite_service: Service) -> None:
+def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Service) -> None:
+    """It asks for one by itself; see tests/browser."""
     answer = httpx.get(sqlite_service.url, verify=False)
 
-    assert answer.status_code == 401
-    assert "Open the link" in answer.text
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    problem(httpx.get(f"{sqlite_service.url}/v1/session", verify=False), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("operator", [False, True])
+def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client: Client, operator: bool) -> None:
+    url = str(sqlite_client.base_url)
+    secret = sqlite_client.desk.write(tenants.new_token, "a person", operator=operator).secret
+    with httpx.Client(**plain(url)) as visitor:
+        answer = visitor.post("/login", json={"token": f" {secret}\n"}, headers={"Origin": url.rstrip("/")})
+        (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()
+        session = visitor.get("/v1/session").json()["session"]
+
+        assert (answer.status_code, cookie["httponly"], cookie["samesite"]) == (204, True, "strict")
+        assert cookie.value != secret
+        assert (session["tenant"], session["operator"]) == (sqlite_client.desk.tenant.name, operator)
+        assert session["expires_at"] > time.time() + 24 * 3600
+        assert visitor.post("/logout", headers={"Origin": url.rstrip("/")}).headers["location"] == "/login"
+        problem(visitor.get("/v1/session"), 401, "unauthorized")
+    sqlite_client.ok("GET", "/v1/session")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"token": "hw_wrong"}, 401), ({"token": ""}, 422), ({}, 422), ({"token": 7}, 422), ({"token": "x" * 300}, 422), ([], 422)],
+)
+def test_what_is_no_token_becomes_no_session(sqlite_service: Service, body: object, status: int) -> None:
+    answer = httpx.post(f"{sqlite_service.url}/login", json=body, headers={"Origin": sqlite_service.url}, verify=False)
+
+    problem(answer, status)
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_page_of_somebody_else_cannot_sign_anybody_in(sqlite_client: Client) -> None:
+    answer = httpx.post(
+        f"{str(sqlite_client.base_url).rstrip('/')}/login",
+        json={"token": sqlite_client.secret},
+        headers={"Origin": "http://evil.example"},
+        verify=False,
+    )
+    problem(answer, 403, "forbidden")
 
 
 def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx.Client) -> None:

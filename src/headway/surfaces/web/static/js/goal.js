@@ -13,7 +13,6 @@ export const TITLE = "Goals";
 
 const JOURNAL = 100;
 const QUIET_S = 60; // after that, the age of a check-in is worth a colour
-const PER_PARENT = 4;
 
 function newGoal(id) {
   const goal = signal(null);
@@ -147,7 +146,7 @@ function AgentRow({ run, subGoal }) {
 
 function Agents({ agents, goal }) {
   const working = agents.filter((run) => alive(run) && run.parent_run_id);
-  return html`<${Card} title="Sub-agents" count="${working.length} of ${PER_PARENT} slots">
+  return html`<${Card} title="Sub-agents" count=${working.length ? `${working.length} at work` : undefined}>
     ${working.length ? html`<ul class="rows">${working.map((run) => html`<${AgentRow} key=${run.id} run=${run} subGoal=${goal.sub_goals.find((one) => one.run_id === run.id)} />`)}</ul>` : html`<${Empty}>No sub-agent is at work.<//>`}
   <//>`;
 }

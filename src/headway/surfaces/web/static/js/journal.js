@@ -2,7 +2,8 @@
 import { html, Kept } from "./lib.js";
 import { Ago, Card, capital, Empty, Icon, plural } from "./ui.js";
 
-const title = ({ sub_goal_id, description }) => `#${sub_goal_id} ${description ?? ""}`;
+const TITLE = 64;
+const title = ({ sub_goal_id, description = "" }) => `#${sub_goal_id} ${description.length > TITLE ? `${description.slice(0, TITLE - 1)}…` : description}`;
 const because = (reason) => (reason ? `: ${reason}` : "");
 
 const KINDS = {

@@ -1,0 +1,90 @@
+"""Goals half way through, as a pursuit would have left them, while its pursuer sleeps."""
+
+from headway.actions import goals, jobs, journal, runs, sub_goals
+from headway.actions.goals import NewGoal
+from headway.ledger.goal import Goal
+from headway.ledger.run import NANOS
+from headway.storage import goal_store
+from headway.storage.transaction import Transaction
+from planning import end, found, judge, main_run, planned
+
+STEPS: dict[str, list[str]] = {
+    "Map services on the checkout path": [],
+    "Collect p95 traces for the last 14 days": [],
+    "Reproduce production load in staging": ["Map services on the checkout path"],
+    "Rank spans by share of total latency": ["Map services on the checkout path", "Collect p95 traces for the last 14 days"],
+    "Record baseline benchmark": ["Reproduce production load in staging"],
+    "Audit indexes on the orders table": ["Rank spans by share of total latency"],
+    "Draft and rank hypotheses": ["Rank spans by share of total latency", "Record baseline benchmark"],
+    "Profile cart service": ["Draft and rank hypotheses"],
+    "Profile payment gateway client": ["Draft and rank hypotheses"],
+    "Add composite index on orders": ["Audit indexes on the orders table"],
+    "Remove N+1 query in promotions": ["Profile cart service"],
+    "Batch cart price lookups": ["Profile cart service"],
+    "Try gRPC keep-alive on the gateway": ["Profile payment gateway client"],
+    "Pool gateway connections": ["Profile payment gateway client"],
+    "Verify new index in staging": ["Add composite index on orders"],
+    "Combined staging soak, two hours": ["Batch cart price lookups", "Pool gateway connections", "Verify new index in staging"],
+    "Compare cost against baseline": ["Record baseline benchmark", "Combined staging soak, two hours"],
+    "Canary on 5% of traffic": ["Compare cost against baseline"],
+    "Write change report for the operator": ["Canary on 5% of traffic"],
+}
+DONE = [*list(STEPS)[:10], "Verify new index in staging"]
+DROPPED = "Remove N+1 query in promotions"
+FAILED = "Try gRPC keep-alive on the gateway"
+AT_WORK = ["Batch cart price lookups", "Pool gateway connections"]
+WANTED = "Cut checkout p95 below 400 ms without raising cost"
+
+
+def asleep(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
+    """A goal that nobody in the engine room works on."""
+    goal = goals.add(tx, tenant_id, wanted)
+    jobs.sleep(tx, jobs.locked(tx, tenant_id, goal.run_id or ""))
+    return goal
+
+
+def at_work(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) -> None:
+    """A sub-agent that has just begun."""
+    one = found(tx, goal, one_id)
+    child = runs.begin_child(tx, main_run(tx, goal), "coder", one.description, 20, 5, one.id)
+    jobs.sleep(tx, jobs.locked(tx, tenant_id, child.id))
+    sub_goals.start(tx, one, child)
+
+
+def half_way(tx: Transaction, tenant_id: int) -> Goal:
+    criteria = "p95 of the checkout stays below 400 ms for a week."
+    goal = asleep(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS))
+    ids = planned(tx, goal, STEPS)
+    about = {"plan_no": 1, "added": [{"id": one} for one in ids.values()], "kept": [], "dropped": []}
+    journal.append(tx, tenant_id, goal.id, "planned", about)
+    for step in DONE:
+        end(tx, goal, ids[step], "p95 is 612 ms.")
+        judge(tx, goal, ids[step])
+    end(tx, goal, ids[FAILED], "", "503 Service Unavailable from the sandbox gateway after 5 attempts")
+    sub_goals.skip(tx, found(tx, goal, ids[DROPPED]), "The new plan does without it.")
+    for step in AT_WORK:
+        at_work(tx, tenant_id, ids[step], goal)
+    return goals.get(tx, tenant_id, goal.id)
+
+
+def interrupted(tx: Transaction, tenant_id: int, goal: Goal) -> None:
+    half_done = [one.id for one in goal_store.sub_goals(tx, tenant_id, goal.id) if one.status == "in-progress"]
+    journal.append(tx, tenant_id, goal.id, "interrupted", {"agents": ["coder", "coder"], "sub_goals": half_done})
+    decided = dict(zip(map(str, half_done), ("resume", "retry"), strict=True))
+    journal.append(tx, tenant_id, goal.id, "recovered", {"sub_goals": decided})
+
+
+def several(tx: Transaction, tenant_id: int) -> None:
+    """One of each kind."""
+    for description in ("Translate help centre to Portuguese", "Migrate invoices to the new ledger table"):
+        goal = asleep(tx, tenant_id, NewGoal(description))
+        ids = planned(tx, goal, {"look": [], "act": ["look"], "check": ["act"]})
+        end(tx, goal, ids["look"])
+        if "Migrate" in description:
+            end(tx, goal, ids["act"])
+            end(tx, goal, ids["check"])
+            goals.complete(tx, goals.get(tx, tenant_id, goal.id), "All invoices are there.")
+        else:
+            goals.abandon(tx, tenant_id, goal.id)
+    goals.propose(tx, tenant_id, NewGoal("Find and fix flaky tests in the billing suite"), "Three of them failed twice this week.")
+    half_way(tx, tenant_id)

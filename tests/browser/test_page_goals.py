@@ -1,0 +1,192 @@
+"""Goals: the list, one goal with its plan, journal and agents, and what an operator decides."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import staged_goals
+from browsing import Visit
+from playwright.sync_api import Locator, expect
+from serving import Client
+
+from headway.actions import goals
+from headway.actions.goals import NewGoal
+from headway.ledger.goal import Goal
+from headway.storage.transaction import Transaction
+from model_server import ModelServer
+from planning import end, planned
+
+
+@pytest.fixture
+def half_way(client: Client) -> Goal:
+    return client.desk.write(staged_goals.half_way)
+
+
+def node(page: Visit, words: str) -> Locator:
+    return page.page.locator(".node").filter(has_text=words)
+
+
+def shown(client: Client, goal: Goal) -> dict[str, Any]:
+    found: dict[str, Any] = client.ok("GET", f"/v1/goals/{goal.id}")["goal"]
+    return found
+
+
+def paused(client: Client, goal: Goal, kind: str = "replans", why: str = "5 of 5 plans used.") -> None:
+    def work(tx: Transaction, tenant_id: int) -> None:
+        goals.escalate(tx, goals.get(tx, tenant_id, goal.id), kind, why)  # type: ignore[arg-type]
+
+    client.desk.write(work)
+
+
+def test_the_list_tells_how_far_each_goal_is_and_follows_it(page: Visit, client: Client) -> None:
+    client.desk.write(staged_goals.several)
+    page.open("/goals").live()
+    rows = page.page.get_by_role("row")
+    expect(rows).to_have_count(5)
+    first = rows.filter(has_text=staged_goals.WANTED)
+    expect(first).to_contain_text(re.compile(r"Active\s*11 of 18 · 1 failed\s*2 running\s*\$0.00"))
+    expect(rows.filter(has_text="invoices")).to_contain_text("Completed")
+    expect(rows.filter(has_text="flaky")).to_contain_text("from an agent")
+
+    client.desk.write(staged_goals.asleep, NewGoal("Something new"))
+    expect(rows).to_have_count(6)
+    page.button("Paused").click()
+    expect(rows).to_have_count(2)
+
+
+def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client) -> None:
+    page.open("/goals").live()
+    page.button("New goal").click()
+    page.page.get_by_label("What should be reached?").fill("Every page is proofread")
+    page.page.get_by_label("How will it be known?").fill("No typo is left.")
+    page.page.get_by_label("Budget, dollars").fill("0.25")
+    page.button("Set the goal").click()
+    expect(page.page).to_have_url(re.compile(r"/goals/\d+$"))
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Every page is proofread")
+    (goal,) = client.ok("GET", "/v1/goals")["goals"]
+    assert (goal["success_criteria"], goal["budget_usd"], goal["priority"]) == ("No typo is left.", 0.25, 50)
+
+    page.button("Abandon").click()
+    page.page.get_by_role("dialog").get_by_role("button", name="Abandon the goal").click()
+    expect(page.page.locator(".meta .pill")).to_have_text("Abandoned")
+    assert client.ok("GET", f"/v1/goals/{goal['id']}")["goal"]["status"] == "abandoned"
+
+
+def test_the_plan_is_a_graph_with_every_sub_goal_and_its_state(page: Visit, half_way: Goal) -> None:
+    page.open(f"/goals/{half_way.id}").live()
+    expect(page.page.locator(".node")).to_have_count(len(staged_goals.STEPS))
+    expect(page.page.locator(".dag path")).to_have_count(sum(map(len, staged_goals.STEPS.values())))
+    expect(node(page, "Batch cart price lookups").get_by_label("in progress")).to_be_visible()
+    expect(node(page, "Try gRPC keep-alive").get_by_label("failed")).to_be_visible()
+    expect(page.page.locator(".stats")).to_contain_text(
+        re.compile(r"Progress\s*11 of 18 sub-goals.*Running\s*2.*Failed\s*1", re.DOTALL)
+    )
+
+    page.button("List").click()
+    expect(page.region("Plan").get_by_role("row")).to_have_count(len(staged_goals.STEPS) + 1)
+    page.page.reload()
+    expect(page.live().region("Plan").get_by_role("row")).to_have_count(len(staged_goals.STEPS) + 1)
+
+
+def test_nodes_are_reached_by_keyboard_and_tell_more_when_chosen(page: Visit, half_way: Goal) -> None:
+    page.open(f"/goals/{half_way.id}").live()
+    tab_stops = page.page.locator(".node[tabindex='0']")
+    expect(tab_stops).to_have_count(1)
+    tab_stops.focus()
+    page.page.keyboard.press("ArrowUp")
+    expect(node(page, "Profile cart service")).to_be_focused()
+    page.page.keyboard.press("Enter")
+    detail = page.page.locator(".detail")
+    expect(detail).to_contain_text("Profile cart service")
+    expect(detail).to_contain_text("p95 is 612 ms.")
+    expect(detail).to_contain_text("as expected")
+
+    page.page.keyboard.press("Escape")
+    expect(detail).to_have_count(0)
+    page.button("100%").click()
+    expect(page.page.locator(".dag.full")).to_be_visible()
+
+
+def test_what_happens_is_shown_while_it_happens(page: Visit, client: Client) -> None:
+    goal = client.desk.write(staged_goals.asleep, NewGoal("Reach it"))
+    page.open(f"/goals/{goal.id}").live()
+    expect(page.page.get_by_text("There is no plan yet.")).to_be_visible()
+    ids = client.desk.database.write(lambda tx: planned(tx, goal, {"go": [], "arrive": ["go"]}))
+    expect(page.page.locator(".node")).to_have_count(2)
+    client.desk.database.write(lambda tx: end(tx, goal, ids["go"], "Gone."))
+
+    expect(node(page, "go").first.get_by_label("completed")).to_be_visible()
+    expect(page.page.locator(".stats")).to_contain_text("1 of 2 sub-goals")
+    expect(page.region("Journal")).to_contain_text(f"#{ids['go']} go")
+    expect(page.region("About")).to_contain_text("1 of 2 sub-goals are done")
+
+
+@pytest.mark.parametrize(
+    ("kind", "button", "action"),
+    [
+        ("replans", "Allow more replans", "continue"),
+        ("replans", "Plan anew", "replan"),
+        ("escalation", "Continue the plan", "continue"),
+    ],
+)
+def test_a_paused_goal_asks_and_does_what_is_decided(
+    page: Visit, client: Client, model: ModelServer, half_way: Goal, kind: str, button: str, action: str
+) -> None:
+    model.hold()  # what the agent makes of it comes later
+    page.open(f"/goals/{half_way.id}").live()
+    paused(client, half_way, kind)
+    decision = page.region("Decision")
+    expect(decision).to_contain_text("Waiting for your decision. 5 of 5 plans used.")
+    page.page.get_by_label("A note for the agent").fill("mind the cost")
+    page.button(button).click()
+
+    expect(decision).to_have_count(0)
+    assert shown(client, half_way)["status"] == "active"
+    entries = client.ok("GET", f"/v1/goals/{half_way.id}/journal")["entries"]
+    (decided,) = (entry["data"] for entry in entries if entry["kind"] == "decided")
+    assert decided == {"action": action, "note": "mind the cost"}
+    expect(page.region("Journal")).to_contain_text(f"The operator decided: {action} (mind the cost)")
+
+
+def test_a_goal_is_paused_and_resumed_by_hand(page: Visit, client: Client, model: ModelServer, half_way: Goal) -> None:
+    model.hold()
+    page.open(f"/goals/{half_way.id}").live()
+    page.button("Pause").click()
+    expect(page.region("Decision")).to_contain_text("Paused by the operator.")
+    assert shown(client, half_way)["status"] == "paused"
+    page.button("Resume").click()
+    expect(page.page.locator(".meta .pill")).to_have_text("Active")
+
+
+def test_a_recovery_is_announced_until_it_is_dismissed(page: Visit, client: Client, half_way: Goal) -> None:
+    page.open(f"/goals/{half_way.id}").live()
+    client.desk.write(staged_goals.interrupted, half_way)
+    banner = page.page.locator(".note.info")
+    expect(banner).to_contain_text(
+        re.compile(r"Recovered after an interruption.*2 agents restarted: #\d+ goes on, #\d+ begun anew\.")
+    )
+    page.button("Dismiss").click()
+    expect(banner).to_have_count(0)
+    page.page.reload()
+    expect(page.live().page.locator(".stats")).to_be_visible()
+    expect(banner).to_have_count(0)
+
+
+def test_sub_agents_show_when_they_checked_in_and_can_be_stopped(page: Visit, client: Client, half_way: Goal) -> None:
+    page.open(f"/goals/{half_way.id}").live()
+    agents = page.region("Sub-agents")
+    expect(agents).to_contain_text("2 at work")
+    expect(agents).to_contain_text(re.compile(r"coder · step 0 of 20 · \$0.00 · running \d+s · checked in \d+s ago"))
+    page.button("Cancel Pool gateway connections").click()
+    page.page.get_by_role("dialog").get_by_role("button", name="Stop it").click()
+
+    expect(agents).to_contain_text("1 at work")
+    expect(node(page, "Pool gateway connections").get_by_label("failed")).to_be_visible()
+
+
+def test_two_windows_see_the_same_goal(open_page: Callable[..., Visit], half_way: Goal) -> None:
+    first, second = (open_page(f"/goals/{half_way.id}").live() for _ in range(2))
+    first.button("Pause").click()
+
+    expect(second.region("Decision")).to_contain_text("Paused by the operator.")

@@ -1,0 +1,136 @@
+"""The page's files: where they are, how long browsers keep them, under which policy, and what they are made of."""
+
+import gzip
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import Client, Service, problem
+
+from headway.surfaces.web import static_files
+from headway.surfaces.web.static_files import FOLDER, TYPES, site
+
+SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
+SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (FOLDER / "js").iterdir()}
+LARGEST_SCRIPT = 300
+
+
+def get(service: Service, path: str, **headers: str) -> httpx.Response:
+    return httpx.get(f"{service.url}{path}", headers=headers, verify=False)
+
+
+@pytest.mark.parametrize("path", ["/", "/c/7", "/board", "/goals", "/goals/7", "/operations", "/login"])
+def test_every_page_is_the_same_shell_under_the_strict_policy(sqlite_service: Service, path: str) -> None:
+    answer = get(sqlite_service, path)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert answer.headers["content-security-policy"] == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.text == get(sqlite_service, "/").text
+
+
+def test_answers_of_the_api_keep_their_own_policy(sqlite_client: Client) -> None:
+    answer = sqlite_client.get("/v1/todos")
+
+    assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_files_are_kept_for_good_and_compressed_once(sqlite_service: Service) -> None:
+    for name, file in site().files.items():
+        answer = get(sqlite_service, f"/static/{site().build}/{name}", **{"Accept-Encoding": "gzip"})
+        plain = get(sqlite_service, f"/static/{site().build}/{name}", **{"Accept-Encoding": "identity"})
+
+        assert answer.content == plain.content == file.body, name
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["content-type"] == TYPES[Path(name).suffix]
+        assert answer.headers.get("content-encoding") == (None if file.zipped is None else "gzip")
+        assert "content-encoding" not in plain.headers
+        if file.zipped:
+            assert gzip.decompress(file.zipped) == file.body
+
+
+def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
+    for path in ("/", f"/static/{site().build}/js/start.js"):
+        etag = get(sqlite_service, path).headers["etag"]
+        again = get(sqlite_service, path, **{"If-None-Match": etag})
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["older/js/start.js", "{build}/js/none.js", "{build}/index.html", "{build}/../page_routes.py", "{build}/vendor/VENDOR.json"],
+)
+def test_there_is_no_other_file(sqlite_service: Service, path: str) -> None:
+    problem(get(sqlite_service, f"/static/{path.format(build=site().build)}"), 404, "no_such_path")
+
+
+def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("{build}")
+    (tmp_path / "one.js").write_text("1")
+    monkeypatch.setattr(static_files, "FOLDER", tmp_path)
+    first = site.__wrapped__()
+    (tmp_path / "one.js").write_text("2")
+    second = site.__wrapped__()
+
+    assert first.build != second.build
+    assert first.shell.body == first.build.encode()
+    assert first.shell.etag != second.shell.etag
+
+
+# What the files are made of
+
+
+def imports(name: str) -> set[str]:
+    """The modules that are loaded with this one; what is imported on demand is not among them."""
+    found = re.findall(
+        r'^(?:import|export)[^"\n]*(?:\n[^"\n]*)*? from "\./([\w]+\.js)"|^import "\./(\w+\.js)"', SCRIPTS[name], re.M
+    )
+    return {one or other for one, other in found}
+
+
+def test_the_shell_names_every_module_that_the_first_one_needs() -> None:
+    """Else the browser learns of them one after the other."""
+    needed: set[str] = set()
+    to_see = {"start.js"}
+    while to_see:
+        needed |= to_see
+        to_see = {other for name in to_see for other in imports(name)} - needed
+    preloaded = set(re.findall(r'rel="modulepreload" href="/static/\{build\}/js/(\w+\.js)"', SHELL))
+
+    assert preloaded == needed - {"start.js"}
+
+
+def test_nothing_in_them_makes_elements_of_text() -> None:
+    forbidden = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|style=|dangerously")
+    assert {name: forbidden.findall(code) for name, code in SCRIPTS.items() if forbidden.search(code)} == {}
+
+
+def test_they_speak_to_nobody_else() -> None:
+    files = [*FOLDER.glob("*.*"), *(FOLDER / "js").iterdir(), *(FOLDER / "vendor").glob("*.js")]
+    named = {address for file in files for address in re.findall(rb"https?://[\w.-]+", file.read_bytes())}
+
+    assert named <= {b"http://www.w3.org"}
+
+
+def test_modules_are_small() -> None:
+    sizes = {name: len(code.splitlines()) for name, code in SCRIPTS.items()}
+    assert {name: size for name, size in sizes.items() if size > LARGEST_SCRIPT} == {}
+
+
+@pytest.mark.parametrize("folder", [FOLDER / "vendor", Path(__file__).parent.parent / "browser" / "vendor"])
+def test_vendored_files_are_what_is_recorded_with_their_licences(folder: Path) -> None:
+    recorded = json.loads((folder / "VENDOR.json").read_text(encoding="utf-8"))
+
+    assert set(recorded) == {path.name for path in folder.glob("*.js")}
+    for name, about in recorded.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == about["sha256"]
+        assert (folder / f"LICENSE-{about['package'].replace('/', '-').strip('@')}").stat().st_size > 500
+        assert about["version"]
+        assert about["licence"]

@@ -1,0 +1,110 @@
+"""GET /v1/conversations/{id}/timeline and /v1/notices: what a page shows before it listens on."""
+
+from chatting import drains, ended, logged, say, whole_turn
+from listening import listening, log_of
+from serving import Client, until
+
+from headway.actions import notices
+from model_server import ModelServer, Reply, Request, calls, midway, text
+
+
+def timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]
+    found: dict = client.ok("GET", f"/v1/conversations/{conversation}/timeline", params=query)["timeline"]  # type: ignore[type-arg]
+    return found
+
+
+def kinds(found: dict) -> list[str]:  # type: ignore[type-arg]
+    return [entry["kind"] for entry in found["entries"]]
+
+
+def test_a_conversation_nobody_spoke_in_is_empty(client: Client) -> None:
+    found = timeline(client, client.conversation())
+
+    assert found == {"seq": 0, "entries": [], "running": None, "saying": None, "turn_id": None, "todos": None}
+
+
+def test_it_is_what_the_log_told_of_a_turn(chatter: Client, model: ModelServer) -> None:
+    model.script = drains("one", "two")
+    conversation = chatter.conversation()
+    told = logged(whole_turn(chatter, conversation))
+    found = timeline(chatter, conversation)
+    shown = [one for one in told if one.event in set(kinds(found))]
+
+    assert [(entry["seq"], entry["kind"], entry["data"]) for entry in found["entries"]] == shown
+    assert kinds(found)[0] == "turn_started"
+    assert kinds(found)[-2:] == ["message", "turn_finished"]
+    assert found["seq"] == log_of(chatter)[-1]
+    assert (found["running"], found["saying"]) == (None, None)
+    assert (found["todos"]["total"], found["todos"]["remaining"], found["todos"]["current"]) == (2, 0, None)
+
+
+def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
+    model.script = drains("one")
+    conversation = chatter.conversation()
+    ended(chatter, say(chatter, conversation))
+    whole = timeline(chatter, conversation)["entries"]
+    last = timeline(chatter, conversation, limit=3)["entries"]
+    before = timeline(chatter, conversation, limit=500, before=last[0]["seq"])["entries"]
+
+    assert before + last == whole
+
+
+def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chatter: Client, model: ModelServer) -> None:
+    model.script = lambda _request: midway(text("one two three four five six"))
+    model.hold()
+    conversation = chatter.conversation()
+    turn_id = say(chatter, conversation)
+    until(lambda: timeline(chatter, conversation)["saying"] is not None, "something is said")
+    with listening(chatter, f"/v1/conversations/{conversation}/events") as stream:
+        found = timeline(chatter, conversation)
+        model.release()
+        known = found["saying"]["n"]
+        rest = next(one.data for one in stream.events() if one.event == "text_delta" and one.data["n"] > known)
+
+    assert found["running"]["id"] == found["turn_id"] == turn_id
+    assert found["saying"]["text"].startswith("one two")
+    assert rest["n"] == known + 1
+    assert "one two three four five six".startswith(found["saying"]["text"] + rest["text"])
+    ended(chatter, turn_id)
+    assert timeline(chatter, conversation)["saying"] is None
+
+
+def test_what_was_refused_is_not_being_said(chatter: Client, model: ModelServer) -> None:
+    said = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
+
+    def script(_request: Request) -> Reply:
+        if said:
+            return said.pop(0)
+        model.hold()
+        return text("Well.")
+
+    model.script = script
+    conversation = chatter.conversation()
+    turn_id = say(chatter, conversation)
+    model.wait_for_requests(3)
+
+    assert timeline(chatter, conversation)["saying"] is None
+    chatter.ok("POST", f"/v1/turns/{turn_id}/cancel")
+
+
+def test_another_tenants_conversation_has_none(client: Client, service: object) -> None:
+    conversation = client.conversation()
+    with client.again() as same:
+        timeline(same, conversation)
+    assert client.refused("GET", f"/v1/conversations/{conversation + 1_000_000}/timeline", 404, "not_found")
+
+
+def test_notices_newest_first(client: Client) -> None:
+    for number in range(3):
+        client.desk.write(notices.notify, "budget", f"notice {number}")
+    found = client.ok("GET", "/v1/notices", params={"limit": 2})["notices"]
+
+    assert [one["text"] for one in found] == ["notice 2", "notice 1"]
+    assert set(found[0]) == {"id", "kind", "goal_id", "turn_id", "text", "url", "created_at"}
+    assert (found[0]["kind"], found[0]["turn_id"], found[0]["url"]) == ("budget", None, "")
+
+
+def test_nobody_reads_another_tenants_notices(client: Client, sqlite_client: Client) -> None:
+    client.desk.write(notices.notify, "budget", "ours")
+
+    assert sqlite_client.ok("GET", "/v1/notices")["notices"] == []
