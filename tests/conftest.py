@@ -9,11 +9,16 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from uuid import uuid4
 
+import hypothesis
 import psycopg
 import pytest
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
+
+# How long an example takes says more about what else the machine does than about us.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
