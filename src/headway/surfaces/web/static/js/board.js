@@ -74,6 +74,7 @@ const columns = computed(() => {
   for (const status of STATUSES) sorted[status].sort(LEGAL[status].length > 1 ? byPlace : byEnd);
   return sorted;
 });
+const none = computed(() => !todos.value.size);
 const agents = computed(() => [...new Set([...todos.value.values()].map((one) => one.agent_id))].sort());
 
 const moveTo = (id, status) => attempt(() => change(id, { status }));
@@ -84,14 +85,23 @@ function neighbour(status, step) {
   return order.slice(order.indexOf(status) + 1).find((one) => LEGAL[status].includes(one));
 }
 
+// A card that is moved by keyboard is made anew in another column; whoever moved it stays with it.
+let moved = null;
+
 class Tile extends Kept {
+  componentDidMount() {
+    if (moved !== this.props.todo.id) return;
+    moved = null;
+    this.base.querySelector("select").focus();
+  }
+
   render({ todo, place }) {
     const onKeyDown = (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       const to = event.altKey && step && neighbour(todo.status, step);
       if (!to) return;
       event.preventDefault();
-      refocus(todo.id);
+      moved = todo.id;
       moveTo(todo.id, to);
     };
     const onDragStart = (event) => {
@@ -110,10 +120,6 @@ class Tile extends Kept {
     </li>`;
   }
 }
-
-// A card that is moved by keyboard is drawn anew in another column; whoever moved it stays with it.
-let wanted = null;
-const refocus = (id) => (wanted = id);
 
 function Column({ status, title }) {
   const [over, setOver] = useState(false);
@@ -175,15 +181,9 @@ export function Page() {
     filters.value = { conversation: /^\d+$/.test(asked) ? asked : EVERYWHERE, agent: EVERYWHERE };
   }, []);
   useStream("/v1/events", () => ({ load, on: { todo_changed: changed } }));
-  const box = useRef();
-  useEffect(() => {
-    const select = wanted && box.current?.querySelector(`[data-id="${wanted}"] select`);
-    if (select && document.activeElement === document.body) select.focus();
-  }, [columns.value]);
-  const none = !todos.value.size;
-  return html`<main class="main" id="main" tabindex="-1"><div class="page" ref=${box}>
+  return html`<main class="main" id="main" tabindex="-1"><div class="page">
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
-    ${none && html`<div class="card"><${Empty}>No todos yet. An agent's plan appears here, and so does what you add.<//></div>`}
+    ${none.value && html`<div class="card"><${Empty}>No todos yet. An agent's plan appears here, and so does what you add.<//></div>`}
     <div class="board">${COLUMNS.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}</div>
   </div></main>`;
 }
