@@ -93,11 +93,11 @@ def test_the_sixty_fifth_of_a_turn_is_not_begun_in_any_way(sqlite_url: str, tmp_
         delegate = calls(("delegate", {"agent": "researcher", "task": "no"}), text="Hm.\n/agent researcher no")
         talk.server.script = cast(index=said(late, delegate, text("I do the rest.")), researcher=text("A hole."))
         assert talk.say()["outcome"] == "answered"
-        first, second = answered(talk.server.requests[-1], "spawn_agent")
+        first, second = answered(asked(talk, "index")[-1], "spawn_agent")
         assert set(first) == {"run_id"}
         assert "64 sub-agents" in second["error"]
-        assert "64 sub-agents" in answered(talk.server.requests[-1], "delegate")[0]["error"]
-        assert "[/agent researcher]\nERR: This turn has begun 64 sub-agents" in talk.server.requests[-1].last
+        assert "64 sub-agents" in answered(asked(talk, "index")[-1], "delegate")[0]["error"]
+        assert "[/agent researcher]\nERR: This turn has begun 64 sub-agents" in asked(talk, "index")[-1].last
         assert not {"one too many", "no"} & set(sub_agents(talk))
 
 

@@ -60,11 +60,11 @@ def test_one_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_path: Pat
 
 
 def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) -> None:
-    script = cast(
-        {"dig": stuck(Gate())}, plan=plan(agent("dig"), step("fill", "dig")), intervention=intervention("rescope", "drill")
-    )
+    gate = Gate()
+    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig"), step("fill", "dig")), intervention=intervention("rescope", "drill"))
     with pursuing(database_url, tmp_path, script, **SOON) as pursuit:
         pursuit.achieve()
+        gate.open()
         assert pursuit.statuses() == {"drill": "completed", "fill": "completed"}
         started = pursuit.journal("sub_goal_started")
         assert [one["description"] for one in started] == ["dig", "drill", "fill"]
@@ -74,11 +74,11 @@ def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) ->
 
 
 def test_one_that_is_given_up_is_replanned(database_url: str, tmp_path: Path) -> None:
-    script = cast(
-        {"dig": stuck(Gate())}, plan=plan(agent("dig")), intervention=intervention("cancel"), replan=replan(step("drill"))
-    )
+    gate = Gate()
+    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("cancel"), replan=replan(step("drill")))
     with pursuing(database_url, tmp_path, script, **SOON) as pursuit:
         pursuit.achieve()
+        gate.open()
         assert pursuit.statuses() == {"dig": "failed", "drill": "completed"}
         assert pursuit.run_of("dig").status == "canceled"
         assert pursuit.goal().replan_count == 1

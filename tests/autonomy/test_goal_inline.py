@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pursuing import Gate, cast, done, failed, plan, pursuing, replan, said, step, told
+from pursuing import Gate, agent, cast, done, failed, plan, pursuing, replan, said, step, told
 
 from model_server import calls, text
 
@@ -29,6 +29,34 @@ def test_inline_work_delegates_and_sleeps_until_the_worker_is_done(database_url:
         heard = [request for request in pursuit.asked("work") if request.tool_results]
         assert "Dig in the south." in heard[0].last
         assert pursuit.worked_on() == ["dig", "ask around", "fill"]
+
+
+def test_whatever_else_happens_is_seen_to_between_two_steps(database_url: str, tmp_path: Path) -> None:
+    first, second = Gate(), Gate()
+    digging = said(first.before(calls(("now", {}))), second.before(text("A hole.")))
+    script = cast({"dig": digging}, plan=plan(step("dig"), agent("measure"), agent("draw", "measure")))
+    with pursuing(database_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.statuses().get("measure") == "completed")
+        first.open()
+        pursuit.until(lambda: pursuit.statuses()["draw"] == "completed")
+        assert pursuit.statuses()["dig"] == "in-progress"
+        second.open()
+        assert pursuit.ended().status == "completed"
+
+
+def test_inline_work_that_a_new_plan_drops_is_not_gone_on_with(sqlite_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    digging = gate.before(calls(("now", {})))
+    work = {"dig": digging, "measure": failed()}
+    with pursuing(
+        sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), agent("measure")), replan=replan(step("rest")))
+    ) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.statuses().get("measure") == "failed")
+        gate.open()
+        assert pursuit.ended().status == "completed"
+        assert pursuit.statuses() == {"dig": "skipped", "measure": "failed", "rest": "completed"}
 
 
 def test_every_sub_goal_begins_with_a_clean_sheet(sqlite_url: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import Pursuit, agent, cast, plan, pursuing, step
+from pursuing import Gate, Pursuit, agent, cast, failed, plan, pursuing, replan, said, step
 
 from headway.actions import tenants
 from headway.ledger.run import NANOS
@@ -24,7 +24,9 @@ def dry(pursuit: Pursuit) -> None:
     assert "The cost pool is spent" in goal.pause_reason
     pursuit.until(lambda: not pursuit.headway.engine.tasks)
     assert pursuit.pool().reserved == 0
-    assert [kind for kind, _ in pursuit.notices()] == ["budget"]
+    ((kind, words),) = pursuit.notices()
+    assert kind == "budget"
+    assert words.startswith(f"Goal #{goal.id} is paused: “A garden.”. The cost pool is spent.")
 
 
 @pytest.mark.parametrize(
@@ -71,3 +73,25 @@ def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> No
         assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS, 2 * NANOS)
         shown = pursuit.events("goal_changed")[-1]["goal"]
         assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS)
+
+
+def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: str, tmp_path: Path) -> None:
+    """The one that found the pool empty is dropped by a plan that was being made; what is left has yet to start."""
+    working, planning = Gate(), Gate()
+    script = cast(
+        {"dig": said(working.before(calls(("now", {}))), text("A hole.")), "measure": failed()},
+        plan=plan(agent("dig"), step("measure")),
+        replan=planning.before(replan(step("rest"))),
+    )
+    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.asked("replan"))
+        pursuit.set_pool(0)
+        working.open()
+        pursuit.until(lambda: pursuit.goal().pause_kind == "budget")
+        planning.open()
+        pursuit.until(lambda: pursuit.statuses().get("rest") == "in-progress" and pursuit.job().state == "delayed")
+        assert pursuit.goal().pause_kind == "budget"
+        assert pursuit.statuses()["dig"] == "skipped"
+        pursuit.set_pool(1_000)
+        assert pursuit.ended().status == "completed"

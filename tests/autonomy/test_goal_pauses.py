@@ -1,5 +1,6 @@
 """Pausing, resuming and abandoning: nothing new begins, nothing that was done is lost, and whoever is at work stops or ends."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,17 @@ def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: s
         pursuit.decide("continue")
         assert pursuit.ended().status == "completed"
         assert (pursuit.goal().budget, pursuit.goal().deadline_at) == (0, 0)
+
+
+def test_a_goal_that_waits_for_its_agents_looks_up_at_its_deadline(sqlite_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    with pursuing(sqlite_url, tmp_path, cast({"dig": gate.before(done)}, plan=plan(agent("dig"))), check_in_s="500") as pursuit:
+        deadline = int(time.time() * 1000) + 60_000
+        pursuit.set_goal(deadline_at=deadline)
+        pursuit.until(lambda: pursuit.worked_on() and pursuit.job().state == "delayed")
+        assert pursuit.job().due_at == deadline
+        gate.open()
+        assert pursuit.ended().status == "completed"
 
 
 def test_a_halt_stops_goals_and_its_end_lets_them_go_on(sqlite_url: str, tmp_path: Path) -> None:

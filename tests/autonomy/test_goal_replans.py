@@ -95,17 +95,43 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
 
 
 def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path) -> None:
-    gate = Gate()
+    gate, never = Gate(), Gate()
     waits = calls(("delegate", {"agent": "researcher", "task": "ask around"}))
     steps = plan(agent("dig"), step("muse"))
-    work = {"dig": gate.before(failed()), "muse": waits, "ask around": Gate().before(done)}
+    work = {"dig": gate.before(failed()), "muse": waits, "ask around": never.before(done)}
     with pursuing(sqlite_url, tmp_path, cast(work, plan=steps, replan=replan(step("drill")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: "ask around" in pursuit.worked_on())
         gate.open()
         pursuit.until(lambda: "drill" in pursuit.worked_on())
         pursuit.ended()
+        never.open()
         assert pursuit.statuses() == {"dig": "failed", "muse": "skipped", "drill": "completed"}
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
+def test_what_ends_while_a_new_plan_is_made_is_no_reason_for_yet_another(database_url: str, tmp_path: Path, named: bool) -> None:
+    """A plan that does without it takes effect; one that counts on it is asked for anew."""
+    working, planning = Gate(), Gate()
+
+    def first(request: Request) -> Reply:
+        return replan(step("rest"), *([{"id": key_of(request, "draw")}] if named else []))
+
+    script = cast(
+        {"dig": failed(), "draw": working.before(failed("No paper."))},
+        plan=plan(agent("dig"), agent("draw")),
+        replan=in_order(planning.before(first), replan(step("rest"))),
+    )
+    with pursuing(database_url, tmp_path, script) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.asked("replan"))
+        working.open()
+        pursuit.until(lambda: pursuit.statuses()["draw"] == "failed")
+        planning.open()
+        assert pursuit.ended().status == "completed"
+        assert pursuit.goal().replan_count == 1
+        assert len(pursuit.asked("replan")) == 1 + named
+        assert {one.judged_under for one in pursuit.sub_goals() if one.status == "failed"} == {1}
 
 
 def test_a_plan_that_changes_nothing_is_escalated_at_once(database_url: str, tmp_path: Path) -> None:

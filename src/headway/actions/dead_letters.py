@@ -1,6 +1,7 @@
 """What died is kept until somebody decides: run it anew with the same context, or drop it."""
 
 from headway.actions import goals, halts, jobs, runs, turns
+from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run
 from headway.storage import run_store
@@ -14,6 +15,8 @@ def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.D
     run = run_store.get(tx, tenant_id, job.id)
     if run is not None and run.is_main:
         return retry_goal(tx, run, limits)
+    if run is not None and run.sub_goal_id is not None:
+        raise Conflict(f"This sub-agent worked for goal #{run.goal_id}, which has planned around it: look at the goal instead.")
     job = jobs.revive(tx, job)
     if run is not None and run.ended:
         if run.parent_run_id is None:

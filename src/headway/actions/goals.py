@@ -152,7 +152,7 @@ def held_still(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
 def pause(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
     """Nothing new begins. Sub-agents at work end what they are at, and their outcomes are kept."""
     goal = held_still(tx, tenant_id, goal_id)
-    if goal.status != "active":
+    if goal.status != "active" and goal.pause_kind != "budget":  # one that only waits for money may be told to wait for more
         raise Conflict(f"Goal #{goal_id} is {goal.status}; only an active one is paused.")
     return rest(tx, goal, "operator", "Paused by the operator.")
 
@@ -190,7 +190,7 @@ def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAU
     goal = held_still(tx, tenant_id, goal_id)
     if goal.status != "paused":
         raise Conflict(f"Goal #{goal_id} is {goal.status}; only a paused one is resumed.")
-    return go_on(tx, goal, limits)
+    return go_on(tx, goal._replace(replan_count=0) if goal.pause_kind == "replans" else goal, limits)
 
 
 def go_on(tx: Transaction, goal: Goal, limits: Limits) -> Goal:

@@ -8,6 +8,8 @@ from headway.storage.transaction import Transaction
 def out_of_money(tx: Transaction, run: Run, reason: str) -> None:
     if run.goal_id is not None:
         goals.pause_for_money(tx, run.goal_id, run, reason)
+        goal = goals.get(tx, run.tenant_id, run.goal_id)
+        reason = f"Goal #{goal.id} is paused: {goals.shown(goal)} {reason}"
     elif run.turn_id is not None:
         turns.pause(tx, run, reason)
     notices.notify_once(tx, run.tenant_id, "budget", reason, run.conversation_id, run.turn_id, run.goal_id)

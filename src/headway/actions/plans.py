@@ -31,6 +31,7 @@ def lay_out(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: str)
     for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id):
         if key_of(one) in named or one.plan_no == goal.plan_no:
             sub_goals.save(tx, one)
+        if one.status == "in-progress":
             runs.let_go(tx, one.tenant_id, one.id)
     about = {
         "plan_no": goal.plan_no,

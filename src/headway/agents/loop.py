@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
@@ -51,8 +52,8 @@ REFUSALS_BORNE = 3  # by the database, before an agent stops rather than going o
 RESTART = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
 
 
-async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
-    """Go on with a run until it ends, or has to stop here."""
+async def drive(means: Means, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
+    """Go on with a run until it ends, or has to stop here, or has had so many answers of its model."""
     work = await patiently(lambda: means.database.read(partial(take_up, means=means, run=run)))
     entries = await patiently(partial(journal, work))
     news: News = None
@@ -63,6 +64,10 @@ async def drive(means: Means, run: Run, *, taken_over: bool = False) -> Stop:
         if isinstance(need, Stop):
             means.nudge()  # whoever waited for it, or is to begin now
             return need
+        if isinstance(need, AskModel):
+            if not answers:
+                return Stop("answered")
+            answers -= 1
         news = await fetch(work, entries, need)
 
 

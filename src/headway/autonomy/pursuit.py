@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from headway.actions import goals, jobs
+from headway.actions import goals, jobs, spending
 from headway.agents.loop import REFUSALS_BORNE, STORAGE_PATIENCE_S, drive
 from headway.agents.models import ModelFailed
 from headway.agents.structured import Filled, fill_in
@@ -44,7 +44,7 @@ async def pursue(means: Means, limits: GoalLimits, job: Job) -> None:
             case None:
                 return
             case WorkInline(run):
-                await drive(means, run)
+                await drive(means, run, answers=1)  # whatever else has happened to the goal is seen to in between
             case Ask():
                 told = Told(need, await fill_in(means.models, need.question))
 
@@ -68,7 +68,11 @@ def take(tx: Transaction, means: Means, limits: GoalLimits, job: Job, told: Told
     held = jobs.held_by(tx, job.tenant_id, job.id, means.owner)
     run = run_store.get(tx, job.tenant_id, job.id)
     goal = goal_store.get_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
-    if held is None or run is None or goal is None:
+    if run is None or goal is None:
+        return None
+    if held is None:
+        for call in told.filled.calls if told else ():  # what was asked is of no use any more, and has to be paid for all the same
+            spending.settle_late(tx, job.tenant_id, run.id, call, means.limits.budget)
         return None
     if goal.ended:
         jobs.close(tx, job.tenant_id, job.id, "completed", "")

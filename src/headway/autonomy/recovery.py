@@ -9,7 +9,7 @@ from headway.ledger.goal import Goal
 from headway.ledger.job import Job
 from headway.ledger.run import Run
 from headway.ledger.text import one_line
-from headway.storage import goal_store, run_store
+from headway.storage import goal_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
 NAMED = 10
@@ -26,7 +26,8 @@ def tell(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[i
     """One event for all, and one message if goals were among them."""
     runs = [run for job in taken if (run := run_store.get(tx, tenant_id, job.id))]
     affected = {run.goal_id for run in runs if run.goal_id is not None}
-    found = [goal for goal_id in sorted(affected) if (goal := goal_store.get(tx, tenant_id, goal_id)) and not goal.ended]
+    known = [goal_store.get(tx, tenant_id, goal_id) for goal_id in affected]
+    found = sorted((goal for goal in known if goal and not goal.ended), key=lambda goal: (goal.priority, goal.id))
     for goal in found:
         at_work = [run for run in runs if run.goal_id == goal.id]
         mark(tx, goal, at_work)
@@ -59,8 +60,8 @@ def line_up(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> No
     for run in runs:
         if not run.is_main:
             jobs.sleep(tx, jobs.locked(tx, run.tenant_id, run.id))
-    pursuit = jobs.locked(tx, goal.tenant_id, goal.run_id or "")
-    if pursuit.state == "queued" or (pursuit.state == "delayed" and not pursuit.attempts):
+    pursuit = job_store.get_locked(tx, goal.tenant_id, goal.run_id or "")
+    if pursuit and (pursuit.state == "queued" or (pursuit.state == "delayed" and not pursuit.attempts)):
         jobs.move(tx, pursuit, "queued", due_at)
 
 

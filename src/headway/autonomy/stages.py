@@ -309,15 +309,10 @@ def work_inline(stage: Stage) -> Look:
 
 
 def look_after_agents(stage: Stage) -> Look:
-    """Check in on sub-agents whose time has come; rest until the next one's."""
-    going = stage.at_work()
-    if not going:
+    """Check in on sub-agents whose time has come."""
+    one = next((one for one in stage.at_work() if check_ins.due_at(one, stage.limits) <= stage.tx.now), None)
+    if one is None:
         return CLEAR
-    one = min(going, key=lambda one: check_ins.due_at(one, stage.limits))
-    due_at = check_ins.due_at(one, stage.limits)
-    if due_at > stage.tx.now:
-        deadline = stage.goal.deadline_at
-        return Rest(min(due_at, deadline) if deadline > stage.tx.now else due_at)
     run = runs.get(stage.tx, one.tenant_id, one.run_id or "")
     looked, why = check_ins.look_after(stage.tx, one, run, stage.limits)
     if not why or stage.poor:
@@ -334,6 +329,14 @@ def take_intervention(stage: Stage, filled: Filled[check_ins.InterventionForm], 
     run = run_store.get(stage.tx, one.tenant_id, one.run_id or "")
     if one.status == "in-progress" and run and not run.ended:  # else it came to an end after all
         check_ins.intervene(stage.tx, one, run, filled, why)
+
+
+def await_agents(stage: Stage) -> Look:
+    """Until one of them ends, or it is time for the next check-in, or the deadline has come."""
+    times = [check_ins.due_at(one, stage.limits) for one in stage.at_work()]
+    if not times:
+        return CLEAR
+    return Rest(min([*times, *([stage.goal.deadline_at] if stage.goal.deadline_at > stage.tx.now else [])]))
 
 
 def conclude(stage: Stage) -> Look:
@@ -374,7 +377,8 @@ LOOKS: Final[tuple[Callable[[Stage], Look], ...]] = (
     planned,
     begin_agents,
     evaluated,
-    work_inline,
     look_after_agents,
+    work_inline,
+    await_agents,
     conclude,
 )

@@ -89,12 +89,6 @@ function neighbour(status, step) {
 let moved = null;
 
 class Tile extends Kept {
-  componentDidMount() {
-    if (moved !== this.props.todo.id) return;
-    moved = null;
-    this.base.querySelector("select").focus();
-  }
-
   render({ todo, place }) {
     const onKeyDown = (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -109,10 +103,15 @@ class Tile extends Kept {
       event.dataTransfer.effectAllowed = "move";
       event.currentTarget.classList.add("dragging");
     };
+    const keepFocus = (menu) => {
+      if (!menu || moved !== todo.id) return;
+      moved = null;
+      menu.focus();
+    };
     const words = COLUMNS.find(([status]) => status === todo.status)[1];
     return html`<li class="tile ${todo.status}" data-id=${todo.id} draggable="true" onKeyDown=${onKeyDown} onDragStart=${onDragStart} onDragEnd=${(event) => event.currentTarget.classList.remove("dragging")}>
       <div class="line"><${Status} s=${todo.status} quiet /><span class="clamp" dir="auto" title=${todo.subject}>${todo.subject}</span>
-        <label class="mover"><${Icon} n="chev" /><select aria-label="Status of ${todo.subject}" title="Change the status (Alt ← →)" value=${todo.status} onChange=${(event) => moveTo(todo.id, event.currentTarget.value)}>
+        <label class="mover"><${Icon} n="chev" /><select ref=${keepFocus} aria-label="Status of ${todo.subject}" title="Change the status (Alt ← →)" value=${todo.status} onChange=${(event) => moveTo(todo.id, event.currentTarget.value)}>
           <option value=${todo.status}>${words}</option>
           ${LEGAL[todo.status].map((status) => html`<option key=${status} value=${status}>${COLUMNS.find(([one]) => one === status)[1]}</option>`)}
         </select></label></div>

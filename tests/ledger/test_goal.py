@@ -1,0 +1,147 @@
+"""What a goal's plan allows next, when it will not do any more, and what is still to be done."""
+
+from typing import Any
+
+import pytest
+
+from headway.ledger.goal import Experience, SubGoal, counted, frontier, progress, ready, replan_reason, stranded
+from planning import GOAL, sub_goal
+
+DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
+
+
+def plan(*given: dict[str, Any]) -> list[SubGoal]:
+    """Sub-goals numbered from 1."""
+    return [sub_goal(f"step {number}", id=number, **fields) for number, fields in enumerate(given, 1)]
+
+
+def ids(found: list[SubGoal]) -> list[int]:
+    return [one.id for one in found]
+
+
+# What can begin
+
+
+def test_what_waits_for_nothing_is_ready() -> None:
+    assert ids(ready(plan({}, {"depends_on": (1,)}, {}))) == [1, 3]
+    assert ready([]) == []
+
+
+@pytest.mark.parametrize(
+    ("below", "free"),
+    [
+        ({"status": "pending"}, False),
+        ({"status": "in-progress"}, False),
+        ({"status": "completed", "divergence": None}, False),  # nobody has looked at it yet
+        ({"status": "completed", "divergence": "none"}, True),
+        ({"status": "completed", "divergence": "minor"}, True),
+        ({"status": "failed"}, False),
+        ({"status": "skipped"}, False),
+    ],
+)
+def test_what_builds_on_something_waits_until_that_is_done_and_judged(below: dict[str, Any], free: bool) -> None:
+    assert (2 in ids(ready(plan(below, {"depends_on": (1,)})))) == free
+
+
+def test_all_that_it_builds_on_has_to_be_done() -> None:
+    assert ids(ready(plan(DONE, {}, {"depends_on": (1, 2)}))) == [2]
+    assert ids(ready(plan(DONE, DONE, {"depends_on": (1, 2)}))) == [3]
+
+
+def test_the_worthiest_comes_first_and_then_the_oldest() -> None:
+    worth = [(1, 0.9), (10, 0.5), (5, 1.0), (10, 0.6)]
+    assert ids(ready(plan(*({"priority": p, "expected_value": v} for p, v in worth)))) == [4, 2, 3, 1]
+
+
+@pytest.mark.parametrize("status", ["in-progress", "completed", "failed", "skipped"])
+def test_only_what_is_pending_begins(status: str) -> None:
+    assert ready(plan({"status": status})) == []
+
+
+# What never will
+
+
+@pytest.mark.parametrize("status", ["failed", "skipped"])
+def test_who_waits_for_what_is_lost_waits_in_vain(status: str) -> None:
+    steps = plan({"status": status}, {"depends_on": (1,)}, {"depends_on": (2,)}, {})
+    assert [(one.id, below.id) for one, below in stranded(steps)] == [(2, 1)]
+    assert stranded(plan(DONE, {"depends_on": (1,)})) == []
+    assert stranded(plan({"status": status}, {"status": "completed", "depends_on": (1,)})) == []
+
+
+# When a new plan is due
+
+
+def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
+    return plan(
+        *({"status": "completed", "divergence": one, "divergence_reason": f"{one}.", "judged_under": under} for one in divergences)
+    )
+
+
+@pytest.mark.parametrize(
+    ("divergences", "due"),
+    [
+        ([], False),
+        (["none"] * 9, False),
+        (["minor"], False),
+        (["minor", "minor"], False),
+        (["minor", "minor", "minor"], True),
+        (["minor", "minor", "none", "none"], False),
+        (["minor"] * 3 + ["none"] * 20, True),
+        (["none", "none", "major"], True),
+        (["major"], True),
+    ],
+)
+def test_one_that_went_wrong_or_several_that_are_a_little_off_call_for_a_new_plan(divergences: list[str], due: bool) -> None:
+    assert (replan_reason(GOAL, diverged(*divergences)) is not None) == due
+
+
+def test_a_new_plan_starts_with_a_clean_slate() -> None:
+    assert replan_reason(GOAL._replace(plan_no=2), diverged("major", "minor", "minor", "minor")) is None
+
+
+def test_the_reason_says_what_was_wrong() -> None:
+    assert replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
+    assert replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged a little: minor. minor. minor."
+    lost = plan({"status": "failed"}, {"depends_on": (1,)})
+    assert replan_reason(GOAL, lost) == "#2 waits for #1, which was failed."
+
+
+def test_whoever_asks_for_a_new_plan_gets_one() -> None:
+    assert replan_reason(GOAL._replace(replan_why="The operator asks for one."), plan(DONE)) == "The operator asks for one."
+
+
+def test_what_failed_and_holds_up_nothing_calls_for_no_new_plan() -> None:
+    assert replan_reason(GOAL, plan({"status": "failed"}, {})) is None
+
+
+# What is still to be done
+
+
+def test_the_frontier_is_what_is_open_by_what_it_says() -> None:
+    steps = plan(DONE, {}, {"status": "in-progress"}, {"status": "skipped"}, {"status": "failed"})
+    assert frontier(steps) == {"step 2", "step 3"}
+    assert frontier([]) == frozenset()
+
+
+def test_the_same_words_under_a_new_number_are_the_same_work() -> None:
+    old, new = sub_goal("Measure  the\nQUEUE", id=1), sub_goal("measure the queue", id=9)
+    assert frontier([old]) == frontier([new])
+    assert frontier([old]) != frontier([sub_goal("measure the queues")])
+
+
+def test_progress_counts_every_status() -> None:
+    steps = plan(DONE, {}, {"status": "in-progress"}, {"status": "skipped"}, {"status": "failed"}, {})
+    assert progress(steps) == {"total": 6, "pending": 2, "in_progress": 1, "completed": 1, "failed": 1, "skipped": 1}
+    assert counted([]) == {"total": 0, "pending": 0, "in_progress": 0, "completed": 0, "failed": 0, "skipped": 0}
+
+
+def test_experience_is_told_in_rates_and_averages() -> None:
+    assert Experience("research", 3, 2, 1_500_000, 12_345).as_json() == {
+        "kind": "research",
+        "tried": 3,
+        "succeeded": 2,
+        "success_rate": 0.67,
+        "cost_usd": 0.0015,
+        "duration_s": 12.3,
+    }
