@@ -7,13 +7,28 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
+
+
+class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
+    """Tests are handed out one by one, except those of the page: a module of them shares a browser and a server."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        return module if "browser/" in module else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
+    return Shares(config, log)
 
 
 @pytest.fixture(autouse=True)

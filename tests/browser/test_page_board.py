@@ -2,12 +2,9 @@
 
 import re
 
-import pytest
 from browsing import Visit
 from playwright.sync_api import Locator, expect
 from serving import Client
-
-pytestmark = pytest.mark.xdist_group("page_board")  # one browser and one server for all of them
 
 
 def tile(page: Visit, subject: str) -> Locator:

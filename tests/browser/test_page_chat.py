@@ -9,8 +9,6 @@ from serving import Client
 
 from model_server import ModelServer, Reply, Request, by_turn, calls, error, midway, text
 
-pytestmark = pytest.mark.xdist_group("page_chat")  # one browser and one server for all of them
-
 ANSWER = """All of them share **one** pattern:
 
 - the first attempt times out after `30 s`

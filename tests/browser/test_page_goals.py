@@ -17,8 +17,6 @@ from headway.storage.transaction import Transaction
 from model_server import ModelServer
 from planning import end, planned
 
-pytestmark = pytest.mark.xdist_group("page_goals")  # one browser and one server for all of them
-
 
 @pytest.fixture
 def half_way(client: Client) -> Goal:

@@ -1,14 +1,11 @@
 """Text is text: markup, scripts, huge words, right-to-left and emoji show as what they are, and nothing of it runs."""
 
-import pytest
 from browsing import Visit
 from playwright.sync_api import expect
 from serving import Client
 
 from headway.actions import notices
 from model_server import ModelServer, Reply, Request, calls, text
-
-pytestmark = pytest.mark.xdist_group("page_hostile")  # one browser and one server for all of them
 
 HOSTILE = {
     "script": "<script>window.owned = 1</script>",

@@ -12,8 +12,6 @@ from headway.actions import tenants
 from headway.storage import tenant_store
 from headway.storage.transaction import Transaction
 
-pytestmark = pytest.mark.xdist_group("page_login")  # one browser and one server for all of them
-
 
 @pytest.fixture
 def stranger(browser: Browser, client: Client) -> Iterator[Visit]:

@@ -16,8 +16,6 @@ from headway.storage import job_store
 from headway.storage.transaction import Transaction
 from model_server import ModelServer, Reply, Request, calls, text
 
-pytestmark = pytest.mark.xdist_group("page_looks")  # one browser and one server for all of them
-
 SIZES = {"desk": DESK, "phone": PHONE}
 TITLES = [
     "Read the failed retry jobs from last night",

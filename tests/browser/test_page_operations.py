@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from browsing import Visit
 from chatting import ended, say
 from playwright.sync_api import Locator, expect
@@ -10,8 +9,6 @@ from serving import Client
 
 from headway.actions import notices
 from model_server import ModelServer, calls, error, text
-
-pytestmark = pytest.mark.xdist_group("page_operations")  # one browser and one server for all of them
 
 
 def dialog(page: Visit, title: str) -> Locator:

@@ -7,14 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from browsing import Visit, visiting
 from playwright.sync_api import Browser, Locator, expect
 from serving import Client, Service, serving, until
 
 from model_server import ModelServer, environment, text
-
-pytestmark = pytest.mark.xdist_group("page_stream")  # one browser and one server for all of them
 
 LOST = ("ERR_", "Failed to load resource", "401", "503")
 

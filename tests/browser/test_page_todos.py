@@ -12,8 +12,6 @@ from serving import Client, until
 
 from model_server import ModelServer, Reply, Request, calls, text
 
-pytestmark = pytest.mark.xdist_group("page_todos")  # one browser and one server for all of them
-
 
 def waiting_after(model: ModelServer, *first: Reply) -> Callable[[Request], Reply]:
     """These replies; after them nothing until the test lets go, and then an answer."""
