@@ -12,7 +12,7 @@ run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgres of its own, and in a real browser
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torture"
+	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
 torture: $(VENV)/.installed-dev  ## the long runs
 	$(BIN)/pytest -n $(WORKERS) -m torture

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from bench import agent_loop, claims, cold_start, engine_room, http, peers, postgres, store, streams  # noqa: F401  modules register their benchmarks
+from bench import agent_loop, claims, cold_start, engine_room, http, page, peers, postgres, store, streams  # noqa: F401  modules register their benchmarks
 from bench.harness import REGISTRY, Benchmark, Measurements, Unavailable, Workshop, open_workshop, progress
 
 

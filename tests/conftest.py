@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 from uuid import uuid4
 
 import hypothesis
 import psycopg
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
@@ -19,6 +21,19 @@ from headway.testing import Desk, FixedClock
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
+    """Tests are handed out one by one, except those of the page: a module of them shares a browser and a server."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        return module if "browser/" in module else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
+    return Shares(config, log)
 
 
 @pytest.fixture(autouse=True)

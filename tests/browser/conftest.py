@@ -15,15 +15,6 @@ from serving import Client, Service, serving
 from model_server import ModelServer, environment, scripted, text
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a module share a browser and a server, so they stay with one worker. Before xdist looks for groups."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """For one module: while Playwright runs, nobody else in this process can run an event loop."""

@@ -74,6 +74,7 @@ const columns = computed(() => {
   for (const status of STATUSES) sorted[status].sort(LEGAL[status].length > 1 ? byPlace : byEnd);
   return sorted;
 });
+const none = computed(() => !todos.value.size);
 const agents = computed(() => [...new Set([...todos.value.values()].map((one) => one.agent_id))].sort());
 
 const moveTo = (id, status) => attempt(() => change(id, { status }));
@@ -84,6 +85,9 @@ function neighbour(status, step) {
   return order.slice(order.indexOf(status) + 1).find((one) => LEGAL[status].includes(one));
 }
 
+// A card that is moved by keyboard is made anew in another column; whoever moved it stays with it.
+let moved = null;
+
 class Tile extends Kept {
   render({ todo, place }) {
     const onKeyDown = (event) => {
@@ -91,7 +95,7 @@ class Tile extends Kept {
       const to = event.altKey && step && neighbour(todo.status, step);
       if (!to) return;
       event.preventDefault();
-      refocus(todo.id);
+      moved = todo.id;
       moveTo(todo.id, to);
     };
     const onDragStart = (event) => {
@@ -99,10 +103,15 @@ class Tile extends Kept {
       event.dataTransfer.effectAllowed = "move";
       event.currentTarget.classList.add("dragging");
     };
+    const keepFocus = (menu) => {
+      if (!menu || moved !== todo.id) return;
+      moved = null;
+      menu.focus();
+    };
     const words = COLUMNS.find(([status]) => status === todo.status)[1];
     return html`<li class="tile ${todo.status}" data-id=${todo.id} draggable="true" onKeyDown=${onKeyDown} onDragStart=${onDragStart} onDragEnd=${(event) => event.currentTarget.classList.remove("dragging")}>
       <div class="line"><${Status} s=${todo.status} quiet /><span class="clamp" dir="auto" title=${todo.subject}>${todo.subject}</span>
-        <label class="mover"><${Icon} n="chev" /><select aria-label="Status of ${todo.subject}" title="Change the status (Alt ← →)" value=${todo.status} onChange=${(event) => moveTo(todo.id, event.currentTarget.value)}>
+        <label class="mover"><${Icon} n="chev" /><select ref=${keepFocus} aria-label="Status of ${todo.subject}" title="Change the status (Alt ← →)" value=${todo.status} onChange=${(event) => moveTo(todo.id, event.currentTarget.value)}>
           <option value=${todo.status}>${words}</option>
           ${LEGAL[todo.status].map((status) => html`<option key=${status} value=${status}>${COLUMNS.find(([one]) => one === status)[1]}</option>`)}
         </select></label></div>
@@ -110,10 +119,6 @@ class Tile extends Kept {
     </li>`;
   }
 }
-
-// A card that is moved by keyboard is drawn anew in another column; whoever moved it stays with it.
-let wanted = null;
-const refocus = (id) => (wanted = id);
 
 function Column({ status, title }) {
   const [over, setOver] = useState(false);
@@ -175,15 +180,9 @@ export function Page() {
     filters.value = { conversation: /^\d+$/.test(asked) ? asked : EVERYWHERE, agent: EVERYWHERE };
   }, []);
   useStream("/v1/events", () => ({ load, on: { todo_changed: changed } }));
-  const box = useRef();
-  useEffect(() => {
-    const select = wanted && box.current?.querySelector(`[data-id="${wanted}"] select`);
-    if (select && document.activeElement === document.body) select.focus();
-  }, [columns.value]);
-  const none = !todos.value.size;
-  return html`<main class="main" id="main" tabindex="-1"><div class="page" ref=${box}>
+  return html`<main class="main" id="main" tabindex="-1"><div class="page">
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
-    ${none && html`<div class="card"><${Empty}>No todos yet. An agent's plan appears here, and so does what you add.<//></div>`}
+    ${none.value && html`<div class="card"><${Empty}>No todos yet. An agent's plan appears here, and so does what you add.<//></div>`}
     <div class="board">${COLUMNS.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}</div>
   </div></main>`;
 }

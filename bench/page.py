@@ -1,0 +1,143 @@
+"""The page in a browser: how fast a change is drawn among 500 todos, and how much has to be loaded first."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, in_turns
+
+TODOS = 500
+FRAME_BUDGET_MS = 50.0
+COLD_BUDGET_KB = 150.0
+ROUNDS = 15
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
+
+# From the event's arrival to the frame that shows it: the page draws within the event, the browser lays out and paints after it.
+WATCH = """() => {
+    window.drawn = [];
+    const add = EventTarget.prototype.addEventListener;
+    EventTarget.prototype.addEventListener = function (kind, hear, ...rest) {
+        const timed = this instanceof EventSource && ['todos_updated', 'todo_changed'].includes(kind);
+        return add.call(this, kind, timed ? event => {
+            const began = performance.now();
+            hear(event);
+            requestAnimationFrame(() => setTimeout(() => window.drawn.push(performance.now() - began)));
+        } : hear, ...rest);
+    };
+}"""
+
+
+class Stage(NamedTuple):
+    """A server, a browser, and somebody signed in."""
+
+    url: str
+    context: Any
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.context.request.fetch(f"{self.url}{path}", method=method, data=body, headers={"Origin": self.url})
+        assert answer.ok, answer.text()
+        return answer.json()
+
+
+def stage(shop: Workshop) -> Stage:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        raise Unavailable("Playwright is not installed: pip install -e '.[dev]'") from None
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        raise Unavailable("chromium is not installed")
+    command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0", "--home", str(shop.folder / "page")]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    server = subprocess.Popen(command, cwd=shop.folder, env=env, stdout=subprocess.PIPE, text=True)
+    shop.closing.callback(server.wait)
+    shop.closing.callback(server.terminate)
+    assert server.stdout is not None
+    said = json.loads(server.stdout.readline())
+    playwright = shop.closing.enter_context(sync_playwright())
+    browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+    shop.closing.callback(browser.close)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.request.get(said["login_url"])
+    return Stage(said["url"], context)
+
+
+def drawing(page: Any, change: Callable[[], None]) -> float:
+    """Milliseconds until a change is on the screen."""
+    page.evaluate("() => { window.drawn = []; }")
+    change()
+    page.wait_for_function("() => window.drawn.length > 0")
+    return float(page.evaluate("() => window.drawn[0]"))
+
+
+def live(page: Any) -> None:
+    page.wait_for_function("() => document.querySelector('.side footer')?.innerText.includes('Live')")
+
+
+@benchmark("page.panel.500", "an event among 500 todos of a turn, all of them on screen, until it is drawn", "50 ms", at_most(1))
+def panel(shop: Workshop) -> Measurements:
+    made = shop.once(stage)
+    conversation = made.ask("POST", "/v1/conversations", {})["conversation"]["id"]
+    turn = made.ask("POST", "/v1/turns", {"conversation_id": conversation})["turn"]["id"]
+    rows = [{"subject": f"step {n}", "turn_id": turn} for n in range(TODOS)]
+    todos = made.ask("POST", "/v1/todos", {"todos": rows})["todos"]
+    page = made.context.new_page()
+    page.add_init_script(f"({WATCH})()")
+    page.goto(f"{made.url}/c/{conversation}")
+    live(page)
+    page.get_by_role("button", name="Expand").click()
+    page.get_by_role("button", name=f"+{TODOS - 50} more").click()
+    page.wait_for_function(f"() => document.querySelectorAll('.todo-list li').length === {TODOS}")
+    return against_budget(made, page, [one["id"] for one in todos])
+
+
+@benchmark("page.board.500", "an event among 500 todos on the board, until it is drawn", "50 ms", at_most(1))
+def board(shop: Workshop) -> Measurements:
+    made = shop.once(stage)
+    conversation = made.ask("POST", "/v1/conversations", {"title": "board"})["conversation"]["id"]
+    rows = [{"subject": f"step {n}", "conversation_id": conversation} for n in range(TODOS)]
+    todos = made.ask("POST", "/v1/todos", {"todos": rows})["todos"]
+    page = made.context.new_page()
+    page.add_init_script(f"({WATCH})()")
+    page.goto(f"{made.url}/board?conversation={conversation}")
+    live(page)
+    page.get_by_role("button", name="Show more").first.click()
+    page.wait_for_function(f"() => document.querySelectorAll('.tile').length >= {TODOS}")
+    return against_budget(made, page, [one["id"] for one in todos])
+
+
+def against_budget(made: Stage, page: Any, ids: list[int]) -> Measurements:
+    waiting = list(ids)
+
+    def finish() -> None:
+        made.ask("PATCH", f"/v1/todos/{waiting.pop(len(waiting) // 2)}", {"status": "completed"})
+
+    taken = in_turns(partial(drawing, page, finish), lambda: FRAME_BUDGET_MS, ROUNDS, "ms")
+    page.close()
+    return taken
+
+
+@benchmark("page.cold", "kilobytes until a chat page is live, nothing kept from before", "150 KB", at_most(1))
+def cold(shop: Workshop) -> Measurements:
+    made = shop.once(stage)
+    state = made.context.storage_state()
+
+    def load() -> float:
+        context = made.context.browser.new_context(storage_state=state)
+        page = context.new_page()
+        network = context.new_cdp_session(page)
+        network.send("Network.enable")
+        sizes: list[float] = []
+        network.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+        page.goto(made.url)
+        live(page)
+        page.wait_for_function("() => document.fonts.status === 'loaded'")
+        context.close()
+        return sum(sizes) / 1024
+
+    return in_turns(load, lambda: COLD_BUDGET_KB, 5, "KB")
