@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+import headway as library
 from headway.surfaces.cli.main import headway
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +58,13 @@ for command in json.loads(sys.argv[1]):
     except SystemExit as end:
         codes.append(end.code or 0)
 print(json.dumps([codes, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+IMPORTED = """
+import json, sys, time
+began = time.process_time()
+import headway
+print(json.dumps([time.process_time() - began, [name for name in sys.modules if name.startswith("headway.")]]))
 """
 
 
@@ -152,6 +160,18 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
     assert codes == [0] * (len(EVERYDAY) - 1) + [3]
     assert [name for name in HEAVY if name in loaded] == []
     assert [name for name in loaded if name.startswith(("headway.agents", "headway.surfaces.http", "headway.surfaces.mcp"))] == []
+
+
+def test_the_library_has_these_names() -> None:
+    assert library.__all__ == ["Headway", "__version__", "tool"]
+    assert [name for name in library.__all__ if not hasattr(library, name)] == []
+
+
+def test_importing_the_library_is_quick_and_loads_nothing_of_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True, timeout=60)
+    seconds, loaded = json.loads(ran.stdout)
+    assert loaded == []
+    assert seconds < 0.15
 
 
 @pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", "Makefile", ".ci/run"])

@@ -52,12 +52,14 @@ class Settings(NamedTuple):
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
+    known: set[str] = set()
     stored = dotenv()
     for variable, value in stored.items():
         if value is not None and not variable.startswith(PREFIX):
             os.environ.setdefault(variable, value)  # providers' libraries look for theirs in the environment
 
     def get(name: str, default: str) -> str:
+        known.add(name)
         variable = PREFIX + name.upper()
         # An empty variable means "not set", as everywhere on the command line.
         value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
@@ -76,7 +78,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     model = get("model", REHEARSAL)
     most = count("max_iterations", Limits().iterations)
     host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
-    return Settings(
+    wanted = Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{home / 'headway.db'}"),
         model=model,
@@ -109,6 +111,9 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         url=address(get("url", f"http://{f'[{host}]' if ':' in host else host}:{number_of_port}")),
         notify=channels(listed(get("notify", ""))),
     )
+    if unknown := sorted(set(chosen) - known):
+        raise SettingsError(f"There is no setting named {unknown[0][:80]!r}. There are: {', '.join(sorted(known))}.")
+    return wanted
 
 
 def found(variable: str, name: str) -> Path:
