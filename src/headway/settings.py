@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import nan
 from pathlib import Path
 from typing import NamedTuple
@@ -76,7 +76,6 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
 
     home = folder("home", ".headway")
     model = get("model", REHEARSAL)
-    most = count("max_iterations", Limits().iterations)
     host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
     wanted = Settings(
         home=home,
@@ -86,16 +85,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_cheap=get("model_cheap", model),
         model_timeout_s=amount("model_timeout_s", 120, least=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
-        limits=Limits(
-            iterations=most,
-            iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
-            resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
-            attempts=max(1, count("model_retries", Limits().attempts, least=0)),
-            retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
-            per_parent=count("subagents_per_parent", Limits().per_parent),
-            depth=count("agent_depth", Limits().depth, least=0),
-            budget=int(amount("budget_usd", 5.00) * NANOS),
-        ),
+        limits=limits(count, amount),
         goals=GoalLimits(
             replans=count("replan_limit", GoalLimits().replans, least=0),
             discovery=discovery(get("goal_discovery", GoalLimits().discovery)),
@@ -114,6 +104,20 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     if unknown := sorted(set(chosen) - known):
         raise SettingsError(f"There is no setting named {unknown[0][:80]!r}. There are: {', '.join(sorted(known))}.")
     return wanted
+
+
+def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
+    most = count("max_iterations", Limits().iterations)
+    return Limits(
+        iterations=most,
+        iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
+        resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
+        attempts=max(1, count("model_retries", Limits().attempts, least=0)),
+        retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
+        per_parent=count("subagents_per_parent", Limits().per_parent),
+        depth=count("agent_depth", Limits().depth, least=0),
+        budget=int(amount("budget_usd", 5.00) * NANOS),
+    )
 
 
 def found(variable: str, name: str) -> Path:
