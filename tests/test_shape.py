@@ -223,7 +223,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_command_in_the_documents_exists() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.md")]
     known = commands()
     named = {
         found
