@@ -30,7 +30,7 @@ from headway.settings import Settings, load
 from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
     from headway.agents.work import Means
@@ -191,13 +191,19 @@ class Headway:
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> dict[str, Any]:
         """Have a message answered, and see how the turn ended."""
         await self.agents_ready()
-        job = await self.database.write(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        await self._see_through(job)
+        job = await self._seen_through(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
         return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.turn_of(job), self.settings.limits))
 
-    async def _see_through(self, job: Job) -> None:
-        self.engine.take(job)
-        await self.engine.ended(job.id)
+    async def _seen_through(self, begin: Work[Job]) -> Job:
+        """Begin it, work on it, and wait for its end. Who stops waiting, at whatever moment, does not stop it."""
+
+        async def all_the_way() -> Job:
+            job = await self.database.write(begin)
+            self.engine.take(job)
+            await self.engine.ended(job.id)
+            return job
+
+        return await asyncio.shield(asyncio.create_task(all_the_way()))
 
     # For the program around it
 
@@ -215,8 +221,7 @@ class Headway:
             tenant_id = tenants.named(tx, tenant).id
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode)
 
-        job = await self.database.write(begin)
-        await self._see_through(job)
+        job = await self._seen_through(begin)
         return await self.database.read(lambda tx: turn_report.ended(tx, job.tenant_id, turns.turn_of(job)))
 
     async def own_loop(

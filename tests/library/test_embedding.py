@@ -89,6 +89,35 @@ def test_a_turn_that_fails_raises_what_went_wrong(tmp_path: Path) -> None:
     story(plot)
 
 
+async def begun(opened: Headway) -> str:
+    """The job of the one turn there is, once there is one."""
+    rows: list[Any] = []
+    while not rows:
+        await asyncio.sleep(0)
+        rows = list(await opened.database.read(lambda tx: tx.all("SELECT id FROM jobs")))
+    return str(rows[0][0])
+
+
+async def statuses(opened: Headway) -> list[str]:
+    rows = await opened.database.read(lambda tx: tx.all("SELECT status FROM turns"))
+    return [str(row[0]) for row in rows]
+
+
+def test_whoever_stops_waiting_does_not_stop_the_turn(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with temporary_headway(tmp_path, rehearsal_pace_s="0.2") as opened:
+            asking = asyncio.create_task(opened.ask("hello"))
+            job_id = await begun(opened)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert await statuses(opened) == ["running"]
+            await opened.engine.ended(job_id)
+            assert await statuses(opened) == ["finished"]
+
+    story(plot)
+
+
 # Own tools
 
 
@@ -131,6 +160,15 @@ def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_pat
 # Opening and closing
 
 
+def test_a_model_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with Headway.open(home=tmp_path, model="nobody:nothing") as opened:
+            with pytest.raises(TurnFailed, match="nobody"):
+                await opened.ask("hello")
+
+    story(plot)
+
+
 def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     async def plot() -> None:
         with pytest.raises(SettingsError, match=r"no setting named 'modell'\. There are: .*budget_usd"):
@@ -144,17 +182,13 @@ def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path
     async def plot() -> None:
         async with temporary_headway(tmp_path, rehearsal_pace_s="30") as opened:
             asking = asyncio.create_task(opened.ask("hello", "user-42"))
-            rows: list[Any] = []
-            while not rows:
-                await asyncio.sleep(0)
-                rows = await opened.database.read(lambda tx: tx.all("SELECT id FROM turns"))
+            job_id = await begun(opened)
             with pytest.raises(TurnRunning):
                 await opened.ask("hello again", "user-42")
         with pytest.raises(Closed, match="goes on when Headway is opened again"):
             await asking
         async with Headway.open(home=tmp_path, model="rehearsal") as opened:
-            await opened.engine.ended(await opened.database.read(lambda tx: str((tx.one("SELECT id FROM jobs") or [""])[0])))
-            states = await opened.database.read(lambda tx: tx.all("SELECT status FROM turns"))
-            assert [tuple(row) for row in states] == [("finished",)]
+            await opened.engine.ended(job_id)
+            assert await statuses(opened) == ["finished"]
 
     story(plot)
