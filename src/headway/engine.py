@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from headway.actions import jobs, schedules
 from headway.actions.feed import patience, steadily
-from headway.ledger.errors import StorageError
+from headway.ledger.errors import Closed, StorageError
 from headway.ledger.job import Job
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
@@ -128,6 +128,10 @@ class Engine:
             await self.database.write(partial(job_store.hand_back, owner=self.owner))
         except StorageError as error:
             log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
+        for waiter in self.waiting.values():
+            if not waiter.done():
+                waiter.set_exception(Closed())
+                waiter.exception()  # it may be that nobody waits any more
 
     # One job
 

@@ -37,6 +37,14 @@ def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     return conversation
 
 
+def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:
+    """The one with this id; the one with this key, opened if there is none; a new one."""
+    if isinstance(reference, int):
+        return get(tx, tenant_id, reference)
+    found = None if reference is None else conversation_store.find(tx, tenant_id, text.name(reference, "key"))
+    return found or add(tx, tenant_id, key=reference)
+
+
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
     """A turn for those who bring their own loop: a plan can be written and drained, no agent runs."""
     get(tx, tenant_id, conversation_id)
