@@ -24,7 +24,7 @@ Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(f
 class FromFront(BaseModel):
     """A document in somebody else's protocol."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, json_schema_extra={"additionalProperties": True})
 
 
 class ForwardedProps(FromFront):
