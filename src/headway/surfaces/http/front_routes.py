@@ -14,20 +14,20 @@ from headway.surfaces.http import agent_shapes, front_shapes, ui_stream
 from headway.surfaces.http.ag_ui import AgUi
 from headway.surfaces.http.calls import Call
 from headway.surfaces.http.describing import described
-from headway.surfaces.http.event_routes import STREAM
 from headway.surfaces.http.front_shapes import Mode
 from headway.surfaces.http.turn_streams import Tell, told, translation
 from headway.surfaces.http.ui_stream import UiStream
 
 routes = APIRouter(prefix="/v1", tags=["front ends"])
 
+EVENT_STREAM = "text/event-stream"
 RUN_AGENT = TypeAdapter(front_shapes.RunAgentInput)
 UI_MESSAGES = TypeAdapter(front_shapes.UiMessages)
 
 
 def telling(body: Any) -> dict[str, Any]:
     documentation = described({200: None}, body=body, query=agent_shapes.WaitQuery, idempotent=True)
-    documentation["responses"] |= STREAM
+    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {EVENT_STREAM: {}}}
     documentation["response_class"] = Response
     return documentation
 

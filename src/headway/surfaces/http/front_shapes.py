@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headway.ledger.errors import Invalid
+from headway.ledger.text import NAME_LIMIT
 from headway.surfaces.http.shapes import Name
 
 Mode = Literal["plan", "queue"]
@@ -35,7 +36,7 @@ class RunAgentInput(FromFront):
     """AG-UI. Of the messages only the last one of the user counts: the history is the ledger's."""
 
     threadId: Annotated[Name, Field(description="The conversation's key; it is created on first use")]
-    runId: Name
+    runId: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, description="Told again")]
     messages: Annotated[Messages, Field(examples=[[{"id": "1", "role": "user", "content": "Plan a small party."}]])]
     state: Annotated[Any, AfterValidator(finite), Field(description="Told again with the turn's list as `todos`")] = None
     tools: Annotated[Any, Field(description="Ignored: agents use the tools of the server")] = None
