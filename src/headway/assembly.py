@@ -33,6 +33,7 @@ from headway.storage.direct import is_sqlite
 from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
+    from headway.agents.tracing import Tracer
     from headway.agents.work import Means
 
 HOUSEKEEPING_S = 3600
@@ -131,6 +132,7 @@ class Headway:
             await self.agents_ready()
             await self.engine.stop()
             await self.means.models.close()
+            await asyncio.to_thread(self.tracer.close)
 
     @property
     def engine_alive(self) -> bool:
@@ -162,6 +164,7 @@ class Headway:
             chosen.model_timeout_s,
             Prices(price_list(chosen.home / "prices.toml")),
             {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
+            self.tracer,
         )
         return Means(
             self.database,
@@ -174,7 +177,14 @@ class Headway:
             self.execution,
             self._whisper,
             self.nudge,
+            self.tracer,
         )
+
+    @cached_property
+    def tracer(self) -> "Tracer":
+        from headway.agents.tracing import exporting  # noqa: PLC0415
+
+        return exporting(self.settings.traces)
 
     @cached_property
     def executor_id(self) -> str:

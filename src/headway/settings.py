@@ -13,6 +13,14 @@ from headway.ledger.goal import Discovery, GoalLimits
 from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
+OTEL = (
+    "SDK_DISABLED",
+    "TRACES_EXPORTER",
+    "EXPORTER_OTLP_ENDPOINT",
+    "EXPORTER_OTLP_TRACES_ENDPOINT",
+    "EXPORTER_OTLP_PROTOCOL",
+    "EXPORTER_OTLP_TRACES_PROTOCOL",
+)
 
 
 class Settings(NamedTuple):
@@ -33,6 +41,7 @@ class Settings(NamedTuple):
     port: int
     url: str  # where people find this Headway, for links
     notify: tuple[str, ...]  # channels of the operator; such a URL is a secret
+    traces: str  # the exporter of OpenTelemetry spans; none: there are no spans
 
     def __repr__(self) -> str:
         """Without what may hold a password: settings end up in logs and in tracebacks."""
@@ -100,6 +109,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         port=number_of_port,
         url=address(get("url", f"http://{f'[{host}]' if ':' in host else host}:{number_of_port}")),
         notify=channels(listed(get("notify", ""))),
+        traces=exporter(),
     )
     if unknown := sorted(set(chosen) - known):
         raise SettingsError(f"There is no setting named {unknown[0][:80]!r}. There are: {', '.join(sorted(known))}.")
@@ -118,6 +128,17 @@ def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
         depth=count("agent_depth", Limits().depth, least=0),
         budget=int(amount("budget_usd", 5.00) * NANOS),
     )
+
+
+def exporter() -> str:
+    """What OpenTelemetry's own variables say, which are not repeated as ours: the name under which an exporter is installed."""
+    given = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL}
+    addressed = given["EXPORTER_OTLP_ENDPOINT"] or given["EXPORTER_OTLP_TRACES_ENDPOINT"]
+    name = given["TRACES_EXPORTER"] or ("otlp" if addressed else "none")
+    if name == "none" or given["SDK_DISABLED"].lower() == "true":
+        return ""
+    protocol = given["EXPORTER_OTLP_TRACES_PROTOCOL"] or given["EXPORTER_OTLP_PROTOCOL"]
+    return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
 
 
 def found(variable: str, name: str) -> Path:

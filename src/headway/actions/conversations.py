@@ -18,6 +18,15 @@ def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None
     return conversation
 
 
+def with_key(tx: Transaction, tenant_id: int, key: str) -> Conversation:
+    """The one with the caller's own key, made on first use."""
+    key = text.name(key, "key")
+    find, insert = conversation_store.find, conversation_store.insert
+    found = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
+    assert found  # what was not there and could not be made was made by somebody else
+    return found
+
+
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
     conversation = conversation_store.get(tx, tenant_id, conversation_id)
     if conversation is None:
