@@ -81,8 +81,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def folder(name: str, default: str) -> Path:
         return found(PREFIX + name.upper(), get(name, default))
 
-    home = folder("home", ".headway")
-    model = get("model", REHEARSAL)
+    home, model = folder("home", ".headway"), get("model", REHEARSAL)
     most = count("max_iterations", Limits().iterations)
     host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
     return Settings(
