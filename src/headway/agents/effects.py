@@ -1,6 +1,7 @@
 """Tool calls of a run: started before, with their result after, never blindly repeated."""
 
 import json
+from itertools import chain
 from typing import Any, Final
 
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
@@ -17,6 +18,7 @@ from headway.ledger.run import Effect, EffectState
 from headway.storage import run_store
 
 RESULT_LIMIT: Final = 50_000  # characters of a tool's result that a model gets to see
+DEEPEST_READ: Final = 500  # half of what Python bears; far less is taken by any tool
 INTERRUPTED: Final = (
     "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
     "It may have had its effect. Look before you call it again."
@@ -145,9 +147,21 @@ def parsed_arguments(call: ToolCallPart) -> Any:
     if not isinstance(call.args, str):
         return call.args or {}
     try:
-        return json.loads(call.args, parse_constant=refuse_constant) if call.args.strip() else {}
+        read = json.loads(call.args, parse_constant=refuse_constant) if call.args.strip() else {}
     except (ValueError, RecursionError):
         return call.args
+    return call.args if too_deep(read) else read
+
+
+def too_deep(value: Any) -> bool:
+    """Whether it could perhaps be read here and not be written elsewhere: how deep is too deep depends on who calls whom."""
+    level = [value]
+    for _ in range(DEEPEST_READ):
+        below = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = list(chain.from_iterable(below))
+        if not level:
+            return False
+    return True
 
 
 def refuse_constant(constant: str) -> None:
