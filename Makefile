@@ -40,7 +40,7 @@ bench: $(VENV)/.installed-dev  ## ratios against references measured in the same
 	$(BIN)/python -m bench
 
 lock: $(VENV)/.installed-dev  ## renew constraints.txt
-	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
+	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --extra bench --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -10,12 +10,17 @@ from subprocess import PIPE, Popen
 from typing import Any
 from uuid import uuid4
 
+import hypothesis
 import psycopg
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
+
+# How long an example takes says more about what else the machine does than about us.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+import headway as library
 from headway.surfaces.cli.main import headway
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +58,13 @@ for command in json.loads(sys.argv[1]):
     except SystemExit as end:
         codes.append(end.code or 0)
 print(json.dumps([codes, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+IMPORTED = """
+import json, sys, time
+began = time.process_time()
+import headway
+print(json.dumps([time.process_time() - began, [name for name in sys.modules if name.startswith("headway.")]]))
 """
 
 
@@ -154,6 +162,18 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
     assert [name for name in loaded if name.startswith(("headway.agents", "headway.surfaces.http", "headway.surfaces.mcp"))] == []
 
 
+def test_the_library_has_these_names() -> None:
+    assert library.__all__ == ["Headway", "__version__", "tool"]
+    assert [name for name in library.__all__ if not hasattr(library, name)] == []
+
+
+def test_importing_the_library_is_quick_and_loads_nothing_of_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True, timeout=60)
+    seconds, loaded = json.loads(ran.stdout)
+    assert loaded == []
+    assert seconds < 0.15
+
+
 @pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", "Makefile", ".ci/run"])
 def test_what_people_look_for_first_is_there(name: str) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8")) > 100
@@ -203,7 +223,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_command_in_the_documents_exists() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.md")]
     known = commands()
     named = {
         found

@@ -3,30 +3,37 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import idempotency, jobs, schedules, turns
+from headway.actions import conversations, idempotency, jobs, schedules, tenants, turn_report, turns
 from headway.actions.feed import Feed, steadily
 from headway.actions.speech import Speech
 from headway.agents import families, role_files
 from headway.agents.builtin_tools import RUN_COMMAND, World
-from headway.agents.execution import Execution, Place
-from headway.agents.roles import HANDS, Role, Roles
+from headway.agents.execution import Execution, Place, find_place
+from headway.agents.own_loop import OwnLoop
+from headway.agents.roles import HANDS, SUPERVISOR, Role, Roles
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.ledger.events import encode
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL, Mode, Run
-from headway.settings import Settings
+from headway.ledger.scope import Scope
+from headway.ledger.tenancy import LOCAL_TENANT
+from headway.ledger.todo import DEFAULT_AGENT
+from headway.settings import Settings, load
 from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
+    from headway.agents.tracing import Tracer
     from headway.agents.work import Means
 
 HOUSEKEEPING_S = 3600
@@ -35,11 +42,13 @@ HOUSEKEEPING_S = 3600
 class Headway:
     """A long-lived Headway: the database with its threads, the live feed, and the agents at work. Started on an event loop."""
 
-    def __init__(self, settings: Settings, models: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
+    ) -> None:
         self.settings = settings
         self.known_models = models or {}  # by name; those of the settings that are not among them are made
         announced = not is_sqlite(settings.database_url)
-        self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools")
+        self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools", tools)
         self.hands = self.toolbox.only(HANDS)
         # What a tenant may have called with arguments of its own and no model in between. Programs and own tools are for agents,
         # and for whoever has the command line.
@@ -55,6 +64,35 @@ class Headway:
             from headway.storage.announcements import Announcements  # noqa: PLC0415  SQLite users never load psycopg
 
             self.announcements = Announcements(settings.database_url, self._announced)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        *,
+        tools: Iterable[Callable[..., Any]] = (),
+        models: Mapping[str, Any] | None = None,
+        alone: bool = False,
+        **settings: str | int | float | Path | None,
+    ) -> AsyncIterator[Self]:
+        """A Headway inside a program, at work until the block ends; what is unfinished then goes on when the next one opens.
+
+        tools: functions marked with @tool. models: made by the caller, by the names that settings give them.
+        alone: work only on what is asked for here, not on schedules nor on what others left behind.
+        Settings are those of the environment in lower case (home="…", model="…", budget_usd=2), and win over it.
+        """
+        chosen = load({name: None if value is None else str(value) for name, value in settings.items()})
+        headway = cls(chosen, models, tools)
+        try:
+            headway.start()
+            headway.start_agents(alone=alone)
+            await headway.agents_ready()
+            try:
+                yield headway
+            finally:
+                await headway.stop_agents()
+        finally:
+            headway.close()
 
     def start(self) -> None:
         self.feed.start()
@@ -94,6 +132,7 @@ class Headway:
             await self.agents_ready()
             await self.engine.stop()
             await self.means.models.close()
+            await asyncio.to_thread(self.tracer.close)
 
     @property
     def engine_alive(self) -> bool:
@@ -125,6 +164,7 @@ class Headway:
             chosen.model_timeout_s,
             Prices(price_list(chosen.home / "prices.toml")),
             {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
+            self.tracer,
         )
         return Means(
             self.database,
@@ -137,7 +177,14 @@ class Headway:
             self.execution,
             self._whisper,
             self.nudge,
+            self.tracer,
         )
+
+    @cached_property
+    def tracer(self) -> "Tracer":
+        from headway.agents.tracing import exporting  # noqa: PLC0415
+
+        return exporting(self.settings.traces)
 
     @cached_property
     def executor_id(self) -> str:
@@ -154,10 +201,60 @@ class Headway:
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> dict[str, Any]:
         """Have a message answered, and see how the turn ended."""
         await self.agents_ready()
-        job = await self.database.write(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        self.engine.take(job)
-        await self.engine.ended(job.id)
+        job = await self._seen_through(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
         return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.turn_of(job), self.settings.limits))
+
+    async def _seen_through(self, begin: Work[Job]) -> Job:
+        """Begin it, work on it, and wait for its end. Who stops waiting, at whatever moment, does not stop it."""
+
+        async def all_the_way() -> Job:
+            job = await self.database.write(begin)
+            self.engine.take(job)
+            await self.engine.ended(job.id)
+            return job
+
+        return await asyncio.shield(asyncio.create_task(all_the_way()))
+
+    # For the program around it
+
+    async def ask(
+        self, content: str, conversation: int | str | None = None, *, mode: Mode = "plan", tenant: str = LOCAL_TENANT
+    ) -> turn_report.TurnReport:
+        """Have an agent answer, and see how the turn ended. One that failed raises TurnFailed; whoever stops waiting does not
+        stop it.
+
+        conversation: an id, or a key of your own, under which one is opened when there is none yet.
+        """
+        await self.agents_ready()
+
+        def begin(tx: Transaction) -> Job:
+            tenant_id = tenants.named(tx, tenant).id
+            return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode)
+
+        job = await self._seen_through(begin)
+        return await self.database.read(lambda tx: turn_report.ended(tx, job.tenant_id, turns.turn_of(job)))
+
+    async def own_loop(
+        self,
+        conversation: int | str | None = None,
+        *,
+        turn: str | None = None,
+        role: str = SUPERVISOR,
+        agent: str = DEFAULT_AGENT,
+        tenant: str = LOCAL_TENANT,
+    ) -> OwnLoop:
+        """Headway's tools for an agent that somebody else drives, and the turn whose plan it works off: that one, or a new one."""
+        known = self.roles.find(role)
+
+        def place(tx: Transaction) -> Place:
+            scope = Scope(tenants.named(tx, tenant).id, turn_id=turn, agent_id=agent)
+            if turn is None or conversation is not None:
+                scope = scope._replace(conversation_id=conversations.ensure(tx, scope.tenant_id, conversation).id)
+            if turn is None:
+                scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
+            return find_place(tx, scope)
+
+        return OwnLoop.of(self.toolbox, self.execution(await self.database.write(place), known))
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Runs of ours that were canceled need not wait for what they wait for."""

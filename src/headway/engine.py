@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from headway.actions import jobs, schedules
 from headway.actions.feed import patience, steadily
-from headway.ledger.errors import StorageError
+from headway.ledger.errors import Closed, StorageError
 from headway.ledger.job import Job
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
@@ -128,6 +128,10 @@ class Engine:
             await self.database.write(partial(job_store.hand_back, owner=self.owner))
         except StorageError as error:
             log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
+        for waiter in self.waiting.values():
+            if not waiter.done():
+                waiter.set_exception(Closed())
+                waiter.exception()  # it may be that nobody waits any more
 
     # One job
 
@@ -228,9 +232,9 @@ class Engine:
         await asyncio.sleep(BEAT_S)
         for job_id in await self.database.read(lambda tx: job_store.over(tx, list(self.waiting))):
             self._tell_ended(job_id)  # somebody else ended it
-        if not self.tasks and not self.unheld:
-            await self._show_presence()
+        if not self.tasks and not self.unheld and not self._presence_due:
             return
+        self.present_at = time.monotonic()
         driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
         await self.database.write(partial(job_store.beat, owner=self.owner))
         ours = await self.database.read(partial(job_store.running_of, owner=self.owner))
@@ -244,12 +248,10 @@ class Engine:
             await self.database.write(partial(job_store.put_back, owner=self.owner, job_ids=forgotten))
         self.unheld = unheld
 
-    async def _show_presence(self) -> None:
+    @property
+    def _presence_due(self) -> bool:
         """Also one that has nothing to do is there, and is seen to be; now and then, for it costs a write."""
-        now = time.monotonic()
-        if self.only is None and now - self.present_at >= PRESENCE_S:
-            await self.database.write(partial(job_store.beat, owner=self.owner))
-            self.present_at = now
+        return self.only is None and time.monotonic() - self.present_at >= PRESENCE_S
 
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import nan
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,14 @@ from headway.ledger.goal import Discovery, GoalLimits
 from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
+OTEL = (
+    "SDK_DISABLED",
+    "TRACES_EXPORTER",
+    "EXPORTER_OTLP_ENDPOINT",
+    "EXPORTER_OTLP_TRACES_ENDPOINT",
+    "EXPORTER_OTLP_PROTOCOL",
+    "EXPORTER_OTLP_TRACES_PROTOCOL",
+)
 
 
 class Settings(NamedTuple):
@@ -33,6 +41,7 @@ class Settings(NamedTuple):
     port: int
     url: str  # where people find this Headway, for links
     notify: tuple[str, ...]  # channels of the operator; such a URL is a secret
+    traces: str  # the exporter of OpenTelemetry spans; none: there are no spans
 
     def __repr__(self) -> str:
         """Without what may hold a password: settings end up in logs and in tracebacks."""
@@ -52,12 +61,14 @@ class Settings(NamedTuple):
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
+    known: set[str] = set()
     stored = dotenv()
     for variable, value in stored.items():
         if value is not None and not variable.startswith(PREFIX):
             os.environ.setdefault(variable, value)  # providers' libraries look for theirs in the environment
 
     def get(name: str, default: str) -> str:
+        known.add(name)
         variable = PREFIX + name.upper()
         # An empty variable means "not set", as everywhere on the command line.
         value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
@@ -74,9 +85,8 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
 
     home = folder("home", ".headway")
     model = get("model", REHEARSAL)
-    most = count("max_iterations", Limits().iterations)
     host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
-    return Settings(
+    wanted = Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{home / 'headway.db'}"),
         model=model,
@@ -84,16 +94,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_cheap=get("model_cheap", model),
         model_timeout_s=amount("model_timeout_s", 120, least=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
-        limits=Limits(
-            iterations=most,
-            iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
-            resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
-            attempts=max(1, count("model_retries", Limits().attempts, least=0)),
-            retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
-            per_parent=count("subagents_per_parent", Limits().per_parent),
-            depth=count("agent_depth", Limits().depth, least=0),
-            budget=int(amount("budget_usd", 5.00) * NANOS),
-        ),
+        limits=limits(count, amount),
         goals=GoalLimits(
             replans=count("replan_limit", GoalLimits().replans, least=0),
             discovery=discovery(get("goal_discovery", GoalLimits().discovery)),
@@ -108,7 +109,36 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         port=number_of_port,
         url=address(get("url", f"http://{f'[{host}]' if ':' in host else host}:{number_of_port}")),
         notify=channels(listed(get("notify", ""))),
+        traces=exporter(),
     )
+    if unknown := sorted(set(chosen) - known):
+        raise SettingsError(f"There is no setting named {unknown[0][:80]!r}. There are: {', '.join(sorted(known))}.")
+    return wanted
+
+
+def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
+    most = count("max_iterations", Limits().iterations)
+    return Limits(
+        iterations=most,
+        iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
+        resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
+        attempts=max(1, count("model_retries", Limits().attempts, least=0)),
+        retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
+        per_parent=count("subagents_per_parent", Limits().per_parent),
+        depth=count("agent_depth", Limits().depth, least=0),
+        budget=int(amount("budget_usd", 5.00) * NANOS),
+    )
+
+
+def exporter() -> str:
+    """What OpenTelemetry's own variables say, which are not repeated as ours: the name under which an exporter is installed."""
+    given = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL}
+    addressed = given["EXPORTER_OTLP_ENDPOINT"] or given["EXPORTER_OTLP_TRACES_ENDPOINT"]
+    name = given["TRACES_EXPORTER"] or ("otlp" if addressed else "none")
+    if name == "none" or given["SDK_DISABLED"].lower() == "true":
+        return ""
+    protocol = given["EXPORTER_OTLP_TRACES_PROTOCOL"] or given["EXPORTER_OTLP_PROTOCOL"]
+    return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
 
 
 def found(variable: str, name: str) -> Path:

@@ -1,13 +1,12 @@
 """Doubles and builders that our tests and our users' tests share."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headway import settings
 from headway.actions import conversations, tenants, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation, Tenant
@@ -102,16 +101,13 @@ def scripted_model(script: "list[ModelResponse] | Callable[[list[ModelMessage]],
 
 
 @asynccontextmanager
-async def temporary_headway(home: Path, model: "Model | None" = None, **options: str) -> "AsyncIterator[Headway]":
+async def temporary_headway(
+    home: Path, model: "Model | None" = None, tools: Iterable[Callable[..., Any]] = (), **options: str
+) -> "AsyncIterator[Headway]":
     """A whole Headway that ends with the block. Without a model it rehearses; options are settings by name."""
     from headway.assembly import Headway  # noqa: PLC0415
 
     name = "test:scripted" if model else "rehearsal"
-    headway = Headway(settings.load({"home": str(home), "model": name, **options}), {name: model} if model else None)
-    headway.start()
-    headway.start_agents(alone=True)
-    try:
+    known = {name: model} if model else None
+    async with Headway.open(tools=tools, models=known, alone=True, home=home, **{"model": name, **options}) as headway:
         yield headway
-    finally:
-        await headway.stop_agents()
-        headway.close()

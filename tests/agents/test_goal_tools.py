@@ -34,7 +34,7 @@ def told(talk: Talk) -> dict[str, Any]:
 
 
 def shown(talk: Talk) -> dict[str, Any]:
-    (goal,) = talk.database.read(lambda tx: goal_views.page(tx, talk.tenant_id, None, 10))
+    (goal,) = talk.database.read(lambda tx: goal_views.page(tx, talk.tenant_id, None, 10)).goals
     return goal
 
 

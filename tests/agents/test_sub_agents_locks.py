@@ -80,7 +80,7 @@ def says(
     """The step of a run that writes this answer down."""
     means = talk.headway.means._replace(limits=limits or Limits())
     work: Work = talk.database.read(partial(take_up, means=means, run=run))
-    entries = talk.database.read(lambda tx: transcript.load(tx, run.tenant_id, run.id))
+    entries = talk.database.read(lambda tx: transcript.load(tx, run))
     return partial(take, work=work, entries=entries, news=Said(response, call, transcript.encode(response)))
 
 
@@ -107,7 +107,7 @@ def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgre
         other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # nobody gets to the end of a step
         with waiting(postgres_url, *steps):
             other.rollback()
-        begun, _ = talk.database.read(lambda tx: run_store.sub_agents(tx, talk.tenant_id, root.turn_id or ""))
+        begun, _ = talk.database.read(lambda tx: run_store.sub_agents(tx, root))
         assert begun == 3
         results = [told["result"] for told in talk.told("tool_result")]
         assert ["run_id" in result for result in results] == [True, False]

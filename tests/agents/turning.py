@@ -22,6 +22,7 @@ from pydantic_ai.models import Model
 from headway import settings
 from headway.actions import conversations, halts, jobs, runs, tenants, turns
 from headway.agents import transcript
+from headway.agents.tracing import Tracer
 from headway.assembly import Headway
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
@@ -288,7 +289,14 @@ LIVING: list[Headway] = []
 
 @contextmanager
 def talking(
-    url: str, home: Path, said: Script | Reply | Model, *, sweeping: bool = False, breaches: bool = False, **options: str
+    url: str,
+    home: Path,
+    said: Script | Reply | Model,
+    *,
+    sweeping: bool = False,
+    breaches: bool = False,
+    tracer: Tracer | None = None,
+    **options: str,
 ) -> Iterator[Talk]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
     name = SCRIPTED if isinstance(said, Model) else STRONG
@@ -304,6 +312,8 @@ def talking(
         patch.delenv("SSL_CERT_FILE", raising=False)  # nobody here speaks TLS, and to read every certificate takes longer
         patch.setenv("SSL_CERT_DIR", str(home))  # than the turn
         headway = Watched(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
+        if tracer:
+            headway.tracer = tracer
         talk = Talk(headway, database, server, loop)
         try:
             loop.run(started(headway, sweeping=sweeping))

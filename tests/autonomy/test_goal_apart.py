@@ -27,7 +27,7 @@ def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp
         pursuit.until(lambda: pursuit.goal(first).ended)
         assert [one.goal_id for one in pursuit.sub_goals(first)] == [first] * 2
         assert [one.goal_id for one in pursuit.sub_goals(second)] == [second] * 2
-        shown = pursuit.read(goal_views.page, None, 10)
+        shown = pursuit.read(goal_views.page, None, 10).goals
         assert [(one["id"], one["status"]) for one in shown] == [(second, "completed"), (first, "completed")]
 
 
@@ -59,7 +59,7 @@ def test_what_cannot_be_a_goal_is_refused(sqlite_url: str, tmp_path: Path) -> No
         ):
             with pytest.raises(Invalid):
                 pursuit.act(goals.add, wrong)
-        assert pursuit.read(goal_views.page, None, 10) == []
+        assert pursuit.read(goal_views.page, None, 10).goals == []
 
 
 def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def nested(depth: int) -> list[Any]:
 
 BAD_WORK: dict[str, dict[str, Any]] = {
     "nothing": {},
-    "something else": {"goal": {"description": "peace"}},
+    "something else": {"prayer": {"description": "peace"}},
     "two things": {**NOW, "message": {"conversation_id": 1, "content": "hello"}},
     "a number that is none": tool({"a": [{"b": float("nan")}]}),
     "infinity": tool({"a": float("-inf")}),

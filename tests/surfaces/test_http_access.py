@@ -142,6 +142,8 @@ class Ids:
             ("POST", "/v1/todos/{todo_id}/heartbeat"): [{"lease_token": "guessed"}],
             ("POST", "/v1/turns"): [{"conversation_id": self.conversation}],
             ("POST", "/v1/conversations/{conversation_id}/messages"): [{"content": "hello"}],
+            ("POST", "/v1/ag-ui"): [{"threadId": "theirs", "runId": "1", "messages": [{"role": "user", "content": "hello"}]}],
+            ("POST", "/v1/ui-stream"): [{"id": "theirs", "messages": [{"role": "user", "content": "hello"}]}],
             ("POST", "/v1/conversations"): [{"key": "free"}],
             ("PUT", "/v1/schedules/{name}"): [
                 {"every_s": 60, "message": {"conversation_id": self.conversation, "content": "go"}},

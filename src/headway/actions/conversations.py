@@ -18,6 +18,15 @@ def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None
     return conversation
 
 
+def with_key(tx: Transaction, tenant_id: int, key: str) -> Conversation:
+    """The one with the caller's own key, made on first use."""
+    key = text.name(key, "key")
+    find, insert = conversation_store.find, conversation_store.insert
+    found = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
+    assert found  # what was not there and could not be made was made by somebody else
+    return found
+
+
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
     conversation = conversation_store.get(tx, tenant_id, conversation_id)
     if conversation is None:
@@ -35,6 +44,14 @@ def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     if conversation is None:
         raise NotFound(f"No conversation {reference[:80]!r}.")
     return conversation
+
+
+def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:
+    """The one with this id; the one with this key, opened if there is none; a new one."""
+    if isinstance(reference, int):
+        return get(tx, tenant_id, reference)
+    found = None if reference is None else conversation_store.find(tx, tenant_id, text.name(reference, "key"))
+    return found or add(tx, tenant_id, key=reference)
 
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:

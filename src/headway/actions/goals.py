@@ -233,6 +233,9 @@ def decide(tx: Transaction, tenant_id: int, goal_id: int, action: Decision, note
             room = max(0, goal.replan_count - 1)  # for the one that was asked for
             return go_on(tx, goal._replace(replan_why=why if goal.plan_no else "", replan_count=room), limits)
         case "continue":
+            if goal.pause_kind == "escalation":  # what it was about is accepted: it calls for no new plan any more
+                goal_store.accept_divergences(tx, goal.tenant_id, goal.id)
+                goal = goal._replace(replan_why="")
             return go_on(tx, goal._replace(replan_count=0), limits)
 
 

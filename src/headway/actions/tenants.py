@@ -50,6 +50,11 @@ def ensure_local(tx: Transaction) -> Tenant:
     return find_local(tx) or tenant_store.insert(tx, LOCAL_TENANT) or find(tx, LOCAL_TENANT)
 
 
+def named(tx: Transaction, name: str) -> Tenant:
+    """The tenant of that name. The local one is there for whoever asks for it."""
+    return ensure_local(tx) if name == LOCAL_TENANT else find(tx, name)
+
+
 def remove(tx: Transaction, name: str) -> list[str]:
     """Take away the tenant and every row it owns; the UUIDs of its conversations, whose files go when this is stored."""
     tenant = find(tx, name)

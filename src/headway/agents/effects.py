@@ -10,6 +10,7 @@ from headway.agents.agent_tools import REPORT
 from headway.agents.needs import CallTool, Done, Sleep
 from headway.agents.step import Step
 from headway.agents.toolbox import Pending, Result, Tool, admitted, judged, perform
+from headway.agents.tracing import ended_well, of_tool
 from headway.agents.transcript import Entry, storable
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.run import Effect, EffectState
@@ -55,7 +56,10 @@ def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTo
     if not isinstance(arguments, dict):
         return record(step, effect, judged(tool.refuse("Invalid arguments: they must be one JSON object.")))
     if tool.in_transaction is not None:
-        return record(step, effect, perform(tool, arguments, execution, step.tx))
+        with of_tool(step.work.means.tracer, effect.tool, effect.call_id) as note:
+            result = perform(tool, arguments, execution, step.tx)
+            note(ended_well(is_error=result.is_error))
+        return record(step, effect, result)
     if tool.begin_wait is not None:
         return begin_waiting(step, effect, tool, arguments)
     try:

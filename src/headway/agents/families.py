@@ -1,6 +1,8 @@
 """All tools there are, in the order in which they are shown."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from headway.agents import own_tools
 from headway.agents.agent_tools import AGENT_TOOLS
@@ -12,8 +14,11 @@ from headway.agents.task_tools import TASK_TOOLS
 from headway.agents.toolbox import Toolbox
 
 
-def toolbox(world: World | None = None, folder: Path | None = None) -> Toolbox:
-    """Ours, and those a folder holds. A name of ours is taken, also while the tool itself is switched off."""
+def toolbox(world: World | None = None, folder: Path | None = None, brought: Iterable[Callable[..., Any]] = ()) -> Toolbox:
+    """Ours, those a folder holds, and those a program brings along. A name of ours is taken, also while the tool itself is
+    switched off."""
     ours = (*PLAN_TOOLS, *TASK_TOOLS, *LEDGER_TOOLS, *AGENT_TOOLS, *GOAL_TOOLS, *builtin_tools(world or World()))
-    own = own_tools.load(folder, {*NAMES, *(tool.name for tool in ours)}) if folder else ()
-    return Toolbox((*ours, *own))
+    taken = {*NAMES, *(tool.name for tool in ours)}
+    own = own_tools.load(folder, taken) if folder else ()
+    more = own_tools.handed_over(brought, taken | {tool.name for tool in own})
+    return Toolbox((*ours, *own, *more))

@@ -8,6 +8,8 @@ statements, drive the same run again, and it goes on.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from contextvars import Context, copy_context
 from functools import partial
 from math import inf
 from typing import TypeVar
@@ -34,6 +36,7 @@ from headway.agents.needs import (
 )
 from headway.agents.step import Step, still_open
 from headway.agents.toolbox import reach_out
+from headway.agents.tracing import Note, ended_well, of_plan, of_run, of_tool, progress
 from headway.agents.transcript import Entry, spoken, storable, user, window
 from headway.agents.work import Means, Work, take_up
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
@@ -59,26 +62,32 @@ async def drive(means: Means, run: Run, *, taken_over: bool = False, answers: fl
     news: News = None
     if taken_over:
         means.stream(run, RESTART)  # whoever heard half an answer from another process will not hear the rest
-    while True:
-        need, entries = await step(work, entries, news)
-        if isinstance(need, Stop):
-            means.nudge()  # whoever waited for it, or is to begin now
-            return need
-        if isinstance(need, AskModel):
-            if not answers:
-                return Stop("answered")
-            answers -= 1
-        news = await fetch(work, entries, need)
+    with of_run(means.tracer, run), ExitStack() as spans:
+        note: Note | None = None
+        while True:
+            need, entries = await step(work, entries, news)
+            if isinstance(need, Stop):
+                means.nudge()  # whoever waited for it, or is to begin now
+                return need
+            if isinstance(need, AskModel):
+                if not answers:
+                    return Stop("answered")
+                answers -= 1
+                if need.planned:
+                    note = note or spans.enter_context(of_plan(means.tracer, run))
+                    note(progress(need.planned, need.left))
+            news = await fetch(work, entries, need)
 
 
 async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
     """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal. A database
     that refuses is asked again and then believed."""
     unpaid = news.call if isinstance(news, Said | Summary | Verdict) else None
+    here = copy_context()  # what tools of the ledger do belongs to the span that is open here, on whatever thread they do it
     refusals = 0
     while True:
         try:
-            need, entries = await work.means.database.write(partial(take, work=work, entries=entries, news=news))
+            need, entries = await work.means.database.write(partial(take_here, here=here, work=work, entries=entries, news=news))
             if need == NOT_OURS and unpaid:
                 await pay_late(work, unpaid)
             return need, entries
@@ -98,6 +107,10 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
 async def pay_late(work: Work, call: ModelCall) -> None:
     run, budget = work.run, work.means.limits.budget
     await work.means.database.write(lambda tx: spending.settle_late(tx, run.tenant_id, run.id, call, budget))
+
+
+def take_here(tx: Transaction, here: Context, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
+    return here.run(take, tx, work, entries, news)
 
 
 def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
@@ -180,7 +193,7 @@ def before_asking(step: Step) -> AskModel | Stop:
     if step.run.hint:
         step.append(user(prompts.check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
-    return AskModel(prompts.context(step.run.task, plan, step.work.mode) if plan else None)
+    return AskModel(prompts.context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
 
 
 def cut_off(response: ModelResponse) -> str:
@@ -200,10 +213,13 @@ async def fetch(work: Work, entries: list[Entry], need: Need) -> News:
 
 async def fetched(work: Work, entries: list[Entry], need: Need) -> News:
     match need:
-        case AskModel(context):
+        case AskModel(context=context):
             return await ask(work, entries, context)
         case CallTool(effect, tool, arguments):
-            return Done(effect, await reach_out(tool, arguments, work.execution))
+            with of_tool(work.means.tracer, effect.tool, effect.call_id) as noted:
+                result = await reach_out(tool, arguments, work.execution)
+                noted(ended_well(is_error=result.is_error))
+            return Done(effect, result)
         case Summarise():
             return await assessor.summarise(work.means.models, need)
         case Assess():

@@ -26,6 +26,7 @@ from pydantic_ai.settings import ModelSettings
 from headway.agents.prices import Prices
 from headway.agents.rehearsal import rehearsal_model
 from headway.agents.roles import Tier
+from headway.agents.tracing import Silent, Tracer, of_model, usage
 from headway.agents.transcript import cleaned
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.run import REHEARSAL
@@ -78,10 +79,12 @@ class Models:
         timeout_s: float = 120.0,  # without a sign of life
         prices: Prices | None = None,
         known: Mapping[str, Model] | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.names = names
         self.timeout_s = timeout_s
         self.prices = prices or Prices()
+        self.tracer = tracer or Silent()
         self.made: dict[str, Model] = dict(known or {})
 
     def find(self, tier: Tier) -> Model:
@@ -110,6 +113,14 @@ class Models:
     ) -> Reply:
         """One answer, or a ModelFailed that says what to do and whether it may pass. Trying again is the caller's business:
         only the caller can wait without holding anything up, and survive doing so."""
+        with of_model(self.tracer, self.names[tier]) as note:
+            reply = await self.answer(tier, messages, parameters, listener)
+            note(usage(reply.call))
+        return reply
+
+    async def answer(
+        self, tier: Tier, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: Listener | None
+    ) -> Reply:
         model = self.find(tier)
         try:
             response = cleaned(await self.stream(model, messages, parameters, listener))

@@ -12,6 +12,8 @@ from headway.storage.spending_store import ModelCall
 
 class AskModel(NamedTuple):
     context: str | None  # the list as it is now; nothing while there is none
+    planned: int = 0  # how many items it has
+    left: int = 0
 
 
 class CallTool(NamedTuple):

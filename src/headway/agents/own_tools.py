@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
@@ -140,6 +140,19 @@ def as_json(name: str, value: Any) -> Any:
     except (ValueError, RecursionError):
         raise Invalid(f"{name} was run, but its result, of type {type(value).__name__}, cannot be written as JSON.") from None
     return plain
+
+
+def handed_over(functions: Iterable[Callable[..., Any]], taken: Collection[str] = ()) -> tuple[Tool, ...]:
+    """The tools that a program brings along."""
+    found: dict[str, Tool] = {}
+    for function in functions:
+        one = tool_of(function)
+        if one is None:
+            raise BadTool(f"{getattr(function, '__name__', function)!s} is no tool yet: mark it with @tool.")
+        if one.name in taken or one.name in found:
+            raise BadTool(f"There is a tool named {one.name} already; choose another name: @tool(name=…).")
+        found[one.name] = one
+    return tuple(found.values())
 
 
 def load(folder: str | Path, taken: Collection[str] = ()) -> tuple[Tool, ...]:

@@ -1,6 +1,7 @@
 """Tools: a name, a sentence, a schema, a function. Called by name with whatever a model sent."""
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -77,6 +78,11 @@ class Result(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
+
+    @property
+    def as_text(self) -> str:
+        """For those who take nothing but text."""
+        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
 
 
 class Toolbox:

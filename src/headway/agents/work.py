@@ -14,6 +14,7 @@ from headway.agents.execution import Execution, Place, find_place
 from headway.agents.models import Models
 from headway.agents.roles import Role, Roles
 from headway.agents.toolbox import Tool, Toolbox
+from headway.agents.tracing import Silent, Tracer
 from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Mode, Run
 from headway.ledger.scope import Scope
@@ -36,6 +37,7 @@ class Means(NamedTuple):
     execution: Callable[[Place, Role], Execution]
     stream: Callable[[Run, dict[str, Any]], None]  # tells live watchers what a model is saying; nobody else ever hears it
     nudge: Callable[[], None]  # there is a job for somebody
+    tracer: Tracer = Silent()
 
 
 class Work(NamedTuple):

@@ -16,8 +16,8 @@ from headway.agents.loop import REFUSALS_BORNE, STORAGE_PATIENCE_S, drive
 from headway.agents.models import ModelFailed
 from headway.agents.structured import Filled, fill_in
 from headway.agents.work import Means
-from headway.autonomy import stages
-from headway.autonomy.stages import Ask, Stage, WorkInline
+from headway.autonomy.next_step import next_thing
+from headway.autonomy.stage import Ask, Need, Stage, WorkInline
 from headway.ledger.errors import StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
@@ -49,7 +49,7 @@ async def pursue(means: Means, limits: GoalLimits, job: Job) -> None:
                 told = Told(need, await fill_in(means.models, need.question))
 
 
-async def step(means: Means, work: Callable[[Transaction], stages.Need]) -> stages.Need:
+async def step(means: Means, work: Callable[[Transaction], Need]) -> Need:
     """Stored, or not gone on with: a database that is away is waited for, one that refuses is asked again and then believed."""
     refusals = 0
     while True:
@@ -63,7 +63,7 @@ async def step(means: Means, work: Callable[[Transaction], stages.Need]) -> stag
             await asyncio.sleep(STORAGE_PATIENCE_S)
 
 
-def take(tx: Transaction, means: Means, limits: GoalLimits, job: Job, told: Told | None) -> stages.Need:
+def take(tx: Transaction, means: Means, limits: GoalLimits, job: Job, told: Told | None) -> Need:
     """One step. Only whoever holds the job may take it. Nothing: it rests, or has ended."""
     held = jobs.held_by(tx, job.tenant_id, job.id, means.owner)
     run = run_store.get(tx, job.tenant_id, job.id)
@@ -83,7 +83,7 @@ def take(tx: Transaction, means: Means, limits: GoalLimits, job: Job, told: Told
     if halt_store.in_force(tx):
         return None
     while stage.going:
-        need = stages.next_thing(stage)
+        need = next_thing(stage)
         if need is not None:
             return stage.settle(need)
         stage.look_again()

@@ -26,6 +26,8 @@ HeadwayError
 │   ├── TurnRunning
 │   └── TurnEnded
 ├── Halted                    the kill switch is thrown
+├── TurnFailed                an agent could not finish a turn
+├── Closed                    Headway was closed before it ended
 ├── SettingsError             the environment or a flag is wrong
 └── StorageError              the database did not take part
     ├── DatabaseBusy
@@ -153,6 +155,14 @@ class TurnEnded(Conflict):
 
 class Halted(HeadwayError):
     """Headway is halted: nothing starts until an operator lifts it with `headway unhalt`."""
+
+
+class TurnFailed(HeadwayError):
+    """The turn failed."""
+
+
+class Closed(HeadwayError):
+    """Headway was closed before this ended; it goes on when Headway is opened again."""
 
 
 class SettingsError(HeadwayError):

@@ -151,6 +151,11 @@ def save_sub_goal(tx: Transaction, one: SubGoal) -> None:
     )
 
 
+def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    """Judged under no plan that is in force: they stay known, and count no more."""
+    tx.run("UPDATE sub_goals SET judged_under = 0 WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
+
+
 def put_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> None:
     tx.run("DELETE FROM sub_goal_edges WHERE sub_goal_id = ?", sub_goal_id)
     for below in sorted(set(depends_on)):

@@ -10,14 +10,14 @@ from starlette.routing import BaseRoute
 
 from headway import __version__
 from headway.agents.roles import SUPERVISOR
-from headway.surfaces.http import agent_shapes, engine_shapes, goal_shapes, operator_shapes, shapes
+from headway.surfaces.http import agent_shapes, engine_shapes, front_shapes, goal_shapes, operator_shapes, shapes
 from headway.surfaces.http.problems import MEDIA_TYPE, TITLES
 
 # What every route can answer with, what one that lets in by token adds, and one that takes a body. A route adds its own.
 ALWAYS = (429, 500, 503)
 BY_TOKEN = (400, 401, 403, 422)
 WITH_BODY = (408, 409, 413, 415, 507)
-SHAPES = (shapes, agent_shapes, goal_shapes, engine_shapes, operator_shapes)
+SHAPES = (shapes, agent_shapes, front_shapes, goal_shapes, engine_shapes, operator_shapes)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
 
@@ -115,4 +115,4 @@ def is_shape(one: Any) -> bool:
     """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
     ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in {module.__name__ for module in SHAPES}
     ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
-    return ours and one not in (shapes.Sent, shapes.TodoRow) and not issubclass(one, shapes.Query)
+    return ours and one not in (shapes.Sent, shapes.TodoRow, front_shapes.FromFront) and not issubclass(one, shapes.Query)

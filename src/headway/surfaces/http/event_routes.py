@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 
 from fastapi import APIRouter
@@ -19,6 +20,8 @@ from headway.surfaces.http.describing import described
 from headway.surfaces.http.problems import Problem
 
 routes = APIRouter(prefix="/v1", tags=["events"])
+
+Translation = Callable[[bytes], bytes]
 
 LAST_EVENT_ID = {
     "name": "Last-Event-ID",
@@ -86,13 +89,14 @@ def place(request: Request) -> int | None:
 class EventStream(Response):
     """Frames as they come. Written straight to the server: a thousand readers cost a thousand writes and little else."""
 
-    def __init__(self, feed: Feed, channel: Channel, reader: Reader, call: Call) -> None:
+    def __init__(self, feed: Feed, channel: Channel, reader: Reader, call: Call, translate: Translation | None = None) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"}, media_type="text/event-stream")
         del self.headers["content-length"]
         self.feed = feed
         self.channel = channel
         self.reader = reader
         self.call = call
+        self.translate = translate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(self._watch(receive))
@@ -101,7 +105,9 @@ class EventStream(Response):
             send = scope["headway.send"]  # past the layers that had to see the start, and have no use for the rest
             next_look = time.monotonic() + self.feed.heartbeat_s
             async for chunk in self.feed.follow(self.channel, self.reader):
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                body = self.translate(chunk) if self.translate else chunk
+                if body:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
                 if time.monotonic() > next_look:
                     next_look = time.monotonic() + self.feed.heartbeat_s
                     if not await self._still_welcome():

@@ -1,8 +1,5 @@
 """Turns: what is said in a conversation, and what agents make of it."""
 
-import asyncio
-import json
-import time
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,23 +8,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import conversations, timeline, turns
-from headway.ledger.errors import TurnRunning
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import event_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import agent_shapes
 from headway.surfaces.http.calls import Call, rendered
 from headway.surfaces.http.describing import described
-from headway.surfaces.http.event_routes import STREAM, EventStream
+from headway.surfaces.http.event_routes import STREAM
+from headway.surfaces.http.turn_streams import drive, once_free, told
 
 routes = APIRouter(prefix="/v1", tags=["turns"])
 
 MESSAGE = TypeAdapter(agent_shapes.NewMessage)
 TURN = TypeAdapter(agent_shapes.NewTurn)
 EVENT_STREAM = "text/event-stream"
-LOOK_AGAIN_S = 0.1  # whether the running turn has ended
-REST_S = 30  # for everything but the waiting
 
 
 @routes.get(
@@ -86,42 +80,7 @@ async def say(request: Request) -> Response:
         answer = await once_free(call, begin, query.wait or 0)
         drive(call, begun)
         return answer
-    tenant_id = await call.read(lambda _tx, tenant_id: tenant_id)
-    channel, reader = await call.headway.feed.open(tenant_id, conversation_id, None)  # before it begins: to miss nothing
-    try:
-        answer = await once_free(call, begin, query.wait or 0)
-    except BaseException:
-        call.headway.feed.leave(channel, reader)
-        raise
-    drive(call, begun)
-    if answer.status_code != 202:
-        call.headway.feed.leave(channel, reader)
-        return answer
-    turn_id = str(json.loads(bytes(answer.body))["turn_id"])
-    start = await call.read(lambda tx, tenant_id: event_store.start_of_turn(tx, tenant_id, conversation_id, turn_id))
-    reader.follow_turn(turn_id, start - 1)
-    call.request.scope["headway.deadline"].reschedule(None)  # a stream may last
-    return EventStream(call.headway.feed, channel, reader, call)
-
-
-async def once_free(call: Call, begin: Any, wait_s: float) -> Response:
-    """Begin a turn; while another one runs, wait for as long as the caller is willing to."""
-    await call.headway.agents_ready()
-    until = time.monotonic() + wait_s
-    call.request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + wait_s + REST_S)
-    while True:
-        try:
-            return await call.post(begin, 202)
-        except TurnRunning:
-            if time.monotonic() >= until or await call.request.is_disconnected():  # nobody waits any more
-                raise
-        await asyncio.sleep(LOOK_AGAIN_S)
-
-
-def drive(call: Call, begun: list[Job]) -> None:
-    """An answer that was given before has begun nothing now."""
-    for job in begun:
-        call.headway.engine.take(job)
+    return await told(call, begin, begun, query.wait or 0)
 
 
 @routes.post(

@@ -133,9 +133,8 @@ def renamed(tool: dict[str, Any]) -> dict[str, Any]:
 
 def shown(result: Result) -> types.CallToolResult:
     """Structured where the tool's answer is; as text for clients that look no further."""
-    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)],
+        content=[types.TextContent(type="text", text=result.as_text)],
         structured_content=result.value if isinstance(result.value, dict) else None,
         is_error=result.is_error,
     )

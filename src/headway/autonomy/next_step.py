@@ -1,152 +1,22 @@
-"""Where a goal stands and what comes next, derived from its rows."""
+"""What comes next for a goal, derived from its rows. Whatever can be done here is done, and then there is another next thing."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from headway.actions import goals, jobs, journal, notices, pauses, plans, runs, spending, sub_goals
-from headway.agents import prompts as agent_prompts
+from headway.actions import goals, journal, plans, runs, sub_goals
 from headway.agents import transcript
 from headway.agents.delegation import Assignment, assign
-from headway.agents.models import ModelFailed
-from headway.agents.step import MONEY_CHECK_MS, OVERHEAD_CHARACTERS
-from headway.agents.structured import Filled, Form, Question
-from headway.agents.work import Means
+from headway.agents.structured import Filled
 from headway.autonomy import check_ins, evaluator, planner, resumption
 from headway.autonomy import goal_prompts as prompts
+from headway.autonomy.stage import Ask, Rest, Stage, WorkInline
 from headway.ledger.errors import Invalid
-from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal, ready, replan_reason
-from headway.ledger.job import NEVER, Job
-from headway.ledger.run import Run, dollars
+from headway.ledger.goal import Goal, SubGoal, ready, replan_reason
+from headway.ledger.run import dollars
 from headway.storage import goal_store, run_store
-from headway.storage.spending_store import ModelCall
-from headway.storage.transaction import Transaction
 
-F = TypeVar("F", bound=Form)
 REASON_SHOWN: Final = 1_000
-
-
-class Ask(NamedTuple):
-    """A question to a model, and what to do with its answer."""
-
-    question: Question[Any]
-    answered: Callable[["Stage", Filled[Any]], None]
-
-
-class WorkInline(NamedTuple):
-    """The main agent works on a sub-goal itself."""
-
-    run: Run
-
-
-class Rest(NamedTuple):
-    """Nothing to do until then, or until somebody wakes it."""
-
-    until: int = NEVER
-
-
-Need = Ask | WorkInline | None
-
-
-class Stage:
-    """One step of a pursuit, which is one transaction."""
-
-    def __init__(self, tx: Transaction, means: Means, limits: GoalLimits, held: Job, run: Run, goal: Goal) -> None:
-        self.tx = tx
-        self.means = means
-        self.limits = limits
-        self.held = held
-        self.run = run
-        self.goal = goal
-        self.known = goal_store.sub_goals(tx, goal.tenant_id, goal.id)
-
-    def look_again(self) -> None:
-        """Something was changed."""
-        tenant_id = self.goal.tenant_id
-        self.goal = goals.get(self.tx, tenant_id, self.goal.id)
-        self.run = runs.get(self.tx, tenant_id, self.run.id)
-        self.held = jobs.get(self.tx, tenant_id, self.run.id)
-        self.known = goal_store.sub_goals(self.tx, tenant_id, self.goal.id)
-
-    @property
-    def going(self) -> bool:
-        """Whether it is still ours to move, and has not come to rest."""
-        return self.held.state == "running" and not self.goal.ended
-
-    @property
-    def poor(self) -> bool:
-        """It waits for money: what needs none goes on, and whoever finds some lets it go on as a whole."""
-        return self.goal.status == "paused" and self.goal.pause_kind == "budget"
-
-    def find(self, sub_goal_id: int) -> SubGoal:
-        return next(one for one in self.known if one.id == sub_goal_id)
-
-    def at_work(self) -> list[SubGoal]:
-        return [one for one in self.known if one.status == "in-progress" and one.mode == "agent"]
-
-    def experience(self) -> list[Experience]:
-        return goal_store.experience(self.tx, self.goal.tenant_id)
-
-    def unjudged(self) -> list[SubGoal]:
-        return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
-
-    def tell_operator(self, kind: str, text: str) -> None:
-        notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
-
-    # Money and time
-
-    @property
-    def last_attempt(self) -> bool:
-        return self.held.attempts + 1 >= self.held.max_attempts
-
-    def charge(self, call: ModelCall) -> None:
-        self.keep(spending.settle(self.tx, self.run, call, self.means.limits.budget))
-
-    def release(self) -> None:
-        self.keep(spending.release(self.tx, self.run))
-
-    def keep(self, run: Run) -> None:
-        if run != self.run:
-            run_store.save(self.tx, run)
-            self.run = run
-
-    def progressed(self) -> None:
-        self.held = jobs.progressed(self.tx, self.held)
-
-    def set_back(self, failure: Exception) -> None:
-        self.release()
-        asked = failure.retry_after_s if isinstance(failure, ModelFailed) else None
-        self.held = jobs.set_back(self.tx, self.held, str(failure), self.means.limits.retry_delay_ms, asked)
-
-    def settle(self, need: Ask | WorkInline | Rest) -> Need:
-        """Whether that can be had now."""
-        if isinstance(need, Rest):
-            bound = self.goal.deadline_at if self.goal.status == "active" else 0
-            self.rest(min(need.until, bound or NEVER))
-            return None
-        if isinstance(need, Ask):
-            funded = spending.reserve(self.tx, self.run, self.estimate(need.question), self.means.limits.budget)
-            if funded is None:
-                self.rest(self.tx.now + MONEY_CHECK_MS)
-                pauses.out_of_money(self.tx, self.run, agent_prompts.POOL_SPENT)
-                return None
-            self.keep(funded)
-            if self.poor or self.run.status != "running":
-                self.keep(pauses.go_on(self.tx, self.run))
-        return need
-
-    def estimate(self, question: Question[Any]) -> int:
-        return self.means.models.estimate(question.tier, lambda: len(question.text) + OVERHEAD_CHARACTERS)
-
-    def rest(self, until: int) -> None:
-        jobs.sleep(self.tx, self.held, until)
-        if self.run.status != "waiting":
-            self.release()  # what a process that died had set aside, say
-            self.keep(self.run._replace(status="waiting", updated_at=self.tx.now))
-            runs.tell(self.tx, self.run)
-
-
-# What comes next. Whatever can be done here is done, and then there is another next thing.
 
 
 def next_thing(stage: Stage) -> Ask | WorkInline | Rest | None:

@@ -1,0 +1,64 @@
+"""A plain OpenAI loop that plans in Headway, and may not stop while the plan is open.
+
+headway serve
+HEADWAY_TOKEN=hw_… OPENAI_API_KEY=… python examples/drain_loop_openai.py "Plan a picnic for four"
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+import httpx
+from openai import OpenAI
+
+MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
+PLANNING = {"create_todo", "list_todo", "start_todo", "complete_todo"}
+SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
+STEPS = 50
+
+headway = httpx.Client(
+    base_url=os.environ.get("HEADWAY_URL", "http://127.0.0.1:8484"),
+    headers={"Authorization": f"Bearer {os.environ['HEADWAY_TOKEN']}"},
+    timeout=60,
+)
+
+
+def asked(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    return headway.request(method, f"/v1{path}", json=body).raise_for_status().json()
+
+
+def main(request: str) -> None:
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": one["name"], "description": one["description"], "parameters": one["input_schema"]},
+        }
+        for one in asked("GET", "/tools")["tools"]
+        if one["name"] in PLANNING
+    ]
+    conversation = asked("POST", "/conversations", {"title": request[:80]})["conversation"]
+    turn = asked("POST", "/turns", {"conversation_id": conversation["id"]})["turn"]
+    messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": request}]
+    client = OpenAI()
+    for _ in range(STEPS):
+        said = client.chat.completions.create(model=MODEL, messages=messages, tools=tools).choices[0].message
+        messages.append(said.model_dump(exclude_none=True))
+        for call in said.tool_calls or []:
+            # Whose plan it is comes from here, never from the model.
+            body = {"arguments": json.loads(call.function.arguments), "turn_id": turn["id"], "conversation_id": conversation["id"]}
+            result = asked("POST", f"/tools/{call.function.name}", body)["result"]
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
+        if said.tool_calls:
+            continue
+        unfinished = asked("GET", f"/turns/{turn['id']}")["turn"]["incomplete"]
+        if not unfinished:
+            print(said.content)
+            return
+        titles = ", ".join(one["title"] for one in unfinished)
+        messages.append({"role": "user", "content": f"Not finished, these are still open: {titles}. Do them, or cancel them."})
+    sys.exit(f"Not done after {STEPS} steps.")
+
+
+if __name__ == "__main__":
+    main(" ".join(sys.argv[1:]) or "Plan a picnic for four, then write the shopping list")

@@ -1,0 +1,30 @@
+"""A turn, for the program that asked: how it ended, what was answered, and its plan."""
+
+from typing import NamedTuple
+
+from headway.actions import conversations
+from headway.ledger.errors import TurnFailed
+from headway.ledger.tenancy import TurnStatus
+from headway.ledger.todo import Todo
+from headway.storage import run_store, todo_store
+from headway.storage.transaction import Transaction
+
+
+class TurnReport(NamedTuple):
+    id: str
+    conversation_id: int
+    status: TurnStatus
+    outcome: str | None  # drained, answered, incomplete, limit, filtered
+    answer: str
+    plan: tuple[Todo, ...]
+
+
+def ended(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
+    """Of a turn that an agent was to answer. Of one that failed there is nothing to report but why."""
+    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    run = run_store.of_turn(tx, tenant_id, turn_id)
+    said = (run.result if run else None) or ""
+    if turn.status == "failed":
+        raise TurnFailed(said)
+    plan = tuple(todo_store.of_turn(tx, tenant_id, turn_id))
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, said, plan)

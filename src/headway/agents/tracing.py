@@ -1,0 +1,170 @@
+"""Spans of what agents do, in the words of OpenTelemetry's conventions for generative AI. Whoever exports none pays for none.
+
+Spans nest by context: a run holds its plan, and these hold the calls of models and tools. What a turn does in several goes, or in
+several processes, is one trace, because the trace's number is made of the turn's. Nothing that anybody said is written on a span.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from hashlib import blake2b
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from headway.ledger.errors import SettingsError
+from headway.ledger.run import Run
+from headway.storage.spending_store import ModelCall
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+EXPORTERS: Final = "opentelemetry_traces_exporter"  # the group of entry points in which exporters announce themselves
+# How the conventions call whom we call by the name that pydantic-ai gives them.
+PROVIDERS: Final = {
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "google": "gcp.gemini",
+    "google-gla": "gcp.gemini",
+    "google-vertex": "gcp.vertex_ai",
+    "bedrock": "aws.bedrock",
+    "mistral": "mistral_ai",
+    "grok": "x_ai",
+}
+
+Attributes = Mapping[str, str | int]
+Note = Callable[[Attributes], None]  # writes something on a span that is open
+
+trace_of: ContextVar[str] = ContextVar("trace_of", default="")
+
+
+class Tracer(Protocol):
+    def span(self, operation: str, subject: str, attributes: Attributes) -> AbstractContextManager[Note]: ...
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Nobody exports anything."""
+
+    def span(self, _operation: str, _subject: str, _attributes: Attributes) -> AbstractContextManager[Note]:
+        return nullcontext(unheard)
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
+def unheard(_attributes: Attributes) -> None:
+    """Nobody listens."""
+
+
+class Exporting:
+    """Spans go to this exporter, in the background."""
+
+    def __init__(self, exporter: "SpanExporter") -> None:
+        # Loaded only by those who export: most do not, and need not have it installed.
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator  # noqa: PLC0415
+
+        class TurnIds(RandomIdGenerator):
+            def generate_trace_id(self) -> int:
+                return number_of(trace_of.get()) or super().generate_trace_id()
+
+        resource = Resource.create()
+        if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: "headway"}))
+        self.provider = TracerProvider(resource=resource, id_generator=TurnIds())
+        self.provider.add_span_processor(BatchSpanProcessor(exporter))
+        self.tracer = self.provider.get_tracer("headway")
+
+    @contextmanager
+    def span(self, operation: str, subject: str, attributes: Attributes) -> Iterator[Note]:
+        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
+
+        kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
+        known = {"gen_ai.operation.name": operation, **attributes}
+        with self.tracer.start_as_current_span(
+            f"{operation} {subject}", kind=kind, attributes=known, record_exception=False, set_status_on_exception=False
+        ) as span:
+
+            def note(more: Attributes) -> None:
+                span.set_attributes(more)
+                if "error.type" in more:
+                    span.set_status(Status(StatusCode.ERROR))
+
+            try:
+                yield note
+            except Exception as error:
+                note({"error.type": type(error).__name__})
+                raise
+
+    def close(self) -> None:
+        """Hand over what was not exported yet."""
+        self.provider.shutdown()
+
+
+def number_of(name: str) -> int:
+    """A trace's number, the same for the same name; as evenly spread as samplers expect them to be."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=16).digest()) if name else 0
+
+
+def exporting(name: str) -> Tracer:
+    """A tracer for the exporter of that name; for no name, one that says nothing."""
+    if not name:
+        return Silent()
+    for found in entry_points(group=EXPORTERS, name=name):
+        try:
+            return Exporting(found.load()())
+        except ImportError:
+            break
+    raise SettingsError(f"Traces are to be exported by {name[:60]!r}, which is not installed: pip install 'headway[otel]'.")
+
+
+# What is worth a span
+
+
+@contextmanager
+def of_run(tracer: Tracer, run: Run) -> Iterator[None]:
+    before = trace_of.set(run.turn_id or run.id)
+    try:
+        with tracer.span("invoke_agent", run.role, about(run)):
+            yield
+    finally:
+        trace_of.reset(before)
+
+
+def of_plan(tracer: Tracer, run: Run) -> AbstractContextManager[Note]:
+    return tracer.span("plan", run.role, about(run))
+
+
+def progress(total: int, remaining: int) -> Attributes:
+    return {"headway.plan.total": total, "headway.plan.remaining": remaining}
+
+
+def of_model(tracer: Tracer, name: str) -> AbstractContextManager[Note]:
+    provider, _, model = name.partition(":")
+    attributes = {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": model or name}
+    return tracer.span("chat", model or name, attributes)
+
+
+def usage(call: ModelCall) -> Attributes:
+    return {"gen_ai.usage.input_tokens": call.input_tokens, "gen_ai.usage.output_tokens": call.output_tokens}
+
+
+def of_tool(tracer: Tracer, name: str, call_id: str) -> AbstractContextManager[Note]:
+    attributes = {"gen_ai.tool.name": name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": call_id}
+    return tracer.span("execute_tool", name, attributes)
+
+
+def ended_well(*, is_error: bool) -> Attributes:
+    return {"error.type": "tool_error"} if is_error else {}
+
+
+def about(run: Run) -> Attributes:
+    attributes: dict[str, Any] = {"gen_ai.agent.name": run.role, "gen_ai.agent.id": run.id, "headway.tenant.id": run.tenant_id}
+    if run.conversation_id:
+        attributes["gen_ai.conversation.id"] = str(run.conversation_id)
+    if run.turn_id:
+        attributes["headway.turn.id"] = run.turn_id
+    return attributes

@@ -1,0 +1,32 @@
+"""Headway's tools for LangChain and LangGraph: `create_agent(model, langchain_tools(await headway.own_loop()))`."""
+
+from typing import Any
+
+from headway.agents.own_loop import OwnLoop
+from headway.agents.toolbox import Tool
+
+try:
+    from langchain_core.tools import StructuredTool, ToolException
+except ModuleNotFoundError:
+    raise ImportError("LangChain is not installed: pip install 'headway[langchain]'") from None
+
+
+def langchain_tools(loop: OwnLoop) -> list[StructuredTool]:
+    """They are awaited (`ainvoke`): a ledger is no thing to call from a thread that nobody looks after."""
+    return [structured(loop, tool) for tool in loop.tools]
+
+
+def structured(loop: OwnLoop, tool: Tool) -> StructuredTool:
+    async def call(**arguments: Any) -> Any:
+        result = await loop.call(tool.name, arguments)
+        if result.is_error:
+            raise ToolException(result.as_text)  # a tool message with the status "error", which the model reads
+        return result.value
+
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.as_json()["input_schema"],
+        coroutine=call,
+        handle_tool_error=True,
+    )

@@ -1,0 +1,44 @@
+"""Headway's tools for the OpenAI Agents SDK: `Agent(…, tools=[*openai_agents_tools(await headway.own_loop())])`."""
+
+import json
+from typing import Any
+
+from headway.agents.own_loop import OwnLoop
+from headway.agents.toolbox import Tool
+
+try:
+    from agents import FunctionTool
+    from agents.tool_context import ToolContext
+except ModuleNotFoundError:
+    raise ImportError("The OpenAI Agents SDK is not installed: pip install 'headway[openai-agents]'") from None
+
+NO_OBJECT = "Invalid arguments: send a JSON object."
+
+
+def openai_agents_tools(loop: OwnLoop) -> list[FunctionTool]:
+    return [function_tool(loop, tool) for tool in loop.tools]
+
+
+def function_tool(loop: OwnLoop, tool: Tool) -> FunctionTool:
+    async def call(_context: ToolContext[Any], written: str) -> str:
+        """What was refused is returned as well: here an exception would end the whole run."""
+        arguments = parsed(written)
+        if arguments is None:
+            return json.dumps(tool.refuse(NO_OBJECT), ensure_ascii=False)
+        return (await loop.call(tool.name, arguments)).as_text
+
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=tool.as_json()["input_schema"],
+        on_invoke_tool=call,
+        strict_json_schema=False,  # it would make every optional argument a required one
+    )
+
+
+def parsed(written: str) -> dict[str, Any] | None:
+    try:
+        arguments = json.loads(written or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return arguments if isinstance(arguments, dict) else None

@@ -1,0 +1,192 @@
+"""What an exporter of OpenTelemetry spans gets to see of agents at work, and that nobody else pays for it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from turning import in_order, talking
+
+from headway import settings
+from headway.agents.tracing import Exporting, Silent, exporting
+from headway.ledger.errors import SettingsError
+from model_server import MODEL, Failure, Reply, Request, calls, text
+
+LOADED = """
+import asyncio, json, sys
+from headway import settings
+from headway.assembly import Headway
+headway = Headway(settings.load())
+print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry.sdk")]) if headway.means else "")
+headway.close()
+"""
+
+
+def plans_and_looks(request: Request) -> Reply:
+    """Plans one thing, asks for the time, marks it as done, answers."""
+    results = request.tool_results
+    if not results:
+        return calls(("create_todo", {"items": [{"title": "look at the clock"}]}))
+    if len(results) == 1:
+        return calls(("calculate", {"expression": "6*7"}))
+    if len(results) == 2:
+        created = json.loads(results[0].content)["created"]
+        return calls(("complete_todo", {"todoId": created[0]["id"], "outcome": "42"}))
+    return text("It is 42.")
+
+
+def exported(seen: InMemorySpanExporter, tracer: Exporting) -> list[ReadableSpan]:
+    tracer.provider.force_flush()
+    return sorted(seen.get_finished_spans(), key=lambda span: span.start_time or 0)
+
+
+def of(span: ReadableSpan) -> Mapping[str, Any]:
+    assert span.attributes is not None
+    return span.attributes
+
+
+def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = Exporting(seen)
+    with talking(sqlite_url, tmp_path, plans_and_looks, tracer=tracer) as talk:
+        turn = talk.say("What is six times seven?")
+        spans = exported(seen, tracer)
+
+    assert [span.name for span in spans] == [
+        "invoke_agent index",
+        f"chat {MODEL}",
+        "execute_tool create_todo",
+        "plan index",
+        f"chat {MODEL}",
+        "execute_tool calculate",
+        f"chat {MODEL}",
+        "execute_tool complete_todo",
+        f"chat {MODEL}",
+    ]
+    run, asked, created, plan, *under_it = spans
+    assert len({span.context.trace_id for span in spans if span.context}) == 1
+    assert run.parent is None
+    assert {span.parent.span_id for span in (asked, created, plan) if span.parent} == {run.context.span_id}
+    assert {span.parent.span_id for span in under_it if span.parent} == {plan.context.span_id}
+    assert of(run)["headway.turn.id"] == turn["id"]
+    assert of(run)["gen_ai.conversation.id"] == str(talk.conversation_id)
+    assert of(plan)["gen_ai.operation.name"] == "plan"
+    assert (of(plan)["headway.plan.total"], of(plan)["headway.plan.remaining"]) == (1, 0)
+    assert of(under_it[1])["gen_ai.tool.name"] == "calculate"
+    assert of(under_it[1])["gen_ai.tool.call.id"]
+    assert {span.status.status_code for span in spans} == {StatusCode.UNSET}
+    assert spans[0].resource.attributes["service.name"] == "headway"
+
+
+def test_a_models_span_says_who_was_asked_and_what_it_took(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = Exporting(seen)
+    with talking(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:
+        talk.say("hello")
+        _, asked = exported(seen, tracer)
+
+    assert asked.kind == SpanKind.CLIENT
+    assert of(asked) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.usage.input_tokens": 30,
+        "gen_ai.usage.output_tokens": 4,
+    }
+
+
+def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = Exporting(seen)
+    said = in_order(calls(("calculate", {"expression": "secret"})), Reply(failure=Failure(400, "a secret was refused")))
+    with talking(sqlite_url, tmp_path, said, tracer=tracer) as talk:
+        talk.say("This is a secret.")
+        spans = exported(seen, tracer)
+
+    assert "secret" not in "".join(span.to_json() for span in spans)
+
+
+def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = Exporting(seen)
+    said = in_order(calls(("calculate", {"expression": "1/0"})), Reply(failure=Failure(400, "no such thing")))
+    with talking(sqlite_url, tmp_path, said, tracer=tracer) as talk:
+        talk.say()
+        spans = exported(seen, tracer)
+
+    failed = {span.name: of(span)["error.type"] for span in spans if span.status.status_code == StatusCode.ERROR}
+    assert failed == {"execute_tool calculate": "tool_error", f"chat {MODEL}": "ModelFailed"}
+
+
+def test_a_turn_that_is_tried_again_goes_on_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = Exporting(seen)
+    said = [Reply(failure=Failure(500, "later")), text("hello"), text("else")]
+    with talking(sqlite_url, tmp_path, in_order(*said), tracer=tracer) as talk:
+        talk.say()
+        talk.say("Something else.")
+        spans = exported(seen, tracer)
+
+    by_turn: dict[str, set[int]] = {}
+    for span in spans:
+        if span.name == "invoke_agent index":
+            by_turn.setdefault(of(span)["headway.turn.id"], set()).add(span.context.trace_id)
+    assert [len(traces) for traces in by_turn.values()] == [1, 1]
+    assert len(set.union(*by_turn.values())) == 2
+    assert sum(span.name == "invoke_agent index" for span in spans) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "exporter"),
+    [
+        ({}, ""),
+        ({"TRACES_EXPORTER": "none", "EXPORTER_OTLP_ENDPOINT": "http://collector"}, ""),
+        ({"EXPORTER_OTLP_ENDPOINT": "http://collector", "SDK_DISABLED": "true"}, ""),
+        ({"EXPORTER_OTLP_ENDPOINT": "http://collector"}, "otlp_proto_http"),
+        ({"EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector", "EXPORTER_OTLP_PROTOCOL": "grpc"}, "otlp_proto_grpc"),
+        ({"TRACES_EXPORTER": "console"}, "console"),
+    ],
+)
+def test_what_is_exported_is_said_by_the_standard_variables(
+    given: dict[str, str], exporter: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in settings.OTEL:
+        monkeypatch.delenv(f"OTEL_{name}", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(f"OTEL_{name}", value)
+
+    assert settings.load().traces == exporter
+
+
+def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:
+    with pytest.raises(SettingsError, match=r"'carrier-pigeon', which is not installed: pip install 'headway\[otel\]'"):
+        exporting("carrier-pigeon")
+
+
+def ran(command: list[str], folder: Path, **variables: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OTEL_"))} | variables
+    done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_who_exports_nothing_loads_nothing_of_it(tmp_path: Path) -> None:
+    assert isinstance(exporting(""), Silent)
+    assert json.loads(ran(["-c", LOADED], tmp_path)) == []
+    assert json.loads(ran(["-c", LOADED], tmp_path, OTEL_TRACES_EXPORTER="console")) != []
+
+
+def test_a_process_hands_over_its_spans_before_it_ends(tmp_path: Path) -> None:
+    told = ran(["-m", "headway", "chat", "hello"], tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="ours")
+
+    assert '"name": "invoke_agent index"' in told
+    assert '"name": "chat rehearsal"' in told
+    assert '"service.name": "ours"' in told

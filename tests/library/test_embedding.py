@@ -1,0 +1,194 @@
+"""Headway inside a program: opened, asked, closed."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse
+
+from headway import Headway, tool
+from headway.actions import tenants
+from headway.ledger.errors import BadTool, Closed, Invalid, NotFound, SettingsError, TurnFailed, TurnRunning
+from headway.testing import scripted_model, temporary_headway
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"Sunny in {city}."
+
+
+def story(plot: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(plot(), 60))
+
+
+# Asking
+
+
+def test_a_question_is_planned_worked_off_and_answered(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with Headway.open(home=tmp_path, model="rehearsal") as opened:
+            turn = await opened.ask("Calculate 12*7, then write the result to notes.txt")
+            assert (turn.status, turn.outcome) == ("finished", "drained")
+            assert "84" in turn.answer
+            assert [todo.status for todo in turn.plan] == ["completed", "completed"]
+        assert [path.read_text() for path in tmp_path.rglob("notes.txt")] == ["84"]
+
+    story(plot)
+
+
+def test_a_key_opens_a_conversation_once_and_an_id_goes_on_with_it(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with temporary_headway(tmp_path) as opened:
+            first = await opened.ask("hello", "user-42")
+            again = await opened.ask("hello again", "user-42")
+            by_id = await opened.ask("and again", first.conversation_id)
+            other = await opened.ask("hello")
+            assert first.conversation_id == again.conversation_id == by_id.conversation_id != other.conversation_id
+            with pytest.raises(NotFound, match="No conversation 404"):
+                await opened.ask("hello", 404)
+
+    story(plot)
+
+
+def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with temporary_headway(tmp_path) as opened:
+            with pytest.raises(Invalid, match="must not be blank"):
+                await opened.ask("  ", "user-42")
+            rows = await opened.database.read(lambda tx: tx.all("SELECT key FROM conversations"))
+            assert rows == []
+
+    story(plot)
+
+
+def test_tenants_are_kept_apart(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with temporary_headway(tmp_path) as opened:
+            await opened.database.write(lambda tx: tenants.add(tx, "acme"))
+            theirs = await opened.ask("hello", "user-42", tenant="acme")
+            with pytest.raises(NotFound):
+                await opened.ask("hello", theirs.conversation_id)
+            with pytest.raises(NotFound, match="No tenant named 'acne'"):
+                await opened.ask("hello", tenant="acne")
+
+    story(plot)
+
+
+def test_a_turn_that_fails_raises_what_went_wrong(tmp_path: Path) -> None:
+    def broken(_messages: list[ModelMessage]) -> ModelResponse:
+        raise ConnectionError("the line is dead")
+
+    async def plot() -> None:
+        async with temporary_headway(tmp_path, scripted_model(broken), model_retries="0") as opened:
+            with pytest.raises(TurnFailed, match=r"\w+ .+\."):
+                await opened.ask("hello")
+
+    story(plot)
+
+
+async def begun(opened: Headway) -> str:
+    """The job of the one turn there is, once there is one."""
+    rows: list[Any] = []
+    while not rows:
+        await asyncio.sleep(0)
+        rows = list(await opened.database.read(lambda tx: tx.all("SELECT id FROM jobs")))
+    return str(rows[0][0])
+
+
+async def statuses(opened: Headway) -> list[str]:
+    rows = await opened.database.read(lambda tx: tx.all("SELECT status FROM turns"))
+    return [str(row[0]) for row in rows]
+
+
+def test_whoever_stops_waiting_does_not_stop_the_turn(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with temporary_headway(tmp_path, rehearsal_pace_s="0.2") as opened:
+            asking = asyncio.create_task(opened.ask("hello"))
+            job_id = await begun(opened)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert await statuses(opened) == ["running"]
+            await opened.engine.ended(job_id)
+            assert await statuses(opened) == ["finished"]
+
+    story(plot)
+
+
+# Own tools
+
+
+def test_tools_of_the_program_join_those_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "more.py").write_text(
+        "from headway import tool\n@tool\ndef tide(port: str) -> str:\n    'The tide.'\n    return 'low'\n"
+    )
+
+    async def plot() -> None:
+        async with temporary_headway(tmp_path, tools=[weather]) as opened:
+            loop = (await opened.own_loop()).only("own")
+            assert [one.name for one in loop.tools] == ["tide", "weather"]
+            assert (await loop.call("weather", {"city": "Oslo"})).value == "Sunny in Oslo."
+
+    story(plot)
+
+
+def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_path: Path) -> None:
+    @tool(name="create_todo")
+    def mine() -> None:
+        """Mine."""
+
+    def plain() -> None:
+        """No tool."""
+
+    async def opening(*tools: Any) -> None:
+        async with temporary_headway(tmp_path, tools=tools):
+            pass
+
+    for tools, said in (
+        ([mine], "a tool named create_todo already"),
+        ([weather, weather], "named weather already"),
+        ([plain], "plain is no tool yet: mark it with @tool"),
+    ):
+        with pytest.raises(BadTool, match=said):
+            asyncio.run(opening(*tools))
+
+
+# Opening and closing
+
+
+def test_a_model_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with Headway.open(home=tmp_path, model="nobody:nothing") as opened:
+            with pytest.raises(TurnFailed, match="nobody"):
+                await opened.ask("hello")
+
+    story(plot)
+
+
+def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    async def plot() -> None:
+        with pytest.raises(SettingsError, match=r"no setting named 'modell'\. There are: .*budget_usd"):
+            async with Headway.open(home=tmp_path, modell="rehearsal"):
+                pass
+
+    story(plot)
+
+
+def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path: Path) -> None:
+    async def plot() -> None:
+        async with temporary_headway(tmp_path, rehearsal_pace_s="30") as opened:
+            asking = asyncio.create_task(opened.ask("hello", "user-42"))
+            job_id = await begun(opened)
+            with pytest.raises(TurnRunning):
+                await opened.ask("hello again", "user-42")
+        with pytest.raises(Closed, match="goes on when Headway is opened again"):
+            await asking
+        async with Headway.open(home=tmp_path, model="rehearsal") as opened:
+            await opened.engine.ended(job_id)
+            assert await statuses(opened) == ["finished"]
+
+    story(plot)

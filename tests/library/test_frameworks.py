@@ -1,0 +1,220 @@
+"""Headway's tools in other agents' frameworks: each plans with its own scripted model, and the ledger has the rows.
+
+The story is the same everywhere: plan two steps, name one that there is not, end both, answer.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent as OpenAIAgent
+from agents import Runner
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from langchain.agents import create_agent
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from headway import tool
+from headway.agents.own_loop import OwnLoop
+from headway.agents.roles import UnknownRole
+from headway.ledger.errors import Conflict, NotFound
+from headway.testing import temporary_headway
+
+REQUEST = "Move house"
+PLAN = {"items": [{"title": "pack"}, {"title": "drive"}]}
+UNKNOWN = {"todoId": "nobody", "outcome": "done"}
+ANSWER = "We have moved."
+
+Results = Sequence[tuple[str, bool]]  # what tools answered so far, and whether that was a no
+
+
+def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
+    """The tool to call next, or nothing: then it is time to answer."""
+    if not results:
+        return "create_todo", PLAN
+    ids = [one["id"] for one in json.loads(results[0][0])["created"]]
+    moves = [UNKNOWN, *({"todoId": one, "outcome": "done"} for one in ids)]
+    return ("complete_todo", moves[len(results) - 1]) if len(results) <= len(moves) else None
+
+
+# Each framework: run the agent, give its answer and what its model was told by the tools
+
+
+async def in_langchain(loop: OwnLoop) -> tuple[str, Results]:
+    from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415  a test below is about its absence
+
+    class Scripted(BaseChatModel):
+        def bind_tools(self, tools: Sequence[Any], **_options: Any) -> Any:
+            assert {"create_todo", "complete_todo"} <= {one.name for one in tools}
+            return self
+
+        def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+            move = next_move(told(messages))
+            calls = [{"name": move[0], "args": move[1], "id": f"call {len(messages)}"}] if move else []
+            said = AIMessage("" if move else ANSWER, tool_calls=calls)
+            return ChatResult(generations=[ChatGeneration(message=said)])
+
+        @property
+        def _llm_type(self) -> str:
+            return "scripted"
+
+    def told(messages: Sequence[BaseMessage]) -> Results:
+        return [(str(one.content), one.status == "error") for one in messages if isinstance(one, ToolMessage)]
+
+    agent = create_agent(Scripted(), langchain_tools(loop))
+    ended = await agent.ainvoke({"messages": [("user", REQUEST)]})
+    return ended["messages"][-1].content, told(ended["messages"])
+
+
+async def in_openai_agents(loop: OwnLoop) -> tuple[str, Results]:
+    from headway.frameworks.openai_agents import openai_agents_tools  # noqa: PLC0415
+
+    seen: list[Results] = []
+
+    def respond(call: Any) -> Any:
+        items = call.input if isinstance(call.input, list) else []
+        outputs = [one["output"] for one in items if one.get("type") == "function_call_output"]
+        results = [(one, set(json.loads(one)) == {"error"}) for one in outputs]
+        seen.append(results)
+        move = next_move(results)
+        return [function_call(*move, call_id=f"call {len(results)}") if move else assistant_message(ANSWER)]
+
+    model = ScriptedModel([ModelStep.respond(respond) for _ in range(5)])
+    ended = await Runner.run(OpenAIAgent("mover", model=model, tools=[*openai_agents_tools(loop)]), REQUEST)
+    return str(ended.final_output), seen[-1]
+
+
+async def in_pydantic_ai(loop: OwnLoop) -> tuple[str, Results]:
+    from headway.frameworks.pydantic_ai import headway_toolset  # noqa: PLC0415
+
+    def told(messages: Sequence[ModelMessage]) -> Results:
+        parts = [part for one in messages if isinstance(one, ModelRequest) for part in one.parts]
+        returned = [part for part in parts if isinstance(part, ToolReturnPart)]
+        return [(part.model_response_str(), part.outcome == "failed") for part in returned]
+
+    def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        assert "create_todo" in {one.name for one in info.function_tools}
+        move = next_move(told(messages))
+        return ModelResponse([ToolCallPart(*move) if move else TextPart(ANSWER)])
+
+    ended = await PydanticAgent(FunctionModel(respond), toolsets=[headway_toolset(loop)]).run(REQUEST)
+    return ended.output, told(ended.all_messages())
+
+
+@pytest.mark.parametrize("framework", [in_langchain, in_openai_agents, in_pydantic_ai])
+def test_an_agent_of_another_framework_plans_and_drains_its_plan(
+    tmp_path: Path, framework: Callable[[OwnLoop], Awaitable[tuple[str, Results]]]
+) -> None:
+    async def story() -> None:
+        async with temporary_headway(tmp_path) as headway:
+            loop = await headway.own_loop("the move", agent="mover")
+            answer, results = await framework(loop)
+
+            assert answer == ANSWER
+            assert [refused for _, refused in results] == [False, True, False, False]
+            assert "nobody" in results[1][0]
+            assert json.loads(results[2][0])["remaining"] == 1
+            plan = await loop.plan()
+            assert [(todo.subject, todo.status, todo.outcome) for todo in plan] == [
+                ("pack", "completed", "done"),
+                ("drive", "completed", "done"),
+            ]
+            assert {(todo.conversation_id, todo.turn_id, todo.agent_id) for todo in plan} == {
+                (loop.conversation_id, loop.turn_id, "mover")
+            }
+            assert await loop.unfinished() == []
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "extra"),
+    [("langchain", "langchain_core.tools", "headway[langchain]"), ("openai_agents", "agents", "headway[openai-agents]")],
+)
+def test_a_library_that_is_not_there_is_named(module: str, library: str, extra: str) -> None:
+    script = f"import sys; sys.modules[{library!r}] = None; import headway.frameworks.{module}"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1
+    assert extra in ran.stderr.splitlines()[-1]
+
+
+def test_arguments_that_are_no_object_are_answered_and_not_raised(tmp_path: Path) -> None:
+    async def story() -> None:
+        from headway.frameworks.openai_agents import openai_agents_tools  # noqa: PLC0415
+
+        async with temporary_headway(tmp_path) as headway:
+            tools = {one.name: one for one in openai_agents_tools(await headway.own_loop())}
+            context: Any = None
+            for written in ("{", "[1]", "[" * 100_000):
+                said = json.loads(await tools["create_todo"].on_invoke_tool(context, written))
+                assert said == {"error": "Invalid arguments: send a JSON object."}
+            assert json.loads(await tools["list_todo"].on_invoke_tool(context, ""))["items"] == []
+
+    asyncio.run(story())
+
+
+# The loop itself
+
+
+@tool
+def tide(port: str) -> str:
+    """The tide."""
+    return f"low in {port}"
+
+
+def test_a_role_and_a_choice_say_which_tools_there_are(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with temporary_headway(tmp_path, tools=[tide]) as headway:
+            supervisor = await headway.own_loop()
+            worker = await headway.own_loop(role="researcher")
+            names = [one.name for one in supervisor.tools]
+            assert {"create_todo", "AddTask", "todo_add"} <= set(names)
+            assert {"manage_todos", "TodoWrite", "calculate", "tide", "delegate"} & set(names) == set()
+            assert "create_todo" not in [one.name for one in worker.tools]
+            assert [one.name for one in supervisor.only("TodoWrite", "own").tools] == ["TodoWrite", "tide"]
+            with pytest.raises(NotFound, match="'delegate'"):
+                supervisor.only("delegate")
+            with pytest.raises(UnknownRole):
+                await headway.own_loop(role="jester")
+
+    asyncio.run(story())
+
+
+def test_a_loop_goes_on_with_a_turn_that_there_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with temporary_headway(tmp_path) as headway:
+            first = await headway.own_loop("the move")
+            await first.call("create_todo", PLAN)
+            again = await headway.own_loop(turn=first.turn_id)
+            assert again.conversation_id == first.conversation_id
+            assert await again.unfinished() == ["pack", "drive"]
+            assert await (await headway.own_loop("the move")).unfinished() == []
+            with pytest.raises(Conflict, match="belongs to conversation"):
+                await headway.own_loop("elsewhere", turn=first.turn_id)
+            with pytest.raises(NotFound):
+                await headway.own_loop(turn="nobody")
+
+    asyncio.run(story())
+
+
+def test_langchain_calls_a_tool_by_itself(tmp_path: Path) -> None:
+    async def story() -> None:
+        from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415
+
+        async with temporary_headway(tmp_path) as headway:
+            tools: dict[str, StructuredTool] = {one.name: one for one in langchain_tools(await headway.own_loop())}
+            made = await tools["todo_add"].ainvoke({"subject": "buy milk"})
+            assert made["todo"]["subject"] == "buy milk"
+            assert "Invalid arguments" in await tools["todo_add"].ainvoke({"subject": "buy milk", "price": 3})
+
+    asyncio.run(story())

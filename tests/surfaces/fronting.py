@@ -1,0 +1,60 @@
+"""Chat front ends that others made, in front of a server: their own packages, run by node."""
+
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from serving import Client
+
+TESTS = Path(__file__).parent.parent
+SCRIPTS = TESTS / "clients"
+CACHE = TESTS.parent / ".cache" / "clients"
+INSTALLING_S = 300
+TALKING_S = 60
+
+AG_UI = ("@ag-ui/client", "ag-ui-client-0")
+AI_SDK = ("ai-5", "ai-6", "ai-7")
+
+
+def installed() -> Path:
+    """A folder with the pinned packages, made once. Without node, or without packages, the tests fail: nobody has looked."""
+    node = shutil.which("npm") and shutil.which("node")
+    assert node, "the front ends' own clients need node and npm"
+    pins = [SCRIPTS / name for name in ("package.json", "package-lock.json")]
+    folder = CACHE / hashlib.sha256(b"".join(pin.read_bytes() for pin in pins)).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the tests run in several processes
+        if not (folder / "installed").exists():
+            for pin in pins:
+                shutil.copy(pin, folder)
+            command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+            ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALLING_S)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            (folder / "installed").touch()
+    for script in SCRIPTS.glob("*.mjs"):
+        if not (folder / script.name).exists() or (folder / script.name).read_bytes() != script.read_bytes():
+            shutil.copy(script, folder)
+    return folder
+
+
+def run(script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...]) -> dict[str, Any]:
+    """What the client has of the conversation after it said these things in it."""
+    url = f"{str(client.base_url).rstrip('/')}{path}"
+    command = ["node", script, library, url, client.secret, key, *requests]
+    ran = subprocess.run(command, cwd=installed(), capture_output=True, text=True, timeout=TALKING_S)
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def ag_ui(library: str, client: Client, *requests: str, key: str = "thread") -> dict[str, Any]:
+    return run("ag_ui.mjs", library, client, "/v1/ag-ui", key, requests)
+
+
+def ui_stream(library: str, client: Client, *requests: str, key: str = "chat") -> dict[str, Any]:
+    return run("ui_stream.mjs", library, client, "/v1/ui-stream", key, requests)

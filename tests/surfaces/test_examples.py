@@ -1,0 +1,210 @@
+"""The examples, run as their readers run them; without a network."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serving import Client, plain
+
+from headway.storage.direct import DirectDatabase
+from model_server import ModelServer, calls, environment, text
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+CONFIGS = sorted((EXAMPLES / "mcp").glob("*.json"))
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}},
+}
+
+
+def surroundings(folder: Path, **settings: str) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OPENAI_"))}
+    return ours | {"HEADWAY_HOME": str(folder / "home")} | settings
+
+
+def run(script: str | Path, folder: Path, *arguments: str, **settings: str) -> str:
+    """What a script prints that has to end well."""
+    command = [sys.executable, str(script), *arguments]
+    ran = subprocess.run(command, cwd=folder, env=surroundings(folder, **settings), capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def entries(config: Path) -> dict[str, Any]:
+    document = json.loads(config.read_text(encoding="utf-8"))
+    found: dict[str, Any] = document.get("mcpServers") or document["servers"]
+    return found
+
+
+def test_every_example_is_in_the_list() -> None:
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in EXAMPLES.iterdir() if path.name != "README.md" and f"({path.name})" not in page] == []
+
+
+# Scripts
+
+
+def completing(request: Any) -> Any:
+    """Plan, look, write, end what was planned, answer: the ids are those that the plan got."""
+    plan = calls(("create_todo", {"items": [{"title": "look at the sky"}]}), ("weather", {"city": "Oslo"}))
+    if not request.tool_results:
+        return plan
+    item = json.loads(request.tool_results[0].content)["created"][0]["id"]
+    rest = [
+        calls(("write_file", {"path": "oslo.txt", "content": request.tool_results[1].content})),
+        calls(("complete_todo", {"todoId": item, "outcome": "blue"})),
+        text("It is sunny in Oslo."),
+    ]
+    return rest[len(request.tool_results) - 2]
+
+
+def test_a_script_brings_its_own_tools(tmp_path: Path) -> None:
+    with ModelServer(completing) as model:
+        printed = run(EXAMPLES / "own_tools.py", tmp_path, **environment(model))
+        assert model.violations == []
+    assert printed == "It is sunny in Oslo.\n- look at the sky: completed, blue\n"
+    assert [path.read_text() for path in tmp_path.rglob("oslo.txt")] != []
+
+
+def test_a_script_runs_without_a_key(tmp_path: Path) -> None:
+    assert "84" in run(EXAMPLES / "own_tools.py", tmp_path, "Calculate 12*7, then write the result to notes.txt")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
+def test_the_first_program_in_the_documents_runs(tmp_path: Path, page: str) -> None:
+    program = next(one for one in blocks(page) if "Headway.open" in one)
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    with ModelServer(completing) as model:
+        printed = run(tmp_path / "program.py", tmp_path, **environment(model))
+        assert model.violations == []
+    assert "It is sunny in Oslo." in printed
+    assert "look at the sky" in printed
+
+
+def test_the_test_in_the_documents_passes(tmp_path: Path) -> None:
+    first, *_, last = blocks("docs/library.md")
+    (tmp_path / "my_tools.py").write_text(first.partition("async def main")[0], encoding="utf-8")
+    (tmp_path / "test_weather.py").write_text(last, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "test_weather.py"]
+    ran = subprocess.run(command, cwd=tmp_path, env=surroundings(tmp_path), capture_output=True, text=True, timeout=120)
+    assert "1 passed" in ran.stdout, ran.stdout
+
+
+def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -> None:
+    imports = [line for block in blocks("docs/library.md") for line in block.splitlines() if re.match(r"(from|import) \w", line)]
+    script = tmp_path / "imports.py"
+    script.write_text("\n".join(line for line in imports if "my_tools" not in line), encoding="utf-8")
+    assert len(imports) > 10
+    assert run(script, tmp_path) == ""
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
+    def script(request: Any) -> Any:
+        if not request.tool_results:
+            return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
+        if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
+            return text("All done!")  # it is not
+        item = json.loads(request.tool_results[0].content)["created"][0]["id"]
+        if len(request.tool_results) == 1:
+            return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
+        return text("The bread is here.")
+
+    with ModelServer(script) as model:
+        printed = run(
+            EXAMPLES / "drain_loop_openai.py",
+            tmp_path,
+            "Buy bread",
+            **environment(model),
+            HEADWAY_URL=str(sqlite_client.base_url),
+            HEADWAY_TOKEN=sqlite_client.secret,
+        )
+        assert model.violations == []
+        assert len(model.requests) == 4
+    assert printed == "The bread is here.\n"
+    assert [todo["outcome"] for todo in sqlite_client.ok("GET", "/v1/todos?status=completed")["todos"]] == ["bought"]
+
+
+@contextmanager
+def application(folder: Path) -> Iterator[str]:
+    """The FastAPI example, served; its address."""
+    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", "0", "fastapi_app:app"]
+    env = surroundings(folder, HEADWAY_MODEL="rehearsal")
+    with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            running = next(line for line in process.stderr if "running on" in line)
+            found = re.search(r"http://[0-9.:]+", running)
+            assert found is not None
+            yield found[0]
+            process.terminate()
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+
+def test_an_application_answers_its_users(tmp_path: Path) -> None:
+    with application(tmp_path) as url, httpx.Client(**plain(url)) as visitor:
+        answer = visitor.post("/users/ada/questions", json={"content": "Calculate 12*7, then write the result to notes.txt"})
+        assert answer.status_code == 200
+        assert "84" in answer.json()["answer"]
+        assert [one["status"] for one in answer.json()["plan"]] == ["completed", "completed"]
+        blank = visitor.post("/users/ada/questions", json={"content": " "})
+        assert (blank.status_code, blank.json()["detail"]) == (422, "content must not be blank: say what you want.")
+    with DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}") as database:
+        keys = database.read(lambda tx: [str(row[0]) for row in tx.all("SELECT key FROM conversations")])
+    assert keys == ["user-ada"]
+
+
+# MCP clients
+
+
+def test_there_is_a_config_for_each_client() -> None:
+    assert [config.stem for config in CONFIGS] == ["claude_code", "claude_desktop", "cursor", "vscode"]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda one: one.stem)
+def test_what_a_client_starts_is_our_server(config: Path, tmp_path: Path) -> None:
+    entry = entries(config)["headway"]
+    assert entry["command"] == "headway"
+    arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]
+    ran = subprocess.run(
+        [sys.executable, "-m", "headway", *arguments],
+        cwd=tmp_path,
+        env=surroundings(tmp_path),
+        input=json.dumps(INITIALIZE) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "headway"
+    assert (tmp_path / ".headway").is_dir()
+
+
+@pytest.mark.parametrize("config", [one for one in CONFIGS if "headway-http" in entries(one)], ids=lambda one: one.stem)
+def test_where_a_client_calls_is_our_server(config: Path, sqlite_client: Client) -> None:
+    entry = entries(config)["headway-http"]
+    address = httpx.URL(entry["url"])
+    assert (address.host, address.port) == ("127.0.0.1", 8484)
+    headers = {name: re.sub(r"\$\{[^}]+\}", sqlite_client.secret, value) for name, value in entry["headers"].items()}
+    with httpx.Client(**plain(str(sqlite_client.base_url))) as visitor:
+        answer = visitor.post(address.path, json=INITIALIZE, headers=headers | {"Accept": "application/json, text/event-stream"})
+        assert answer.status_code == 200
+        assert '"name":"headway"' in answer.text.replace(" ", "")
+        bare = visitor.post(address.path, json=INITIALIZE, headers={"Accept": "application/json, text/event-stream"})
+        assert bare.status_code == 401
