@@ -4,7 +4,7 @@ import re
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.graph_layout import HEIGHT, WIDTH, Layout, Spot, layout
@@ -101,6 +101,7 @@ def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int,
 
 
 @given(graphs)
+@settings(deadline=None)
 def test_no_card_covers_another_or_leaves_the_drawing(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
     drawn = layout(nodes, edges)
@@ -114,6 +115,7 @@ def test_no_card_covers_another_or_leaves_the_drawing(graph: tuple[list[int], li
 
 
 @given(graphs)
+@settings(deadline=None)
 def test_every_dependency_without_a_circle_points_down(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
     forward = [(a, b) for a, b in edges if a < b]
@@ -125,6 +127,7 @@ def test_every_dependency_without_a_circle_points_down(graph: tuple[list[int], l
 
 
 @given(graphs)
+@settings(deadline=None)
 def test_the_same_plan_is_drawn_the_same(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
     assert layout(nodes, edges) == layout(nodes, list(reversed(edges)))

@@ -90,7 +90,7 @@ function Stats({ goal, costs }) {
   const of = goal.budget_usd || costs?.limit_usd || 0;
   const spent = goal.budget_usd ? goal.cost_usd : (costs?.spent_usd ?? 0);
   return html`<dl class="stats">
-    <${Stat} name="Progress"><dd>${progress.completed} <small>of ${plural(planned(progress), "sub-goal")}</small></dd><dd><progress class="ok" value=${progress.completed} max=${planned(progress) || 1} aria-label="Sub-goals completed"></progress></dd><//>
+    <${Stat} name="Progress"><dd>${progress.completed} <small>of ${plural(planned(goal), "sub-goal")}</small></dd><dd><progress class="ok" value=${progress.completed} max=${planned(goal) || 1} aria-label="Sub-goals completed"></progress></dd><//>
     <${Stat} name="Running"><dd>${progress.in_progress}</dd><//>
     <${Stat} name="Failed"><dd>${progress.failed}</dd><//>
     <${Stat} name="Replans"><dd>${goal.replan_count} <small>of ${goal.replan_limit}</small></dd><//>

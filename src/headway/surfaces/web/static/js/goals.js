@@ -35,7 +35,8 @@ function changed({ goal }) {
 }
 
 export const origin = (goal) => (goal.source === "operator-injected" ? "from the operator" : "from an agent");
-export const planned = (progress) => progress.total - progress.skipped;
+/** How many sub-goals count: what a plan did without does not, but what was given up with the goal does. */
+export const planned = ({ status, progress }) => (status === "abandoned" ? progress.total : progress.total - progress.skipped);
 
 function Row({ goal }) {
   const { progress } = goal;
@@ -43,8 +44,8 @@ function Row({ goal }) {
   return html`<tr>
     <td><a href="/goals/${goal.id}"><strong class="clamp" dir="auto">${goal.description}</strong></a><div class="faint small">#${goal.id} · ${origin(goal)} · priority ${goal.priority}</div></td>
     <td><${Pill} s=${goal.status} /></td>
-    <td class="wide"><div class="num muted small">${planned(progress) ? `${progress.completed} of ${planned(progress)}` : "no plan yet"}${progress.failed > 0 && html` · <span class="st-failed">${progress.failed} failed</span>`}</div>
-      <progress class=${bar} value=${progress.completed} max=${planned(progress) || 1} aria-label="Progress of goal ${goal.id}"></progress></td>
+    <td class="wide"><div class="num muted small">${planned(goal) ? `${progress.completed} of ${planned(goal)}` : "no plan yet"}${progress.failed > 0 && html` · <span class="st-failed">${progress.failed} failed</span>`}</div>
+      <progress class=${bar} value=${progress.completed} max=${planned(goal) || 1} aria-label="Progress of goal ${goal.id}"></progress></td>
     <td class="num">${progress.in_progress ? `${progress.in_progress} running` : html`<span class="faint">—</span>`}</td>
     <td class="num">${money(goal.cost_usd)}</td>
     <td class="muted"><${Ago} t=${goal.updated_at} /></td>
