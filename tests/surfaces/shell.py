@@ -68,6 +68,7 @@ class Shell:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         before: Callable[[], None] | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> Ran:
         """Run in a process of its own."""
         done = subprocess.run(
@@ -77,7 +78,7 @@ class Shell:
             cwd=self.folder,
             env={**os.environ, **(env or {})},
             preexec_fn=before,
-            timeout=PATIENCE_S,
+            timeout=patience_s,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -9,7 +9,8 @@ import pytest
 from documented import Operation, operations
 from serving import Client, Service, plain, problem
 
-from headway.actions import jobs, tenants
+from headway.actions import goals, jobs, tenants
+from headway.actions.goals import NewGoal
 from headway.storage import tenant_store
 
 MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
@@ -107,16 +108,18 @@ def test_the_last_use_of_a_token_is_recorded(client: Client, method: str, body: 
 class Ids:
     """What a request can name: a conversation, a turn in it, a todo."""
 
-    def __init__(self, conversation: int, turn: str, todo: int, job: str, schedule: str) -> None:
+    def __init__(self, conversation: int, turn: str, todo: int, job: str, schedule: str, goal: int) -> None:
         self.conversation = conversation
         self.turn = turn
         self.todo = todo
         self.job = job
         self.schedule = schedule
+        self.goal = goal
 
     def fill(self, path: str) -> str:
         return (
             path.replace("{todo_id}", str(self.todo))
+            .replace("{goal_id}", str(self.goal))
             .replace("{conversation_id}", str(self.conversation))
             .replace("{turn_id}", self.turn)
             .replace("{job_id}", self.job)
@@ -145,6 +148,8 @@ class Ids:
             ("POST", "/v1/ag-ui"): [{"threadId": "theirs", "runId": "1", "messages": [{"role": "user", "content": "hello"}]}],
             ("POST", "/v1/ui-stream"): [{"id": "theirs", "messages": [{"role": "user", "content": "hello"}]}],
             ("POST", "/v1/conversations"): [{"key": "free"}],
+            ("POST", "/v1/goals"): [{"description": "x"}],
+            ("POST", "/v1/goals/{goal_id}/decision"): [{"action": "abandon"}],
             ("PUT", "/v1/schedules/{name}"): [
                 {"every_s": 60, "message": {"conversation_id": self.conversation, "content": "go"}},
                 {"every_s": 60, "tool": {"name": "now", "conversation_id": self.conversation}},
@@ -165,7 +170,7 @@ class Ids:
 
     def queries(self, operation: Operation) -> list[dict[str, Any]]:
         parameters = {one["name"] for one in operation.definition.get("parameters", ()) if one["in"] == "query"}
-        named: dict[str, Any] = {"conversation_id": self.conversation, "turn_id": self.turn}
+        named: dict[str, Any] = {"conversation_id": self.conversation, "turn_id": self.turn, "goal_id": self.goal}
         return [{name: value} for name, value in named.items() if name in parameters] or [{}]
 
     def as_if(self, other: "Ids", text: str) -> str:
@@ -176,6 +181,7 @@ class Ids:
             (other.todo, self.todo),
             (other.job, self.job),
             (other.schedule, self.schedule),
+            (other.goal, self.goal),
         )
         for before, after in pairs:
             text = text.replace(str(before), str(after))
@@ -188,6 +194,7 @@ NOTHING = Ids(
     888_888_888_888_888,
     "7d444840-9dc0-11d1-b245-5ffdce74fad3",
     "nobodys-daily",
+    666_666_666_666_666,
 )
 
 
@@ -204,7 +211,8 @@ def test_what_belongs_to_another_tenant_is_answered_like_what_never_was(client: 
         job = owner.desk.database.write(lambda tx: jobs.die(tx, begun, "made up")).id
         every_day = {"every_s": 86_400, "message": {"conversation_id": conversation, "content": "go"}}
         owner.ok("PUT", "/v1/schedules/somebodys-daily", json=every_day)
-        foreign = Ids(conversation, turn, todo, job, "somebodys-daily")
+        goal = owner.desk.write(goals.propose, NewGoal("peace"), "it is wanted").id
+        foreign = Ids(conversation, turn, todo, job, "somebodys-daily", goal)
         before = owner.desk.events()
         asked = 0
         for operation in filter(is_guarded, operations(client)):

@@ -55,7 +55,7 @@ class Page(NamedTuple):
 
 def page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> Page:
     """By name, after the one that the page before ended with."""
-    found = schedule_store.page(tx, tenant_id, limit + 1, text.safe(cursor or "", "cursor"))
+    found = schedule_store.page(tx, tenant_id, limit + 1, text.name(cursor, "cursor") if cursor else "")
     return Page(found[:limit], found[limit - 1].name if len(found) > limit else None)
 
 

@@ -1,0 +1,56 @@
+"""`headway demo`: the whole story, offline; and goals that are pursued by the command that set them."""
+
+import json
+from pathlib import Path
+
+from shell import Shell
+
+
+def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    told = shell.process("demo", patience_s=240)
+    assert told.code == 0, told.err
+    for words in (
+        "needs no key",
+        "$ headway chat",
+        "12*7 = 84",
+        "$ headway goal add",
+        "✕ killed, with",
+        "A process was lost",
+        "It goes on from the last checkpoint.",
+        "6 sub-goals ended, 0 of them twice",
+        "Try next:",
+        "headway serve",
+    ):
+        assert words in told.out, words
+    assert not (tmp_path / ".headway").exists(), "the demo has a folder of its own"
+
+
+def test_a_script_gets_one_document_and_may_keep_what_was_made(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    told = shell.process("demo", "--json", "--keep", str(tmp_path / "kept"), patience_s=240)
+    assert told.code == 0, told.err
+    demo = json.loads(told.out)["demo"]
+    assert demo["goal"]["status"] == demo["survivor"]["status"] == "completed"
+    assert demo["survivor"]["interrupted"] is True
+    assert demo["survivor"]["repeated"] == 0
+    assert (tmp_path / "kept" / "workspace" / "1" / "notes.txt").read_text() == "84"
+    assert len(demo["files"]) == 9
+
+
+def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    told = shell.process("goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120)
+    assert told.code == 0, told.err
+    goal = json.loads(told.out)["goal"]
+    assert goal["status"] == "completed"
+    assert [one["status"] for one in goal["sub_goals"]] == ["completed"] * 3
+    workspace = tmp_path / ".headway" / "workspace" / "1"
+    assert {path.name: path.read_text() for path in workspace.iterdir()} == {"a.txt": "hello", "b.txt": "world"}
+
+
+def test_a_goal_that_was_given_up_is_no_success(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    told = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120)
+    assert told.code == 1
+    assert "abandoned" in told.out
