@@ -17,7 +17,6 @@ def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
         "$ headway goal add",
         "✕ killed, with",
         "A process was lost",
-        "It goes on from the last checkpoint.",
         "6 sub-goals ended, 0 of them twice",
         "Try next:",
         "headway serve",
