@@ -54,6 +54,10 @@ def client(service: Service, model: ModelServer) -> Iterator[Client]:
     """A new tenant's program, to arrange what the page will show and to see what it did."""
     with service.tenant() as visitor:
         yield visitor
+        # What it left running would go on with whatever the next test has the model say.
+        for run in visitor.ok("GET", "/v1/agents", params={"limit": 500})["agents"]:
+            if run["turn_id"] and not run["ended_at"] and run["parent_run_id"] is None:
+                visitor.post(f"/v1/turns/{run['turn_id']}/cancel")
 
 
 @pytest.fixture

@@ -33,13 +33,13 @@ def test_the_menu_of_a_card_offers_what_is_legal_and_changes_the_status(page: Vi
     todo = client.add("water the plants")
     page.open("/board").live()
     menu = page.page.get_by_label("Status of water the plants")
-    assert [one.strip() for one in menu.locator("option").all_inner_texts()] == ["Pending", "In progress", "Done", "Canceled"]
+    assert [one.strip() for one in menu.locator("option").all_text_contents()] == ["Pending", "In progress", "Done", "Canceled"]
     menu.select_option("Done")
     expect(page.region("Done")).to_contain_text("water the plants")
     assert status(client, todo) == "completed"
 
     menu = page.page.get_by_label("Status of water the plants")
-    assert [one.strip() for one in menu.locator("option").all_inner_texts()] == ["Done", "Pending"]
+    assert [one.strip() for one in menu.locator("option").all_text_contents()] == ["Done", "Pending"]
 
 
 def test_alt_and_an_arrow_move_a_card_and_the_focus_with_it(page: Visit, client: Client) -> None:

@@ -21,7 +21,15 @@ def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_
 
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
-    assert [line.split()[:2] for line in lines] == [["✔", "home"], ["✔", "database"], ["✔", "model"]]
+    assert [line.split()[:2] for line in lines] == [["✔", name] for name in ("home", "database", "engine", "model", "operator")]
+
+
+def test_channels_are_checked_and_never_shown(headway: Shell) -> None:
+    ran = headway.process("doctor", env={"HEADWAY_NOTIFY": "json://user:hunter2@localhost/x,nonsense://hunter2"})
+    assert ran.code == 1
+    assert "✔ operator  channel 1: JSON" in ran.out
+    assert "✕ operator  channel 2: HEADWAY_NOTIFY has an address here that no service understands" in ran.out
+    assert "hunter2" not in ran.out + ran.err
 
 
 def test_a_damaged_database_is_named_and_the_exit_is_1(headway: Shell) -> None:
