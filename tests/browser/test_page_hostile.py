@@ -3,9 +3,13 @@
 from browsing import Visit
 from playwright.sync_api import expect
 from serving import Client
+from staged_goals import asleep
 
 from headway.actions import notices
+from headway.actions.goals import NewGoal
+from headway.storage.transaction import Transaction
 from model_server import ModelServer, Reply, Request, calls, text
+from planning import end, judge, planned
 
 HOSTILE = {
     "script": "<script>window.owned = 1</script>",
@@ -53,6 +57,27 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
         expect(page.rows.locator(".grow")).to_have_text(one_line(words))
         expect(page.log.locator(".msg.user")).to_contain_text(words.split("\n")[0])
         page.log.locator("summary").first.click()
+        safe(page)
+
+
+def hostile_goal(tx: Transaction, tenant_id: int, words: str) -> int:
+    goal = asleep(tx, tenant_id, NewGoal(words, words))
+    again = f"{words} again"
+    ids = planned(tx, goal, {words: [], again: [words]}, expected_outcome=words)
+    end(tx, goal, ids[words], words)
+    judge(tx, goal, ids[words], "minor", words)
+    return goal.id
+
+
+def test_hostile_goals_show_as_text(page: Visit, client: Client) -> None:
+    ids = {words: client.desk.write(hostile_goal, words) for words in HOSTILE.values()}
+    page.open("/goals").live()
+    for words in HOSTILE.values():
+        expect(page.page.locator("main").get_by_text(words.split("\n")[0][:40]).first).to_be_attached()
+    safe(page)
+    for words, goal_id in ids.items():
+        page.open(f"/goals/{goal_id}").live()
+        expect(page.page.locator("h1")).to_contain_text(words.split("\n")[0][:60])
         safe(page)
 
 
