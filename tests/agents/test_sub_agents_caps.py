@@ -59,7 +59,7 @@ def test_children_of_different_parents_do_not_take_each_others_slots(sqlite_url:
 def test_the_seventeenth_at_once_is_told_to_await_one_first(sqlite_url: str, tmp_path: Path) -> None:
     tasks = [f"task {n}" for n in range(17)]
     with talking(sqlite_url, tmp_path, text("")) as talk:
-        index = said(spawned(*tasks), awaited_known, spawned("one more"), text("Dug."))
+        index = said(spawned(*tasks), awaited_known, spawned("one more"), awaited_known, text("Dug."))
         talk.server.script = cast(index=index, researcher=text("A hole."))
         assert talk.say()["outcome"] == "answered"
         begun_or_not = answered(asked(talk, "index")[1], "spawn_agent")

@@ -45,7 +45,7 @@ def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: D
 
         def stumble(inner: Transaction) -> None:
             todos.add(inner, tenant_id, Draft("taken back"))
-            todos.change(inner, tenant_id, 404, Change(subject="x"))
+            todos.change(inner, tenant_id, 987_654_321, Change(subject="x"))
 
         try:
             tx.attempt(stumble)

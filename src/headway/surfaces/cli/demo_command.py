@@ -164,7 +164,7 @@ def kill_after_first_outcome(stage: Stage, process: "subprocess.Popen[str]") -> 
     deadline = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < deadline:
         progress = summary(stage, 2).get("progress")
-        if progress and progress["completed"]:
+        if progress and progress["completed"] and progress["in_progress"]:
             break
         time.sleep(LOOK_S)
     process.send_signal(signal.SIGKILL)
