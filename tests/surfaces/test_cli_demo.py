@@ -33,6 +33,9 @@ def test_a_script_gets_one_document_and_may_keep_what_was_made(tmp_path: Path) -
     assert demo["survivor"]["repeated"] == 0
     assert (tmp_path / "kept" / "workspace" / "1" / "notes.txt").read_text() == "84"
     assert len(demo["files"]) == 9
+    again = shell.process("demo", "--keep", str(tmp_path / "kept"))
+    assert (again.code, again.out) == (2, "")
+    assert "holds a ledger already" in again.err
 
 
 def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:

@@ -2,21 +2,16 @@
 
 from functools import partial
 
-from headway.actions import goals, jobs, notices
+from headway.actions import goals, notices
+from headway.agents.driving import jobs_die
 from headway.agents.work import Means
 from headway.autonomy import channels, pursuit
 from headway.engine import Handler
 from headway.ledger.goal import GoalLimits
-from headway.ledger.job import Job
-from headway.storage.transaction import Transaction
 
 
 def handlers(means: Means, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, Handler]:
     return {
         goals.GOAL: Handler(partial(pursuit.pursue, means, limits), pursuit.bury),
-        notices.NOTICE: Handler(partial(channels.deliver, means, notify, home), die),
+        notices.NOTICE: Handler(partial(channels.deliver, means, notify, home), jobs_die),
     }
-
-
-def die(tx: Transaction, job: Job, error: str) -> None:
-    jobs.die(tx, job, error)

@@ -18,7 +18,7 @@ import click
 
 from headway import settings
 from headway.actions import goal_views, tenants
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.run import REHEARSAL
 from headway.settings import PREFIX
 from headway.storage.direct import DirectDatabase
@@ -69,6 +69,8 @@ def demo(call: Call, keep: str | None) -> None:
 def home(keep: str | None) -> Iterator[Path]:
     """A folder of the demo's own: nobody's data is touched."""
     if keep is not None:
+        if (Path(keep) / "headway.db").exists():
+            raise Invalid(f"{keep} holds a ledger already: name a folder that does not.")
         yield Path(keep).absolute()
         return
     folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))

@@ -50,7 +50,7 @@ def database_findings(settings: Settings) -> list[Finding]:
             workers = database.read(lambda tx: job_store.workers_alive(tx, LEASE_MS))
     except HeadwayError as error:
         return [Finding("database", str(error), ok=False)]
-    at_work = f"{workers} at work" if workers else "nobody is at work: `headway serve` and `headway worker` are"
+    at_work = f"{workers} at work" if workers else "nobody is at work: start `headway serve` or `headway worker`"
     return [Finding("database", f"{shown(settings.database_url)} ({detail})"), Finding("engine", at_work)]
 
 
