@@ -14,8 +14,8 @@ run: $(VENV)/.installed  ## install and run Headway
 test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgres of its own, and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
-torture: $(VENV)/.installed-dev  ## the long runs
-	$(BIN)/pytest -n $(WORKERS) -m torture
+torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
+	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"
 
 check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
 	$(BIN)/ruff format --check .

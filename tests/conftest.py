@@ -18,6 +18,8 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
 
+pytest_plugins = ["proofs"]
+
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -1,0 +1,72 @@
+"""The torture programme: tests that try as often as there is time for, and the table of what held.
+
+`make test` tries a share of each; `make torture` (pytest --torture) tries the whole and prints the table. A test that belongs to it
+is marked `proof`, and asks how often to try:
+
+    @pytest.mark.proof
+    def test_nothing_acknowledged_is_lost_when_the_power_fails(proof: Proof) -> None:
+        for seed in proof.seeds("power loss", share=400, whole=20_000):
+            ...
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+ROW = "proof"  # the property under which a test's report carries what it tried
+Row = tuple[str, int, bool, float]
+
+
+class Proof:
+    """How often a test tries what it tries, and its line in the table."""
+
+    def __init__(self, whole: bool, record: Callable[[str, object], None]) -> None:
+        self.whole = whole
+        self._record = record
+
+    def trials(self, what: str, share: int, whole: int) -> int:
+        """How often to try: a share of it, or the whole."""
+        trials = whole if self.whole else share
+        self._record(ROW, json.dumps([what, trials]))
+        return trials
+
+    def seeds(self, what: str, share: int, whole: int) -> Iterator[int]:
+        """The same from run to run, so that what failed can be looked at again."""
+        return iter(range(self.trials(what, share, whole)))
+
+
+@pytest.fixture
+def proof(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Proof:
+    return Proof(request.config.getoption("torture"), record_property)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--torture", action="store_true", help="try what is marked proof as often as `make torture` does")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if config.getoption("torture"):
+        terminalreporter.section("the torture programme")
+        for line in table(rows(terminalreporter)):
+            terminalreporter.write_line(line)
+
+
+def rows(reporter: Any) -> Iterator[Row]:
+    for outcome, holds in (("passed", True), ("failed", False)):
+        for report in reporter.stats.get(outcome, []):
+            for name, value in getattr(report, "user_properties", []):
+                if name == ROW and report.when == "call":
+                    what, trials = json.loads(value)
+                    yield what, trials, holds, report.duration
+
+
+def table(found: Iterator[Row]) -> Iterator[str]:
+    """A line for each thing that was tried, however many tests tried it."""
+    yield f"{'what was tried':<72} {'trials':>9} {'seconds':>8}  held"
+    for what, group in groupby(sorted(found), key=lambda row: row[0]):
+        tried = list(group)
+        held = "yes" if all(row[2] for row in tried) else "NO"
+        yield f"{what:<72} {sum(row[1] for row in tried):>9,} {sum(row[3] for row in tried):>8.0f}  {held}"
