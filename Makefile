@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test torture check format chromium bench lock clean
+.PHONY: run test torture check format chromium bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -38,6 +38,9 @@ chromium:  ## the browser for the tests of the page: installed where it is missi
 
 bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run
 	$(BIN)/python -m bench
+
+pictures: $(VENV)/.installed-dev chromium  ## take the README's pictures again
+	$(BIN)/python scripts/take_pictures.py
 
 lock: $(VENV)/.installed-dev  ## renew constraints.txt
 	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --extra bench --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt

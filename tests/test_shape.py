@@ -179,6 +179,20 @@ def test_what_people_look_for_first_is_there(name: str) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8")) > 100
 
 
+def test_the_pictures_show_what_there_is() -> None:
+    sys.path.append(str(ROOT / "scripts"))
+    from take_pictures import DRAWN_BY, LARGEST, MANIFEST, PICTURES, drawn_by  # noqa: PLC0415  a script, not a package
+
+    recorded = json.loads(MANIFEST.read_text(encoding="utf-8"))
+    pictures = [path for path in PICTURES.iterdir() if path != MANIFEST]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert all(any(path.is_file() for path in ROOT.glob(pattern)) for pattern in DRAWN_BY)
+    assert recorded["drawn_by"] == drawn_by(), "What the README's pictures show has changed: run `make pictures`."
+    assert sorted(path.name for path in pictures) == recorded["pictures"]
+    assert [path.name for path in pictures if path.stat().st_size > LARGEST or f"docs/pictures/{path.name}" not in readme] == []
+
+
 def test_every_direct_dependency_is_pinned() -> None:
     wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
