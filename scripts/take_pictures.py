@@ -23,7 +23,6 @@ from io import StringIO
 from pathlib import Path
 from struct import pack
 from typing import Any
-from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "headway"

@@ -162,6 +162,18 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
     assert [name for name in loaded if name.startswith(("headway.agents", "headway.surfaces.http", "headway.surfaces.mcp"))] == []
 
 
+def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:
+    """What a newcomer types first, and what a shell asks at each Tab, must not wait for models."""
+    looks = json.dumps([["--version"], ["--help"], ["chat", "--help"], ["worker", "--help"], ["completion", "bash"]])
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, looks], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    codes, loaded = json.loads(ran.stderr.splitlines()[-1])
+
+    assert codes == [0] * 5
+    assert [name for name in loaded if name in ("pydantic", "fastapi", "mcp") or name.startswith("headway.agents")] == []
+
+
 def test_the_library_has_these_names() -> None:
     assert library.__all__ == ["Headway", "__version__", "tool"]
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
