@@ -15,7 +15,7 @@ import pytest
 from serving import Client, plain
 
 from headway.storage.direct import DirectDatabase
-from model_server import ModelServer, calls, environment, text
+from model_server import MODEL, ModelServer, calls, environment, text
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -113,18 +113,20 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
-    def script(request: Any) -> Any:
-        if not request.tool_results:
-            return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
-        if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
-            return text("All done!")  # it is not
-        item = json.loads(request.tool_results[0].content)["created"][0]["id"]
-        if len(request.tool_results) == 1:
-            return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
-        return text("The bread is here.")
+def hasty(request: Any) -> Any:
+    """An agent that says it is done when it is not."""
+    if not request.tool_results:
+        return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
+    if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
+        return text("All done!")  # it is not
+    item = json.loads(request.tool_results[0].content)["created"][0]["id"]
+    if len(request.tool_results) == 1:
+        return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
+    return text("The bread is here.")
 
-    with ModelServer(script) as model:
+
+def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
+    with ModelServer(hasty) as model:
         printed = run(
             EXAMPLES / "drain_loop_openai.py",
             tmp_path,
@@ -137,6 +139,16 @@ def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client,
         assert len(model.requests) == 4
     assert printed == "The bread is here.\n"
     assert [todo["outcome"] for todo in sqlite_client.ok("GET", "/v1/todos?status=completed")["todos"]] == ["bought"]
+
+
+@pytest.mark.parametrize("example", ["langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"])
+def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_path: Path, example: str) -> None:
+    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # nothing is sent home
+    with ModelServer(hasty) as model:
+        printed = run(EXAMPLES / example, tmp_path, "Buy bread", **environment(model), **quiet, OPENAI_MODEL=MODEL)
+        assert model.violations == []
+        assert len(model.requests) == 4
+    assert printed == "The bread is here.\n- buy bread: completed, bought\n"
 
 
 @contextmanager
