@@ -106,7 +106,9 @@ def postgres_url(swept_postgres_url: str) -> Iterator[str]:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        tables = admin.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'").fetchall()
+        tables = admin.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'"
+        ).fetchall()
         admin.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in tables).encode())
 
 
