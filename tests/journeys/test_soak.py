@@ -1,5 +1,6 @@
 """Half an hour of everything at once, on Postgres: turns, goals, schedules, readers of the log, and two workers of which one is
-killed every minute. At its end nothing is stuck, nothing was done twice, every reader has heard everything, and the server is no larger.
+killed every minute. At its end nothing is stuck, nothing was done twice, every reader has heard everything, and the server has not
+grown.
 
 HEADWAY_TEST_SOAK_S makes the half hour, and its minutes, shorter.
 """
