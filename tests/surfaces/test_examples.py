@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from reading import reading, session
 from serving import Client, plain
 
 from headway.storage.direct import DirectDatabase
@@ -180,6 +181,16 @@ def test_an_application_answers_its_users(tmp_path: Path) -> None:
     with DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}") as database:
         keys = database.read(lambda tx: [str(row[0]) for row in tx.all("SELECT key FROM conversations")])
     assert keys == ["user-ada"]
+
+
+def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> None:
+    page = (EXAMPLES / "two_workers_postgres.md").read_text(encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    with reading(tmp_path / "folder", new_postgres_url) as reader:
+        for one in session(page):
+            reader.follow(one)
+        assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
+        assert any("3 at work" in line for line in reader.type("headway doctor"))
 
 
 # MCP clients
