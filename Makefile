@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test torture check format chromium bench lock clean
+.PHONY: run test torture check format docs chromium bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -27,6 +27,9 @@ check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.installed-dev  ## docs/reference, written out of the code
+	$(BIN)/python scripts/write_reference.py
 
 chromium:  ## the browser for the tests of the page: installed where it is missing and can be
 	@command -v "$${HEADWAY_CHROMIUM:-chromium}" >/dev/null || command -v chromium-browser >/dev/null || { \
