@@ -16,7 +16,7 @@ from headway.ledger.errors import SettingsError
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *(ROOT / "bench").glob("*.md")])
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^()\s>]+)>?\)")
 SETTING = re.compile(r"^\| `HEADWAY_([A-Z_]+)` \|([^|]*)\|", re.MULTILINE)
