@@ -245,7 +245,7 @@ def test_small_talk_makes_no_plan(stage: Stage) -> None:
 
 
 def test_a_single_sum_makes_no_plan(stage: Stage) -> None:
-    assert stage.ask("What is 17 % of 230?").startswith("(17*230/100) = 39.1\n")
+    assert stage.ask("What is 17 % of 230?").startswith("(17 * 230/100) = 39.1\n")
     assert stage.calls() == [["calculate"], []]
 
 
