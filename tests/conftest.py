@@ -19,7 +19,8 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
 
-pytest_plugins = ["proofs"]
+sys.path.append(str(Path(__file__).parent / "surfaces"))  # to start servers and to talk to them is not for tests of doors alone
+pytest_plugins = ["proofs", "lasting"]
 
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -27,11 +28,11 @@ hypothesis.settings.load_profile("untimed")
 
 
 class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
-    """Tests are handed out one by one, except those of the page: a module of them shares a browser and a server."""
+    """Tests are handed out one by one, except those of the page: all of them share a browser and a server."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return module if "browser/" in module else nodeid
+        folder = nodeid.partition("::")[0].rpartition("/")[0]
+        return folder if folder.endswith("browser") else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
