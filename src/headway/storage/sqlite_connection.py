@@ -167,6 +167,8 @@ class SqliteConnection:
 
     def _explain(self, error: apsw.Error) -> HeadwayError:
         kind = ERRORS.get(type(error))
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:  # not even room for the index of the write-ahead log
+            kind = DatabaseFull
         if kind is DatabaseBusy:
             return DatabaseBusy(
                 f"{self.path} has been locked by another process for {self.busy_limit_s:g} s; nothing was changed. "
