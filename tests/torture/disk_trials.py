@@ -1,6 +1,6 @@
 """A server and a shell whose disk is full, refuses every write, or whose folder cannot be written; and then is well again.
 
-`python disk_trials.py KIND FOLDER CYCLES`, in a process of its own: with mounts of its own, or where even root obeys permissions.
+`python disk_trials.py KIND,KIND FOLDER CYCLES`, in a process of its own: with its own mounts, or where even root obeys permissions.
 """
 
 import os
@@ -15,21 +15,35 @@ from typing import NamedTuple
 from serving import Client, Service, problem, serving
 from shell import Shell, one_error
 
-UNLIMITED = resource.RLIM_INFINITY
 LARGE = "x" * 60_000
 MANY = 200
 
 
 class Place(NamedTuple):
-    """A ledger that a server has open, and another one beside it for commands."""
+    """A ledger that a server has open, and another one beside it for commands; and what each of them has acknowledged."""
 
     service: Service
     client: Client
     shell: Shell
     folder: Path
+    served: list[str]
+    typed: list[str]
 
     def headway(self, *arguments: str) -> tuple[str, ...]:
         return (*arguments, "--database-url", f"sqlite:///{self.folder / 'shell.db'}")
+
+    def command(self) -> None:
+        """One that has to succeed, and to find what others before it stored."""
+        self.typed.append(f"typed {len(self.typed)}")
+        self.shell.ok(*self.headway("todo", "add", self.typed[-1]))
+        shown = self.shell.json(*self.headway("todo", "list", "--limit", "500"))["todos"]
+        assert [todo["subject"] for todo in shown] == self.typed
+
+    def well(self) -> None:
+        """Everything goes on by itself, and exactly what was acknowledged is there."""
+        self.served.append(self.client.add(f"served {len(self.served)}")["subject"])
+        assert self.client.subjects() == self.served
+        self.command()
 
 
 @contextmanager
@@ -37,8 +51,8 @@ def placed(folder: Path, ledgers: Path) -> Iterator[Place]:
     ledgers.mkdir(exist_ok=True)
     os.chdir(folder)
     with serving(f"sqlite:///{ledgers / 'served.db'}", folder) as service, service.tenant() as client:
-        place = Place(service, client, Shell(folder), ledgers)
-        place.shell.ok(*place.headway("todo", "add", "first"))
+        place = Place(service, client, Shell(folder), ledgers, [], [])
+        place.well()
         yield place
 
 
@@ -56,28 +70,17 @@ def refused_over_http(client: Client, statuses: dict[int, str], subject: str) ->
     raise AssertionError("the disk was never in the way")
 
 
-def well(place: Place, stored: list[str], cycle: int) -> None:
-    """Everything goes on by itself, and exactly what was acknowledged is there."""
-    stored.append(place.client.add(f"well again {cycle}")["subject"])
-    place.shell.ok(*place.headway("todo", "add", f"well again {cycle}"))
-    assert place.client.subjects() == stored
-    shown = place.shell.json(*place.headway("todo", "list"))["todos"]
-    assert [todo["subject"] for todo in shown] == ["first", *(f"well again {number}" for number in range(cycle + 1))]
-
-
 def full(place: Place, cycles: int) -> None:
     """A file system without a byte left."""
-    stored: list[str] = []
     for cycle in range(cycles):
         with ballast(place.folder / "ballast"):
-            stored += refused_over_http(place.client, {507: "database_full"}, f"full {cycle}")
-            assert place.client.subjects() == stored, "reads go on"
+            stored = refused_over_http(place.client, {507: "database_full"}, f"full {cycle}")
+            assert place.client.subjects() == place.served + stored, "reads go on"
             assert "is full" in one_error(place.shell(*place.headway("todo", "add", "too much", "-d", LARGE)), 1)
-        well(place, stored, cycle)
         for todo in place.client.ok("GET", "/v1/todos", params={"limit": 500})["todos"]:
-            if todo["subject"].startswith("full"):  # so that the disk is never full for good
+            if todo["subject"] in stored:  # so that the disk is never full for good
                 place.client.ok("DELETE", f"/v1/todos/{todo['id']}")
-                stored.remove(todo["subject"])
+        place.well()
 
 
 @contextmanager
@@ -91,20 +94,21 @@ def ballast(path: Path) -> Iterator[None]:
 
 def refusing(place: Place, cycles: int) -> None:
     """No file may be written, as on a file system that has become read-only under a running server."""
-    stored: list[str] = []
     for cycle in range(cycles):
         with unable_to_write(place.service.process.pid), unable_to_write(os.getpid()):
-            stored += refused_over_http(place.client, {503: "database_unreachable", 507: "database_full"}, f"refused {cycle}")
-            assert place.client.subjects() == stored, "reads go on"
+            refusals = {503: "database_unreachable", 507: "database_full"}
+            assert refused_over_http(place.client, refusals, f"refused {cycle}") == []
+            assert place.client.subjects() == place.served, "reads go on"
             assert str(place.folder) in one_error(place.shell(*place.headway("todo", "add", "refused")), 1)
-        well(place, stored, cycle)
+        place.well()
 
 
 @contextmanager
 def unable_to_write(pid: int) -> Iterator[None]:
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, UNLIMITED))
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
     yield
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (UNLIMITED, UNLIMITED))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
 def read_only(place: Place, cycles: int) -> None:
@@ -113,27 +117,24 @@ def read_only(place: Place, cycles: int) -> None:
     place.service.database.close()
     for cycle in range(cycles):
         subprocess.run(["mount", "-o", "remount,ro", place.folder], check=True)
-        said = one_error(place.shell(*place.headway("todo", "add", "refused")), 1)
-        assert "cannot be opened for writing" in said
+        refused = [place.shell(*place.headway("todo", "add", "refused"))]
         if cycle == 0:
-            assert "cannot be opened for writing" in one_error(place.shell.process(*place.headway("serve", "--port", "0")), 1)
+            refused.append(place.shell.process(*place.headway("serve", "--port", "0")))
+        for ran in refused:
+            assert "cannot be opened for writing" in one_error(ran, 1)
         subprocess.run(["mount", "-o", "remount,rw", place.folder], check=True)
-        place.shell.ok(*place.headway("todo", "add", f"well again {cycle}"))
-    shown = place.shell.json(*place.headway("todo", "list"))["todos"]
-    assert [todo["subject"] for todo in shown] == ["first", *(f"well again {number}" for number in range(cycles))]
+        place.command()
 
 
 def unwritable(place: Place, cycles: int) -> None:
     """A folder in which no file can be made: a server that has its files goes on, commands say so."""
-    stored: list[str] = []
-    for cycle in range(cycles):
+    for _ in range(cycles):
         place.folder.chmod(0o555)
-        stored.append(place.client.add(f"goes on {cycle}")["subject"])
-        assert place.client.subjects() == stored
+        place.served.append(place.client.add(f"goes on {len(place.served)}")["subject"])
         said = one_error(place.shell(*place.headway("todo", "add", "refused")), 1)
         assert "check that its folder exists and is writable" in said
         place.folder.chmod(0o755)
-        well(place, stored, cycle)
+        place.well()
 
 
 KINDS: dict[str, Callable[[Place, int], None]] = {
@@ -144,14 +145,18 @@ KINDS: dict[str, Callable[[Place, int], None]] = {
 }
 
 
-def main(kind: str, folder: Path, cycles: int) -> None:
+MOUNTED = {"full", "read_only"}
+
+
+def main(kinds: list[str], folder: Path, cycles: int) -> None:
     ledgers = folder / "ledgers"
-    if kind in ("full", "read_only"):
+    if MOUNTED & set(kinds):
         ledgers.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", ledgers], check=True)
     with placed(folder, ledgers) as place:
-        KINDS[kind](place, cycles)
+        for kind in kinds:
+            KINDS[kind](place, cycles)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1].split(","), Path(sys.argv[2]), int(sys.argv[3]))

@@ -8,7 +8,6 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,14 +31,13 @@ def can_mount() -> bool:
             return False
 
 
-def survives(kind: str, folder: Path, cycles: int, before: Callable[[], None] | None = None) -> None:
-    namespace = NAMESPACE if kind in ("full", "read_only") else ()
+def survives(folder: Path, kinds: str, cycles: int, namespace: tuple[str, ...] = ()) -> None:
     run = subprocess.run(
-        [*namespace, sys.executable, str(HERE / "disk_trials.py"), kind, str(folder), str(cycles)],
+        [*namespace, sys.executable, str(HERE / "disk_trials.py"), kinds, str(folder), str(cycles)],
         env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'surfaces'}"},
         capture_output=True,
         text=True,
-        preexec_fn=before,
+        preexec_fn=None if namespace else obey_permissions,
     )
     assert run.returncode == 0, run.stderr
 
@@ -50,29 +48,20 @@ def obey_permissions() -> None:
 
 
 @pytest.mark.proof
-def test_a_full_disk(tmp_path: Path, proof: Proof) -> None:
-    kind = "full" if can_mount() else "refusing"
-    survives(kind, tmp_path, proof.trials(f"disk full, and space again ({'tmpfs' if can_mount() else 'file size limit'})", 20, 20))
-
-
-@pytest.mark.proof
-def test_a_disk_that_refuses_every_write_of_a_running_server(tmp_path: Path, proof: Proof) -> None:
-    survives("refusing", tmp_path, proof.trials("disk refuses every write, and takes them again", 20, 20))
-
-
-@pytest.mark.proof
-def test_a_file_system_that_is_mounted_read_only(tmp_path: Path, proof: Proof) -> None:
+def test_a_disk_that_is_full_and_one_that_is_read_only(tmp_path: Path, proof: Proof) -> None:
+    means = "a small disk of our own" if can_mount() else "no mounts here: by limits and permissions"
+    cycles = proof.trials(f"disk full, and space again ({means})", share=20, whole=20)
+    proof.trials(f"file system read-only, and writable again ({means})", share=20, whole=20)
     if can_mount():
-        survives("read_only", tmp_path, proof.trials("read-only file system, and writable again (tmpfs)", 20, 20))
+        survives(tmp_path, "full,read_only", cycles, NAMESPACE)
     else:
-        survives(
-            "unwritable",
-            tmp_path,
-            proof.trials("read-only file system: no mounts here, unwritable folder", 20, 20),
-            obey_permissions,
-        )
+        survives(tmp_path, "refusing,unwritable", cycles)
 
 
 @pytest.mark.proof
-def test_a_folder_that_cannot_be_written(tmp_path: Path, proof: Proof) -> None:
-    survives("unwritable", tmp_path, proof.trials("unwritable folder, and writable again", 20, 20), obey_permissions)
+def test_a_disk_that_refuses_every_write_of_a_running_server_and_a_folder_that_cannot_be_written(
+    tmp_path: Path, proof: Proof
+) -> None:
+    cycles = proof.trials("disk refuses every write, and takes them again", share=20, whole=20)
+    proof.trials("unwritable folder, and writable again", share=20, whole=20)
+    survives(tmp_path, "refusing,unwritable", cycles)

@@ -69,13 +69,15 @@ class SqliteConnection:
         self.waiting_since = 0.0
         try:
             self.raw = apsw.Connection(path)
-            self.raw.set_busy_handler(self._wait)
-            # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
-            self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            self._set_wal()
-            self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
         except apsw.Error as error:
             raise self._explain(error) from error
+        try:
+            self._settle()
+        except BaseException as error:
+            self.raw.close()  # or whoever tries again and again keeps more and more files open
+            if isinstance(error, apsw.Error):
+                raise self._explain(error) from error
+            raise
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
@@ -138,6 +140,13 @@ class SqliteConnection:
     def _roll_back(self) -> None:
         if self.raw.in_transaction:
             self.execute("ROLLBACK")
+
+    def _settle(self) -> None:
+        self.raw.set_busy_handler(self._wait)
+        # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
+        self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        self._set_wal()
+        self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
 
     def _set_wal(self) -> None:
         # The switch to WAL does not always ask the busy handler when several processes create the file at once.
