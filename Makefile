@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test torture check format chromium bench lock clean
+.PHONY: run test torture check format docs chromium bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -17,17 +17,20 @@ test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgre
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"
 
-check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, known vulnerabilities
+check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_shape.py
+	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
 	$(BIN)/python scripts/audit.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.installed-dev  ## docs/reference, written out of the code
+	$(BIN)/python scripts/write_reference.py
 
 chromium:  ## the browser for the tests of the page: installed where it is missing and can be
 	@command -v "$${HEADWAY_CHROMIUM:-chromium}" >/dev/null || command -v chromium-browser >/dev/null || { \

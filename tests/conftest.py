@@ -1,6 +1,7 @@
 """Databases to test on. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -105,10 +106,10 @@ def postgres_url(swept_postgres_url: str) -> Iterator[str]:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        for (table,) in admin.execute(
+        tables = admin.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'"
-        ).fetchall():
-            admin.execute(f'DELETE FROM "{table}"'.encode())
+        ).fetchall()
+        admin.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in tables).encode())
 
 
 @contextmanager
@@ -128,8 +129,24 @@ def renamed(url: str, database: str) -> str:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def new_sqlite_url(tmp_path: Path) -> str:
+    """A file that nobody has opened yet."""
     return f"sqlite:///{tmp_path / 'headway.db'}"
+
+
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An up-to-date SQLite file without rows: to copy one takes a tenth of the time that it takes to make one."""
+    path = tmp_path_factory.mktemp("empty") / "headway.db"
+    DirectDatabase(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def sqlite_url(new_sqlite_url: str, empty_ledger: Path) -> str:
+    """An up-to-date database without rows."""
+    shutil.copy(empty_ledger, new_sqlite_url.removeprefix("sqlite:///"))
+    return new_sqlite_url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -139,7 +156,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     return url
 
 
-@pytest.fixture(params=["sqlite", "new_postgres"])
+@pytest.fixture(params=["new_sqlite", "new_postgres"])
 def new_database_url(request: pytest.FixtureRequest) -> str:
     """A database that nobody has opened yet, of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")

@@ -218,7 +218,8 @@ async def fetched(work: Work, entries: list[Entry], need: Need) -> News:
             return await ask(work, entries, context)
         case CallTool(effect, tool, arguments):
             with of_tool(work.means.tracer, effect.tool, effect.call_id) as noted:
-                result = await reach_out(tool, arguments, work.execution)
+                execution = work.execution._replace(effect_key=f"{work.run.id}.{effect.n}.{effect.place}")
+                result = await reach_out(tool, arguments, execution)
                 noted(ended_well(is_error=result.is_error))
             return Done(effect, result)
         case Summarise():

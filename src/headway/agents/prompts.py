@@ -1,6 +1,7 @@
 """What the runtime says to a model: who it is and what it may do, where it stands, and why an answer was not taken."""
 
 from collections.abc import Collection
+from typing import Final
 
 from headway.agents.roles import Role
 from headway.ledger.framing import frame, inline, unframed
@@ -12,6 +13,14 @@ REQUEST_SHOWN = 2_000
 OPEN_SHOWN = 50
 ENDED_SHOWN = 20
 ANSWER_SHOWN = 8_000
+
+# The forms in which answers about a goal are handed in: whoever asks names them, and the rehearsal knows them by name.
+SUBMIT_PLAN: Final = "submit_plan"
+SUBMIT_REPLAN: Final = "submit_replan"
+SUBMIT_EVALUATION: Final = "submit_evaluation"
+SUBMIT_VERDICT: Final = "submit_verdict"
+SUBMIT_INTERVENTION: Final = "submit_intervention"
+SUBMIT_RESUMPTION: Final = "submit_resumption"
 
 PLANNING = """# Planning
 Work of several distinct steps is planned: call create_todo once with all the steps, then work them off in order, each with \
