@@ -17,12 +17,13 @@ test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgre
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"
 
-check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents
+check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
+	$(BIN)/python scripts/audit.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
