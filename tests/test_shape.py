@@ -175,7 +175,7 @@ def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:
 
 
 def test_the_library_has_these_names() -> None:
-    assert library.__all__ == ["Headway", "__version__", "tool"]
+    assert library.__all__ == ["Execution", "Headway", "__version__", "tool"]
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
 
 

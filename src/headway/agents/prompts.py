@@ -4,8 +4,9 @@ from collections.abc import Collection
 from typing import Final
 
 from headway.agents.roles import Role
-from headway.ledger.framing import frame, inline
+from headway.ledger.framing import frame, inline, unframed
 from headway.ledger.run import Mode
+from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
 from headway.ledger.todo import Todo
 
 REQUEST_SHOWN = 2_000
@@ -118,6 +119,10 @@ def check_in(words: str) -> str:
     return f"{CHECK_IN}{inline(words, ANSWER_SHOWN)}"
 
 
+def next_item(subject: str) -> str:
+    return f"{NEXT}{inline(subject, SUBJECT_LIMIT)}"
+
+
 def counted(items: int) -> str:
     return "1 item is" if items == 1 else f"{items} items are"
 
@@ -157,6 +162,6 @@ where it stopped, and what it was about to do. Keep names, numbers and ids. The 
 
 
 def assessment(item: str, criteria: str, answer: str) -> str:
-    wanted = f"\nDone when: {criteria}" if criteria else ""
+    wanted = f"\nDone when: {inline(criteria, TEXT_LIMIT)}" if criteria else ""
     shown = answer if len(answer) <= ANSWER_SHOWN else f"{answer[:ANSWER_SHOWN]}\n… (cut)"
-    return f"Item: {item}{wanted}\n\nAnswer:\n{shown}"
+    return f"Item: {inline(item, SUBJECT_LIMIT)}{wanted}\n\nAnswer:\n{unframed(shown)}"
