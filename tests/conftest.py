@@ -19,7 +19,8 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
 
-pytest_plugins = ["proofs"]
+sys.path.append(str(Path(__file__).parent / "surfaces"))  # to start servers and to talk to them is not for tests of doors alone
+pytest_plugins = ["proofs", "lasting"]
 
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -27,11 +28,11 @@ hypothesis.settings.load_profile("untimed")
 
 
 class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
-    """Tests are handed out one by one, except those of the page: a module of them shares a browser and a server."""
+    """Tests are handed out one by one, except those of the page: all of them share a browser and a server."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return module if "browser/" in module else nodeid
+        folder = nodeid.partition("::")[0].rpartition("/")[0]
+        return folder if folder.endswith("browser") else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -166,7 +167,7 @@ def new_database_url(request: pytest.FixtureRequest) -> str:
 def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
     """Run a script in several processes at the same moment; what each printed.
 
-    The script says `print("ready", flush=True)`, waits in `input()`, and works when all of them are ready.
+    The script says `print("ready", flush=True)`, waits in `input()`, which gives it its number, and works when all are ready.
     """
     command = [sys.executable, "-c", script, *arguments]
     with ExitStack() as stack:
@@ -175,11 +176,11 @@ def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
         for one in crew:
             assert one.stdout is not None
             assert one.stdout.readline() == "ready\n"
-        for one in crew:
+        for number, one in enumerate(crew):
             assert one.stdin is not None
-            one.stdin.write("\n")
+            one.stdin.write(f"{number}\n")
             one.stdin.flush()
-        printed = [one.communicate(timeout=60)[0] for one in crew]
+        printed = [one.communicate(timeout=300)[0] for one in crew]
         assert [one.returncode for one in crew] == [0] * processes
     return printed
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
+from lives import older
 from serving import until
 
 from headway.actions import conversations, turns
+from headway.engine import LEASE_MS
 from headway.ledger.events import TURN_ENDS
 from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk
@@ -113,6 +115,11 @@ def working(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator
             yield Worker(process, str(json.loads(process.stdout.readline())["worker"]))
         finally:
             process.kill()
+
+
+def lapse(desk: Desk, owner: str = "%") -> None:
+    """As if so much time had passed since it was heard of that it must be dead."""
+    desk.database.write(lambda tx: older(tx, LEASE_MS + 1, owner))
 
 
 # What is left
