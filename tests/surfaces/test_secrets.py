@@ -36,14 +36,6 @@ FAILURES: tuple[Callable[[Request], Reply], ...] = (
     lambda _request: error(403, "no: " + json.dumps({"headers": {"authorization": f"Bearer {CANARIES['OPENAI_API_KEY']}"}})),
     lambda _request: text("hello"),
 )
-TOOL = """import os
-from headway import tool
-
-@tool
-def broken() -> str:
-    "Fails with what it should not say."
-    raise RuntimeError(f"no way in with {os.environ['OF_A_TOOL_TOKEN']}")
-"""
 
 
 @pytest.fixture
@@ -56,8 +48,6 @@ def wire(postgres_url: str) -> Iterator[Wire]:
 def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
     """A server that is given every secret there is, and says all that it can."""
     (tmp_path / ".env").write_text(f"IN_A_FILE_SECRET={CANARIES['IN_A_FILE_SECRET']}\n")
-    (tmp_path / ".headway" / "tools").mkdir(parents=True)
-    (tmp_path / ".headway" / "tools" / "broken.py").write_text(TOOL)
     name, user = wire.options["dbname"], wire.options.get("user") or "postgres"
     url = f"postgresql://{user}:{PASSWORD.replace(':', '%3A').replace('/', '%2F')}@127.0.0.1:{wire.port}/{name}"
     given = {
