@@ -96,6 +96,31 @@ def doctor(folder: Path, given: dict[str, str], *more: str) -> str:
     return done.stdout + done.stderr
 
 
+def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
+    """Of a process that runs for long, whichever it is: one that meets a fault of ours, and one whose words hold a secret."""
+    script = """
+import logging, sys
+from headway import settings
+from headway.surfaces.log_lines import log_as_json
+
+log_as_json("info", settings.load({"database_url": sys.argv[1]}))
+log = logging.getLogger("a.library")
+log.warning("could not reach %s", sys.argv[1])
+try:
+    raise ValueError(f"Authorization: Bearer {sys.argv[2]}")
+except ValueError:
+    log.exception("a fault")
+"""
+    url, key = f"postgresql://ada:{CHANNEL}@db.example/headway", CANARIES["ANTHROPIC_API_KEY"]
+    env = {**os.environ, "ANTHROPIC_API_KEY": key}
+    ran = subprocess.run([sys.executable, "-c", script, url, key], env=env, capture_output=True, text=True, check=True)
+    first, second = (json.loads(line) for line in ran.stderr.splitlines())
+
+    assert first["message"] == "could not reach postgresql://ada:…@db.example/headway"
+    assert second["traceback"].endswith("ValueError: Authorization: Bearer …")
+    assert [one for one in (CHANNEL, key) if one in ran.stderr] == []
+
+
 @pytest.mark.proof
 def test_no_secret_is_ever_said_again(
     leaky: tuple[Service, dict[str, str]], wire: Wire, postgres_url: str, model: ModelServer, tmp_path: Path, proof: Proof

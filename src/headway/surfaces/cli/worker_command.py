@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import logging
 import signal
 
 import click
 
 from headway.settings import Settings, shown
 from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.log_lines import log_as_json
 
 
 @click.command(cls=Command)
@@ -17,7 +17,7 @@ from headway.surfaces.cli.calling import Call, Command, pass_call
 def worker(call: Call, log_level: str) -> None:
     """Work on jobs of this database until Ctrl-C: turns, sub-agents, schedules. `serve` does so, too."""
     settings = call.settings()
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_as_json(log_level, settings)
     asyncio.run(work(call, settings))
 
 
