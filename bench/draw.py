@@ -1,0 +1,2 @@
+def picture(document):
+    return ""
