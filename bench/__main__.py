@@ -34,7 +34,9 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name the benchmarks and what they measure")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure into this file, too")
     parser.add_argument("--write", action="store_true", help="renew bench/results.json, results.svg and the tables of RESULTS.md")
-    parser.add_argument("--trial", action="store_true", help="one round of each, to see that all of them run; the figures are worth little")
+    parser.add_argument(
+        "--trial", action="store_true", help="one round of each, to see that all of them run; the figures are worth little"
+    )
     arguments = parser.parse_args()
     chosen = chosen_by(arguments.names)
     if not chosen:

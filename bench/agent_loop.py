@@ -27,7 +27,7 @@ MIDDLEWARE = "LangChain's agent with its todo middleware, in memory"
 class Ours:
     """One Headway for all rounds; every round is a turn in a conversation of its own."""
 
-    def __init__(self, shop: Workshop) -> None:
+    def __init__(self, shop: Workshop, name: str = "loop", url: str | None = None) -> None:
         from headway.testing import scripted_model, temporary_headway
 
         self.iterations = FEW
@@ -35,9 +35,9 @@ class Ours:
         self.loop = asyncio.new_event_loop()
         shop.closing.callback(self.loop.close)
         most = str(max(LENGTHS) // 2 + 2 * WIDTH)
-        self.opening = temporary_headway(
-            shop.folder / "loop", scripted_model(self.answer), max_iterations=most, max_iterations_with_plan=most
-        )
+        where = {"database_url": url} if url else {}
+        model = scripted_model(self.answer)
+        self.opening = temporary_headway(shop.folder / name, model, max_iterations=most, max_iterations_with_plan=most, **where)
         self.headway = self.loop.run_until_complete(self.opening.__aenter__())
         shop.closing.callback(lambda: self.loop.run_until_complete(self.opening.__aexit__(None, None, None)))
         self.tenant = self.loop.run_until_complete(self.headway.database.write(tenants.ensure_local))
@@ -78,9 +78,7 @@ class Ours:
 
 def against(shop: Workshop, peer: "partial[Peer]", iterations: int) -> Measurements:
     theirs, ours = shop.once(peer), shop.once(Ours)
-    return in_turns(
-        lambda: ours.round(iterations), lambda: float(theirs.ask("turn", iterations=iterations)), ROUNDS, unit="ms"
-    )
+    return in_turns(lambda: ours.round(iterations), lambda: float(theirs.ask("turn", iterations=iterations)), ROUNDS, unit="ms")
 
 
 @benchmark("loop.10.pydantic", f"10 iterations, {WORKLOAD}", PYDANTIC, at_most(0.25))

@@ -7,7 +7,6 @@ LangGraph has by default; `goal.checkpoint` checks that it is so.
 """
 
 import asyncio
-import json
 import time
 from functools import partial
 from itertools import count, islice
@@ -150,7 +149,12 @@ def small_checkpoint(shop: Workshop) -> Measurements:
     return beside_put(shop, SMALL)
 
 
-@benchmark("goal.checkpoint.step", "the same, goals of 20 sub-goals", "SqliteSaver.put and put_writes, as one step of a graph calls both", None)
+@benchmark(
+    "goal.checkpoint.step",
+    "the same, goals of 20 sub-goals",
+    "SqliteSaver.put and put_writes, as one step of a graph calls both",
+    None,
+)
 def whole_step(shop: Workshop) -> Measurements:
     return beside_put(shop, USUAL, writes=True)
 
@@ -207,7 +211,6 @@ class Pursuit:
         took = time.perf_counter() - began
         pursuit.cancel()
         await asyncio.wait([pursuit])
-        await self.headway.database.write(lambda tx: goals.abandon(tx, job.tenant_id, json.loads(job.payload)["goal_id"]))
         return took * 1000 / LOOKED_AT
 
     def lay_out(self, tx: Transaction, size: int) -> Job:

@@ -78,7 +78,10 @@ def install(folder: Path, requirements: Path) -> None:
         ]
     else:
         quietly = ["-q", "--disable-pip-version-check"]
-        commands = [[sys.executable, "-m", "venv", str(folder)], [str(python), "-m", "pip", "install", *quietly, "-r", str(requirements)]]
+        commands = [
+            [sys.executable, "-m", "venv", str(folder)],
+            [str(python), "-m", "pip", "install", *quietly, "-r", str(requirements)],
+        ]
     for command in commands:
         try:
             subprocess.run(command, capture_output=True, text=True, check=True, timeout=INSTALLING_S)

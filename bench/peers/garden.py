@@ -4,7 +4,10 @@ from typing import Any
 
 DESCRIPTION = "Dig over bed number {n} by the southern wall, and take out all roots that are thicker than a finger."
 EXPECTED = "Bed number {n} is loose to the depth of a spade, and nothing but grass roots is left in it."
-OUTCOME = "Bed number {n} is dug over. " + "Three roots of the old walnut were in the way and were sawn off where they meet the wall. " * 4
+OUTCOME = (
+    "Bed number {n} is dug over. "
+    + "Three roots of the old walnut were in the way and were sawn off where they meet the wall. " * 4
+)
 
 
 def sub_goal(n: int, status: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """procrastinate: 16 at once, which hear of new jobs by LISTEN/NOTIFY and have a connection each."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +12,7 @@ from answering import serve
 from queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 
 RUNNER = asyncio.Runner()
+logging.getLogger("procrastinate").setLevel(logging.ERROR)  # that an app lives in a script is no news here
 
 
 def prepare(url: str) -> None:

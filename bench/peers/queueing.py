@@ -1,4 +1,4 @@
-"""What every engine is asked to do, here and in the scripts of the peers: 500 jobs that do nothing; single jobs on an idle engine."""
+"""What every engine is asked to do, ours and those of the peers: 500 jobs that do nothing; single jobs on an idle engine."""
 
 import random
 
