@@ -36,18 +36,24 @@ WORKLOAD = "a sub-goal begins or ends: its row, the journal, three events, in a 
 class Garden:
     """A ledger in which goals are set that have this many sub-goals."""
 
-    def __init__(self, shop: Workshop, name: str, size: int) -> None:
-        self.ledger = new_ledger(shop.folder / f"{name}.db")
+    def __init__(self, url: str, tenant_id: int, size: int) -> None:
+        self.url = url
+        self.tenant_id = tenant_id
         self.size = size
+
+    @classmethod
+    def on_sqlite(cls, shop: Workshop, name: str, size: int) -> "Garden":
+        ledger = new_ledger(shop.folder / f"{name}.db")
+        return cls(ledger.url, ledger.tenant_id, size)
 
     def steps(self, wanted: int) -> list[Work[Any]]:
         """So many steps forward, on goals that are set and planned beforehand."""
-        with DirectDatabase(self.ledger.url) as database:
+        with DirectDatabase(self.url) as database:
             laid_out = (database.write(self.lay_out) for _ in count())
             return list(islice((step for goal_steps in laid_out for step in goal_steps), wanted))
 
     def lay_out(self, tx: Transaction) -> list[Work[Any]]:
-        tenant_id = self.ledger.tenant_id
+        tenant_id = self.tenant_id
         goal = goals.add(tx, tenant_id, NewGoal("A garden."))
         plan = [planned(n) for n in range(self.size)]
         plans.lay_out(tx, goal, plan, "")
@@ -86,7 +92,7 @@ def planned(n: int) -> PlannedStep:
 def at_a_time(garden: Garden) -> float:
     """Checkpoints a second, one after the other on the caller's thread."""
     steps = garden.steps(STEPS)
-    with DirectDatabase(garden.ledger.url) as database:
+    with DirectDatabase(garden.url) as database:
         database.read(lambda tx: tx.one("SELECT 1"))
         return rate(STEPS, lambda: [database.write(step) for step in steps])
 
@@ -94,7 +100,7 @@ def at_a_time(garden: Garden) -> float:
 def awaited(garden: Garden, callers: int) -> float:
     """Checkpoints a second by so many goals at once, each awaiting one after the other."""
     steps = [garden.steps(STEPS // callers) for _ in range(callers)]
-    database = Database(garden.ledger.url)
+    database = Database(garden.url)
 
     async def caller(own: list[Work[Any]]) -> None:
         for step in own:
@@ -115,7 +121,7 @@ def awaited(garden: Garden, callers: int) -> float:
 
 def beside_put(shop: Workshop, size: int, *, writes: bool = False) -> Measurements:
     theirs, name = shop.once(LANGGRAPH), f"put-{size}-{writes}"
-    garden, path = Garden(shop, name, size), str(shop.folder / f"{name}-langgraph.db")
+    garden, path = Garden.on_sqlite(shop, name, size), str(shop.folder / f"{name}-langgraph.db")
     mode, synchronous, _version = theirs.ask("durability", path=path)
     assert (mode, synchronous) == ("wal", "2"), "both sides are to be as durable"
     puts = partial(theirs.ask, "puts", path=path, sub_goals=size, steps=STEPS, writes=writes)
@@ -124,7 +130,7 @@ def beside_put(shop: Workshop, size: int, *, writes: bool = False) -> Measuremen
 
 def beside_aput(shop: Workshop, callers: int) -> Measurements:
     theirs, name = shop.once(LANGGRAPH), f"aput-{callers}"
-    garden, path = Garden(shop, name, USUAL), str(shop.folder / f"{name}-langgraph.db")
+    garden, path = Garden.on_sqlite(shop, name, USUAL), str(shop.folder / f"{name}-langgraph.db")
     puts = partial(theirs.ask, "async_puts", path=path, sub_goals=USUAL, steps=STEPS, callers=callers)
     return in_turns(partial(awaited, garden, callers), puts, ROUNDS)
 
@@ -161,7 +167,7 @@ def whole_step(shop: Workshop) -> Measurements:
 
 @benchmark("goal.growth.checkpoint", "the same, goals of 500 sub-goals", "of 10", at_least(0.85))
 def growth_of_checkpoint(shop: Workshop) -> Measurements:
-    gardens = {size: Garden(shop, f"growth-{size}", size) for size in SIZES}
+    gardens = {size: Garden.on_sqlite(shop, f"growth-{size}", size) for size in SIZES}
     return growing({size: partial(at_a_time, garden) for size, garden in gardens.items()}, 5)
 
 
@@ -173,7 +179,7 @@ LOOKED_AT = 10  # sub-goals of each goal
 class Pursuit:
     """One Headway; every round is a goal with a plan of so many sub-goals, of which the first few are worked off."""
 
-    def __init__(self, shop: Workshop) -> None:
+    def __init__(self, shop: Workshop, url: str | None = None) -> None:
         from headway.agents.local_model import LocalModel
         from headway.testing import temporary_headway
 
@@ -181,7 +187,8 @@ class Pursuit:
         self.enough = asyncio.Event()
         self.loop = asyncio.Runner()
         shop.closing.callback(self.loop.close)
-        self.opening = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer))
+        where = {"database_url": url} if url else {}
+        self.opening = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer), **where)
         self.headway = self.loop.run(self.opening.__aenter__())
         shop.closing.callback(lambda: self.loop.run(self.opening.__aexit__(None, None, None)))
 
@@ -200,6 +207,10 @@ class Pursuit:
         """Milliseconds for each sub-goal: begun, worked on, ended, judged."""
         return self.loop.run(self.pursued(size))
 
+    def prepare(self, size: int) -> Job:
+        """A goal whose job is ours from the start."""
+        return self.loop.run(self.headway.database.write(partial(self.lay_out, size=size)))
+
     async def pursued(self, size: int) -> float:
         from headway.autonomy.pursuit import pursue
 
@@ -214,7 +225,6 @@ class Pursuit:
         return took * 1000 / LOOKED_AT
 
     def lay_out(self, tx: Transaction, size: int) -> Job:
-        """A goal whose job is ours from the start."""
         goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
         plans.lay_out(tx, goal, [planned(n) for n in range(size)], "")
         job = jobs.get(tx, goal.tenant_id, goal.run_id or "")

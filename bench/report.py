@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 PAGE = HERE / "RESULTS.md"
 DOCUMENT = HERE / "results.json"
 PICTURE = HERE / "results.svg"
+COSTS = HERE / "costs.json"
 SCALING = HERE.parent / "docs" / "scaling.md"
 TITLES = ("benchmark", "ratio", "middle half", "target", "", "ours", "reference", "workload ÷ reference")
 
@@ -115,6 +116,22 @@ def growth_table(document: dict[str, Any]) -> str:
     return aligned(rows) if grown else ""
 
 
+def capacity_table(document: dict[str, Any]) -> str:
+    """What one server could take, if it did nothing else: its measured rates divided by what an operation asks of it."""
+    known = {one["name"]: one for one in document["benchmarks"]}
+    same, least = known.get("pg.create.c8", {}).get("against"), known.get("pg.create.commits", {}).get("against")
+    if not same or not least or not COSTS.exists():
+        return "Not measured yet."
+    costs = json.loads(COSTS.read_text(encoding="utf-8"))["operations"]
+    statements = same * costs["a todo is created"]["statements"]
+    rows = [("operation", "the server's statements allow", "its commits allow")]
+    for name, one in costs.items():
+        if "second" not in name:
+            by_commits = f"{figure(least / one['commits'])} /s" if one["commits"] >= 0.5 else "no bound"
+            rows.append((name, f"{figure(statements / one['statements'])} /s", by_commits))
+    return f"{figure(statements)} statements and {figure(least)} commits a second were measured.\n\n{aligned(rows)}"
+
+
 # Written down
 
 
@@ -129,6 +146,7 @@ def write_down(document: dict[str, Any]) -> None:
         "table": aligned([TITLES, *(cells(one) for one in document["benchmarks"])]),
         "growth": growth_table(document),
         "short": short_line(document),
+        "capacity": capacity_table(document),
     }
     for page in (PAGE, SCALING):
         text = page.read_text(encoding="utf-8")
