@@ -39,6 +39,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     chosen = chosen_by(arguments.names)
+    if arguments.trial and arguments.write:
+        parser.error("what a trial measures is not worth writing down")
     if not chosen:
         parser.error("no benchmark has such a name; --list shows them")
     if arguments.list:

@@ -158,9 +158,9 @@ def write_down(document: dict[str, Any]) -> None:
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """What is measured anew replaces what was; a benchmark that is new goes to the end."""
     renewed = {one["name"]: one for one in now["benchmarks"]}
+    whole = all(one["name"] in renewed for one in before["benchmarks"])
     kept = [renewed.pop(one["name"], one) for one in before["benchmarks"]]
-    whole = len(kept) - len(before["benchmarks"]) + len(now["benchmarks"]) >= len(kept)
-    return {"machine": now["machine"] if whole else before["machine"], "benchmarks": [*kept, *renewed.values()]}
+    return now if whole else {"machine": before["machine"], "benchmarks": [*kept, *renewed.values()]}
 
 
 def machine_line(document: dict[str, Any]) -> str:
