@@ -7,7 +7,6 @@ import signal
 
 import click
 
-from headway.assembly import Headway
 from headway.settings import Settings, shown
 from headway.surfaces.cli.calling import Call, Command, pass_call
 
@@ -23,6 +22,8 @@ def worker(call: Call, log_level: str) -> None:
 
 
 async def work(call: Call, settings: Settings) -> None:
+    from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who work and not for `--help`
+
     headway = Headway(settings)
     stopped = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
