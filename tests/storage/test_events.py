@@ -39,6 +39,20 @@ def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk
     assert desk.read(event_store.after_in_conversation, ours.id, heard[0].seq, 1) == heard[1:2]
 
 
+def test_what_one_transaction_tells_is_numbered_in_the_order_in_which_it_happened(desk: Desk) -> None:
+    ours = desk.conversation()
+    subjects = [f"number {n}" for n in range(100)]
+
+    def add_all(tx: Transaction, tenant_id: int) -> None:
+        for n, subject in enumerate(subjects):
+            todos.add(tx, tenant_id, Draft(subject, conversation_id=ours.id if n % 3 else 0))
+
+    desk.write(add_all)
+
+    assert [told["subject"] for _, told in desk.changes()] == subjects
+    assert [event.conversation_id == ours.id for event in desk.read(event_store.after, 0, 1000)] == [n % 3 > 0 for n in range(100)]
+
+
 def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: Desk) -> None:
     def try_and_go_on(tx: Transaction, tenant_id: int) -> None:
         todos.add(tx, tenant_id, Draft("kept"))

@@ -21,7 +21,6 @@ from headway.ledger.errors import (
 )
 from headway.ledger.events import Event
 from headway.storage.transaction import (
-    INSERT_EVENT,
     POSTGRES,
     Clock,
     Dialect,
@@ -81,8 +80,7 @@ class PostgresTransaction(LoggedTransaction):
         has missed nothing before it. It is the last thing a transaction does, so the lock is short and cannot deadlock."""
         for tenant_id in sorted({event.tenant_id for event in self.events}):
             self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, tenant_id & 0x7FFF_FFFF)
-        for tenant_id, kind, data, conversation_id, turn_id in self.events:
-            self.run(INSERT_EVENT, tenant_id, conversation_id, turn_id, kind, data, self.now)
+        super().write_log()
 
     def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
         self.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))

@@ -16,7 +16,7 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
-from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
+from headway.storage.transaction import SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
 
 T = TypeVar("T")
 
@@ -52,10 +52,6 @@ class SqliteTransaction(LoggedTransaction):
 
     def run(self, sql: str, *parameters: Any) -> None:
         self._execute(sql, parameters)
-
-    def write_log(self) -> None:
-        for tenant_id, kind, data, conversation_id, turn_id in self.events:
-            self._execute(INSERT_EVENT, (tenant_id, conversation_id, turn_id, kind, data, self.now))
 
 
 class SqliteConnection:

@@ -7,6 +7,7 @@ where they differ are the constants of Dialect.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
@@ -17,6 +18,10 @@ log = logging.getLogger("headway.storage")
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Clock = Callable[[], int]
+
+INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
+ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?)"
+EVENTS_AT_ONCE = 32  # in one statement: few enough for databases to keep one of every length prepared
 
 
 class Dialect(NamedTuple):
@@ -99,9 +104,6 @@ class LoggedTransaction(ABC):
     @abstractmethod
     def run(self, sql: str, *parameters: Any) -> None: ...
 
-    @abstractmethod
-    def write_log(self) -> None: ...
-
     def emit(self, event: Event) -> None:
         self.events.append(event)
 
@@ -114,6 +116,13 @@ class LoggedTransaction(ABC):
             work(self)
         if self.events:
             self.write_log()
+
+    def write_log(self) -> None:
+        """Rows of one statement are numbered in their order, as statements are."""
+        for start in range(0, len(self.events), EVENTS_AT_ONCE):
+            some = self.events[start : start + EVENTS_AT_ONCE]
+            rows = ((one.tenant_id, one.conversation_id, one.turn_id, one.kind, one.data, self.now) for one in some)
+            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *chain.from_iterable(rows))
 
     def attempt(self, work: Work[T]) -> T:
         told, closing = len(self.events), dict(self.closing)
@@ -142,9 +151,6 @@ class LoggedTransaction(ABC):
 
     def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
         return work(self)  # where there is one writer, nobody waits
-
-
-INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class Outcome(NamedTuple):
