@@ -135,7 +135,9 @@ def counts(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status
     """Rows by status, from the kept counters."""
     where, values = "tenant_id = ?", list[Any]((tenant_id,))
     if selection.turn_id is not None:
-        where, values = where + " AND turn_id = ?", [*values, selection.turn_id]
+        # By its conversation, as lists are kept: without it all lists of the tenant would be looked at.
+        where += " AND conversation_id = (SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?) AND turn_id = ?"
+        values += [tenant_id, selection.turn_id, selection.turn_id]
     elif selection.conversation_id is not None:
         where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
     if not selection.plans:
