@@ -38,9 +38,13 @@ def write(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Wanted]) -> 
     known = named_again(rows, wanted)
     kept: list[int] = []
     for place, item in enumerate(wanted):
-        draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
-        row = known.get(place) or todos.add(tx, scope.tenant_id, draft)
-        kept.append(brought_to(tx, scope.tenant_id, row, item.status).id)
+        row = known.get(place)
+        if row is None:
+            draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
+            row = todos.add(tx, scope.tenant_id, draft)
+        if place in known or item.status != row.status:  # what was just added needs no second look
+            bring_to(tx, scope.tenant_id, row, item.status)
+        kept.append(row.id)
     left_out = [row for row in rows if row.id not in kept and not row.ended]
     dropped = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in left_out]
     plan = {row.id: row for row in todo_store.of_turn(tx, scope.tenant_id, turn_id)}
@@ -64,8 +68,8 @@ def named_again(rows: list[Todo], wanted: list[Wanted]) -> dict[int, Todo]:
     return found
 
 
-def brought_to(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> Todo:
-    """The row in the status that was written; one that had ended is reopened on the way."""
+def bring_to(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> None:
+    """Into the status that was written; one that had ended is reopened on the way."""
     if row.ended and status not in (row.status, "pending"):
-        row = todos.change(tx, tenant_id, row.id, Change(status="pending"))
-    return todos.change(tx, tenant_id, row.id, Change(status=status))
+        todos.change(tx, tenant_id, row.id, Change(status="pending"))
+    todos.change(tx, tenant_id, row.id, Change(status=status))
