@@ -56,7 +56,7 @@ def bred(seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, kno
             corpus.append(child)
 
 
-def mutated(parent: str, corpus: Sequence[str], pieces: Sequence[str], chance: random.Random, longest: int = 400) -> str:
+def mutated(parent: str, corpus: Sequence[str], pieces: Sequence[str], chance: random.Random, longest: int = 200) -> str:
     child = parent
     for _ in range(chance.choice((1, 1, 2, 4))):
         at, to = sorted((chance.randint(0, len(child)), chance.randint(0, len(child))))
