@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test torture check format chromium bench lock clean
+.PHONY: run test torture check format docs chromium bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -17,22 +17,28 @@ test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgre
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"
 
-check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
+check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_shape.py
+	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
+	$(BIN)/python scripts/audit.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.installed-dev  ## docs/reference, written out of the code
+	$(BIN)/python scripts/write_reference.py
+
+APT_INSTALL = apt-get install -y -q --no-install-recommends
+
 chromium:  ## the browser for the tests of the page: installed where it is missing and can be
-	@command -v "$${HEADWAY_CHROMIUM:-chromium}" >/dev/null || command -v chromium-browser >/dev/null || { \
+	@command -v "$${HEADWAY_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
 		echo "Installing chromium, for the tests of the page …"; \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		  { apt-get install -y -q --no-install-recommends chromium || { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }; } >/dev/null; } || { \
+		  { $(APT_INSTALL) chromium-headless-shell || { apt-get update -q; $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } >/dev/null; } || { \
 		echo "The tests of the page need chromium, and it cannot be installed from here. Install it (apt install chromium,"; \
 		echo "dnf install chromium, brew install chromium), or say where it is: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 

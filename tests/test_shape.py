@@ -163,7 +163,7 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
 
 
 def test_the_library_has_these_names() -> None:
-    assert library.__all__ == ["Headway", "__version__", "tool"]
+    assert library.__all__ == ["Execution", "Headway", "__version__", "tool"]
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
 
 

@@ -120,8 +120,11 @@ class Headway:
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
-        await asyncio.to_thread(lambda: self.means)
+        await asyncio.to_thread(self._load)
         self.engine.start(alone=alone)
+
+    def _load(self) -> None:
+        self.means.models.make_all()
 
     async def agents_ready(self) -> None:
         assert self.warming is not None, "start_agents comes first"

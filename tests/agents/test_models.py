@@ -1,6 +1,5 @@
 """Calling models: by name and tier, with patience for what passes and none for what stays."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -66,14 +65,13 @@ def test_a_timeout_is_told_as_one(sqlite_url: str, tmp_path: Path) -> None:
         assert "in time" in failure(talk)["error"]
 
 
-def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        with talking(sqlite_url, tmp_path, HELLO, model_retries="1") as talk:
-            monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/v1")
-            told = failure(talk)
-            assert told["code"] == "model_failed"
-            assert "fake-1" in told["error"]
+def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, HELLO, model_retries="1") as talk:
+        talk.server.shutdown()
+        talk.server.server_close()
+        told = failure(talk)
+        assert told["code"] == "model_failed"
+        assert "fake-1" in told["error"]
 
 
 def test_a_stream_that_breaks_off_is_withdrawn_and_told_anew(sqlite_url: str, tmp_path: Path) -> None:
@@ -230,3 +228,12 @@ def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, 
             talk.wait(talk.headway.means.models.ask("strong", [user("Hello!")], ModelRequestParameters()))
         with pytest.raises(SettingsError):
             make("nobody:nothing")
+
+
+def test_a_model_that_cannot_be_made_is_in_nobodys_way_but_of_those_who_ask_it(sqlite_url: str, tmp_path: Path) -> None:
+    with talking(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
+        models = talk.headway.means.models
+        assert set(models.made) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
+        assert talk.say()["outcome"] == "answered"
+        with pytest.raises(SettingsError):
+            models.find("cheap")

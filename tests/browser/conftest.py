@@ -1,52 +1,45 @@
 """A real browser in front of a real server. Where there is no browser these tests fail: a page nobody looked at is not tested."""
 
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
-
-sys.path.append(str(Path(__file__).parent.parent / "surfaces"))
-
 from browsing import Visit, launched, visiting
-from serving import Client, Service, serving
+from playwright.sync_api import Browser, sync_playwright
+from serving import Client, Service
 
-from model_server import ModelServer, environment, scripted, text
+from model_server import ModelServer
 
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """For one module: while Playwright runs, nobody else in this process can run an event loop."""
-    with sync_playwright() as playwright:
-        chromium = launched(playwright)
-        yield chromium
-        chromium.close()
+OPEN = ExitStack()
 
 
-@pytest.fixture(scope="module")
-def lasting_model() -> Iterator[ModelServer]:
-    with ModelServer(text("hello")) as server:
-        yield server
+@cache
+def chromium() -> Browser:
+    playwright = OPEN.enter_context(sync_playwright())
+    OPEN.callback(chromium.cache_clear)
+    browser = launched(playwright)
+    OPEN.callback(browser.close)
+    return browser
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """One browser for all the tests of the page, and not longer: while Playwright runs, nobody else in this process can run an
+    event loop."""
+    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+        OPEN.close()
 
 
 @pytest.fixture
-def model(lasting_model: ModelServer) -> Iterator[ModelServer]:
-    """It says hello until a test gives it a script of its own."""
-    lasting_model.script = scripted(text("hello"))
-    lasting_model.forget()
-    yield lasting_model
-    lasting_model.release()
-    violations, lasting_model.violations = lasting_model.violations, []
-    assert violations == []
+def browser() -> Browser:
+    return chromium()
 
 
-@pytest.fixture(scope="module")
-def service(lasting_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("served")
-    settings = {**environment(lasting_model), "HEADWAY_MODEL_RETRIES": "0"}
-    with serving(f"sqlite:///{folder / 'headway.db'}", folder, environment=settings) as service:
-        yield service
+@pytest.fixture
+def service(sqlite_chat_service: Service) -> Service:
+    return sqlite_chat_service
 
 
 @pytest.fixture

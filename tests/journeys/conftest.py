@@ -1,12 +1,9 @@
 """Whole stories use what the tests of the doors use to start servers and to talk to them."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "surfaces"))
 pytest.register_assert_rewrite("reckoning", "errands")  # so that they tell what they compared
 
 import errands  # noqa: E402

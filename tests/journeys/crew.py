@@ -3,21 +3,23 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
+from lives import older
 from serving import until
 
 from headway.actions import conversations, turns
+from headway.engine import LEASE_MS
 from headway.ledger.events import TURN_ENDS
 from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk
 from model_server import Reachable, environment
+from warm_start import Program
 
 OWN = '''
 from pathlib import Path
@@ -91,7 +93,7 @@ def enqueue(desk: Desk, names: Iterable[str], limit: int = 10) -> list[str]:
 
 
 class Worker(NamedTuple):
-    process: "subprocess.Popen[str]"
+    process: Program
     owner: str  # its name among those who work
 
     def send(self, what: signal.Signals) -> None:
@@ -106,13 +108,18 @@ class Worker(NamedTuple):
 def working(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator[Worker]:
     """Run `headway worker` until the block ends."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-    command = [sys.executable, "-m", "headway", "worker", "--json", "--database-url", database_url]
-    with subprocess.Popen(command, cwd=folder, env={**own, **env}, stdout=subprocess.PIPE, text=True) as process:
+    command = ["worker", "--json", "--database-url", database_url]
+    with Program(command, folder, {**own, **env}, (DEVNULL, PIPE, 2)) as process:
         try:
             assert process.stdout is not None
             yield Worker(process, str(json.loads(process.stdout.readline())["worker"]))
         finally:
             process.kill()
+
+
+def lapse(desk: Desk, owner: str = "%") -> None:
+    """As if so much time had passed since it was heard of that it must be dead."""
+    desk.database.write(lambda tx: older(tx, LEASE_MS + 1, owner))
 
 
 # What is left

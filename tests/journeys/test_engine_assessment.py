@@ -4,7 +4,8 @@ import json
 import signal
 from pathlib import Path
 
-from crew import all_end, rows, surroundings, told, working
+import pytest
+from crew import all_end, lapse, rows, surroundings, told, working
 
 from headway.actions import conversations, turns
 from headway.storage.direct import DirectDatabase
@@ -28,7 +29,9 @@ def start(tx: Transaction, tenant_id: int) -> None:
     turns.start(tx, tenant_id, conversation.id, turns.Beginning("A cake!", "queue"))
 
 
-def test_an_assessment_that_a_kill_cut_short_is_made_again(database_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.torture), "postgres"])
+def test_an_assessment_that_a_kill_cut_short_is_made_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    database_url: str = request.getfixturevalue(f"{kind}_url")
     with model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
         desk = Desk(database)
         env = surroundings(tmp_path, model, restart_stagger_s="0", model_cheap=f"openai-chat:{CHEAP}")
@@ -36,6 +39,7 @@ def test_an_assessment_that_a_kill_cut_short_is_made_again(database_url: str, tm
         with working(database_url, tmp_path, env) as first:
             model.wait_for_requests(3)
             first.end(signal.SIGKILL)
+        lapse(desk)
         before = rows(desk, "SELECT n, message FROM transcript ORDER BY n")
         assert rows(desk, "SELECT status FROM todos ORDER BY position") == [("pending",), ("pending",)]
         with working(database_url, tmp_path, env) as second:

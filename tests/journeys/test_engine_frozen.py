@@ -8,7 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from crew import Worker, all_end, check_each_ended_once, enqueue, furnish, notes, noting, owners, rows, surroundings, told, working
+from crew import (
+    Worker,
+    all_end,
+    check_each_ended_once,
+    enqueue,
+    furnish,
+    lapse,
+    notes,
+    noting,
+    owners,
+    rows,
+    surroundings,
+    told,
+    working,
+)
 from serving import until
 
 from headway.storage.direct import DirectDatabase
@@ -80,6 +94,7 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
         until(lambda: bool(rows(desk, waiting)), "it is in the middle of a step")
         victim.send(signal.SIGSTOP)
+        lapse(desk, victim.owner)
         other.rollback()  # the lock is the frozen one's now, and so is its job
 
         all_end(desk)
@@ -88,7 +103,7 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
         check_each_ended_once(desk, ["early", "late"])
         assert notes(tmp_path) == {"early": 1, "late": 1}
-        assert told(desk, "recovered")
+        assert [event["runs"] for event in told(desk, "recovered")] == [1]
 
 
 def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: str, tmp_path: Path) -> None:
@@ -106,6 +121,7 @@ def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: 
         until(lambda: notes(tmp_path) == {"early": 1}, "it is in the middle of the call")
         victim = the_one_at_work(desk, workers)
         victim.send(signal.SIGSTOP)
+        lapse(desk, victim.owner)
         all_end(desk)
         (home / "go").touch()
         before = state(desk)
@@ -117,4 +133,4 @@ def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: 
         assert rows(desk, "SELECT state FROM effects WHERE tool = 'slowly'") == [("unknown",)]
         answers = [content for (content,) in rows(desk, "SELECT content FROM messages WHERE role = 'assistant' ORDER BY id")]
         assert answers == ["Somebody should look.", "Noted late."]
-        assert told(desk, "recovered")
+        assert [event["runs"] for event in told(desk, "recovered")] == [1]

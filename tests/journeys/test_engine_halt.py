@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 from chatting import messages_path, say
 from crew import all_end, enqueue, furnish, named, owners, rows, surroundings, told, unfinished, working
 from serving import Client, serving, until
-from shell import HEADWAY
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk
 from model_server import ModelServer, Reply, Request, calls, slow, text
+from warm_start import PATIENCE_S, Program
 
 OURS, THEIRS = named(range(3)), named(range(3, 6))  # of a worker, and of a server
 A_WHILE_S = 1.0
@@ -23,8 +22,8 @@ A_WHILE_S = 1.0
 
 def command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
     """Typed at another terminal."""
-    line = [*HEADWAY, *words, "--json", "--database-url", url]
-    return json.loads(subprocess.run(line, cwd=folder, env={**os.environ, **env}, check=True, stdout=subprocess.PIPE).stdout)
+    with Program([*words, "--json", "--database-url", url], folder, {**os.environ, **env}) as program:
+        return json.loads(program.communicate(PATIENCE_S)[0])
 
 
 def test_a_halt_stops_the_agents_of_all_processes(postgres_url: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from crew import (
     check_each_ended_once,
     enqueue,
     furnish,
+    lapse,
     named,
     notes,
     noting,
@@ -26,7 +27,7 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import Desk
 from model_server import model_process
 
-STAGGER_S = 2
+STAGGER_S = 1
 FIRST, SECOND = named(range(60)), named(range(60, 100))  # of two tenants
 TORTURE = pytest.mark.torture
 
@@ -54,6 +55,7 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
             first.end(signal.SIGKILL)
             assert unfinished(one.desk) == 100
             model.forget()
+            lapse(one.desk)
             with serving(database_url, tmp_path, environment=env):
                 all_end(one.desk)
             for desk, its in desks:

@@ -57,7 +57,7 @@ def crowd(name: str) -> list[Errand]:
     return [Errand(first, "agent"), Errand(second, "agent"), Errand(third, "inline", (first, second))]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", OTHER)
 def test_three_goals_killed_together_come_back_one_after_the_other(tell: Telling) -> None:
     plans = {f"Goal {name}.": crowd(name) for name in ("x", "y", "z")}
     plans["Goal y."] = [*plans["Goal y."], Errand("y4", "inline", ("y1",))]
@@ -194,7 +194,7 @@ def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) ->
         assert one.asked_for("submit_intervention") == entries(left, "intervened") == []
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", EITHER)
 def test_a_goal_that_keeps_bringing_processes_down_is_stopped_and_goes_on_when_somebody_resumes_it(tell: Telling) -> None:
     with tell(Script({"Beware.": [Errand("agent", "agent"), Errand("inline", "inline")]})) as one:
         for _ in range(DEADLY):
@@ -215,7 +215,7 @@ def test_a_goal_that_keeps_bringing_processes_down_is_stopped_and_goes_on_when_s
         assert {cycle["status"] for cycle in left["planning_cycles"]} == {"completed"}
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", OTHER)
 def test_a_paused_goal_stays_paused_through_a_crash(tell: Telling) -> None:
     """A sub-agent that was at work ends what it is at, as it would have without the crash; after that nothing is interrupted."""
     with tell(Script({"Wait.": [Errand("agent", "agent"), Errand("inline", "inline", ("agent",))]}, stuck_after=["agent"])) as one:

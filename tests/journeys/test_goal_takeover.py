@@ -69,7 +69,7 @@ def crew(url: str, folder: Path, script: Script) -> Iterator[Crew]:
         assert model.violations == []
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
 def test_a_clean_restart_is_not_a_crash_and_says_nothing(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     script = Script({"Restart.": PLAN}, stuck_before=["first"], stuck_after=["second", "inline"])
     with crew(request.getfixturevalue(f"{kind}_url"), tmp_path, script) as one:

@@ -19,8 +19,8 @@ from remains import Remains
 
 from model_server import ModelProcess
 
-STRIDE = 6  # of which every third statement is an ordinary test: all of them take minutes
-ORDINARY = (1, 4)
+STRIDE = 12  # of which one in twelve is an ordinary test: all of them take minutes
+ORDINARY = 4
 TORTURE = [pytest.mark.torture]
 FEWEST = 300  # statements and moments inside of tools
 
@@ -64,7 +64,7 @@ def resumed(lives: Zygote, life: Life, unkilled: Remains) -> None:
     reckon(life, unkilled, loaded(life.found))
 
 
-@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one in ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
+@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
 def test_a_turn_killed_before_any_statement_ends_as_if_it_had_not_been(
     first: int, lives: Zygote, model: ModelProcess, sqlite_url: str, tmp_path: Path
 ) -> None:
@@ -92,8 +92,12 @@ def kill_before_every(numbers: Iterable[int], lives: Zygote, model: ModelProcess
 
 
 @pytest.mark.usefixtures("model")
-def test_a_turn_killed_over_and_over_ends_all_the_same(lives: Zygote, database_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
+def test_a_turn_killed_over_and_over_ends_all_the_same(
+    kind: str, lives: Zygote, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """Every life takes it a little further."""
+    database_url: str = request.getfixturevalue(f"{kind}_url")
     unkilled = lived(lives, party_home.build(tmp_path / "unkilled", database_url))
     life = party_home.build(tmp_path / "killed", database_url)
     found: list[Remains] = []

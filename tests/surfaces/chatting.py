@@ -1,18 +1,19 @@
 """Saying something in a conversation, and hearing what comes of it."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from listening import Stream, Told, listening
 from serving import Client, until
-from shell import HEADWAY, Shell
+from shell import Shell
 
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Row
 from model_server import Reply, Request, Script, calls, text
+from warm_start import Program
 
 TURN_ENDS = {"turn_finished", "turn_failed", "turn_canceled"}
 
@@ -124,9 +125,9 @@ def conversations(headway: Shell) -> int:
 
 
 @contextmanager
-def elsewhere(*arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+def elsewhere(*arguments: str) -> Iterator[Program]:
     """The same command at another terminal, until the block ends."""
-    with subprocess.Popen([*HEADWAY, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    with Program(arguments, Path.cwd()) as process:
         try:
             yield process
         finally:

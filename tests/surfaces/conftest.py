@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lasting import impatient
 from serving import Client, Service, serving
 from shell import Shell
 
-from model_server import ModelServer, environment, scripted, text
+from model_server import ModelServer
 
 
 @pytest.fixture
@@ -58,41 +59,11 @@ def sqlite_client(sqlite_service: Service) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def lasting_model() -> Iterator[ModelServer]:
-    with ModelServer(text("hello")) as server:
-        yield server
-
-
-@pytest.fixture
-def model(lasting_model: ModelServer) -> Iterator[ModelServer]:
-    """The model behind servers that talk to one: it says hello until a test gives it a script of its own."""
-    lasting_model.script = scripted(text("hello"))
-    lasting_model.forget()
-    yield lasting_model
-    lasting_model.release()
-    violations, lasting_model.violations = lasting_model.violations, []
-    assert violations == []
-
-
-@pytest.fixture(scope="session")
-def sqlite_chat_service(lasting_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A server that talks to that model."""
-    folder = tmp_path_factory.mktemp("served")
-    with serving(f"sqlite:///{folder / 'headway.db'}", folder, environment=impatient(lasting_model)) as service:
-        yield service
-
-
-@pytest.fixture(scope="session")
 def postgres_chat_service(
     lasting_model: ModelServer, chat_postgres_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     with serving(chat_postgres_url, tmp_path_factory.mktemp("served"), environment=impatient(lasting_model)) as service:
         yield service
-
-
-def impatient(model: ModelServer) -> dict[str, str]:
-    """Settings for this model, which fails when it is told to and not by chance."""
-    return {**environment(model), "HEADWAY_MODEL_RETRIES": "0"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

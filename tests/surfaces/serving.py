@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -17,6 +16,7 @@ import httpx
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk, FixedClock
+from warm_start import Program
 
 PATIENCE_S = 30
 
@@ -90,7 +90,7 @@ class Ended(NamedTuple):
 class Service:
     """One server process, and the database behind it."""
 
-    def __init__(self, process: "subprocess.Popen[str]", database_url: str, log: Path) -> None:
+    def __init__(self, process: Program, database_url: str, log: Path) -> None:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, log.read_text()
@@ -134,11 +134,11 @@ def serving(
 ) -> Iterator[Service]:
     """Run `headway serve` until the block ends. A failure that it had to log fails the test."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | dict(environment or {})
-    command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0", "--database-url", database_url, *flags]
+    command = ["serve", "--json", "--port", "0", "--database-url", database_url, *flags]
     log = folder / f"log {uuid4().hex}"
     with (
         log.open("w") as stderr,
-        subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+        Program(command, folder, env, (DEVNULL, PIPE, stderr)) as process,
     ):
         service: Service | None = None
         try:

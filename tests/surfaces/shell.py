@@ -17,6 +17,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from headway.surfaces.cli.main import main
+from warm_start import Program
 
 HEADWAY = (sys.executable, "-m", "headway")
 PATIENCE_S = 60
@@ -82,6 +83,12 @@ class Shell:
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
+    def loaded(self, *arguments: str) -> Ran:
+        """The same without the seconds that it takes to load what `serve` and `chat` need."""
+        with Program(arguments, self.folder) as program:
+            out, err = program.communicate(PATIENCE_S)
+            return Ran(program.wait(), out, err)
+
     def terminal(self, *arguments: str, question: str = "", answer: str = "", width: int = 100) -> Ran:
         """Run on a terminal of its own, where a person answers the question when it is asked.
 
@@ -100,16 +107,7 @@ class Shell:
         env = {**os.environ, "TERM": "xterm-256color"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
-        with subprocess.Popen(
-            [*HEADWAY, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=self.folder,
-            env=env,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  or Ctrl-C would reach nobody
-        ) as child:
+        with Program(arguments, self.folder, env, (theirs, theirs, theirs), terminal=True) as child:
             os.close(theirs)
             try:
                 yield Terminal(child, ours)
@@ -121,7 +119,7 @@ class Shell:
 class Terminal:
     """What a person does and sees while a command runs."""
 
-    def __init__(self, child: "subprocess.Popen[bytes]", descriptor: int) -> None:
+    def __init__(self, child: Program, descriptor: int) -> None:
         self.child = child
         self.descriptor = descriptor
         self.seen = b""

@@ -156,7 +156,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
 
 def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> None:
     Path(".env").write_text("".join(f"{name}={value}\n" for name, value in environment(model).items()))
-    ran = headway.process("chat", "hello")
+    ran = headway.loaded("chat", "hello")
 
     assert ran == (0, "hello\n", "")
     assert len(model.requests) == 1
@@ -172,7 +172,7 @@ def test_a_conversation_in_which_somebody_is_answered_is_busy(talker: Shell, mod
         out, _ = other.communicate(timeout=PATIENCE_S)
 
     assert "running" in one_error(busy, 4)
-    assert (other.returncode, out) == (0, b"hello\n")
+    assert (other.returncode, out) == (0, "hello\n")
     assert talker("chat", "second", "--conversation", conversation) == (0, "hello\n", "")
     assert statuses(talker) == ["finished", "finished"]
 
@@ -213,7 +213,7 @@ def test_what_was_halted_on_its_way_waits_for_the_next_call(talker: Shell, model
     model.script = drains("buy milk")
     ran = talker("chat", "And now?", "--conversation", conversation)
 
-    assert (other.returncode, out) == (5, b"")
+    assert (other.returncode, out) == (5, "")
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "All done."
     assert statuses(talker) == ["finished", "finished"]

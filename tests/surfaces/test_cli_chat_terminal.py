@@ -186,7 +186,7 @@ def test_ctrl_c_in_a_script_stops_the_turn_too(talker: Shell, model: ModelServer
         process.send_signal(2)
         out, _ = process.communicate(timeout=30)
 
-    assert (process.returncode, out) == (1, b"")
+    assert (process.returncode, out) == (1, "")
     assert statuses(talker) == ["canceled"]
 
 

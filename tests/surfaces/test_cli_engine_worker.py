@@ -2,14 +2,15 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from serving import Service, until
-from shell import HEADWAY, PATIENCE_S, Shell, one_error
+from shell import PATIENCE_S, Shell, one_error
+
+from warm_start import Program
 
 NOTE = ("--tool", "todo_add", "--args", '{"subject": "look"}')
 
@@ -17,7 +18,7 @@ NOTE = ("--tool", "todo_add", "--args", '{"subject": "look"}')
 class Worker:
     """A worker process that has said that it is there."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: Program) -> None:
         assert process.stdout is not None
         self.process = process
         self.greeting = process.stdout.readline()
@@ -31,10 +32,7 @@ class Worker:
 
 @contextmanager
 def working(headway: Shell, *flags: str) -> Iterator[Worker]:
-    command = [*HEADWAY, "worker", *flags]
-    with subprocess.Popen(
-        command, cwd=headway.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with Program(["worker", *flags], headway.folder) as process:
         try:
             yield Worker(process)
         finally:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pytest
-from shell import HEADWAY, Shell, one_error, screen
+from shell import Shell, one_error, screen
 
 from headway.actions import goals, halts, tenants
 from headway.actions.goals import NewGoal
@@ -19,6 +19,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock
 from planning import begun, end, judge, planned, start
+from warm_start import Program
 
 T = TypeVar("T")
 
@@ -306,8 +307,7 @@ def test_one_that_was_reached_is_a_success(headway: Shell) -> None:
 def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
     goal = written(headway, begun)
     company(headway)
-    command = [*HEADWAY, "goal", "watch", "1"]
-    with subprocess.Popen(command, cwd=headway.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
+    with Program(["goal", "watch", "1"], headway.folder) as watcher:
         try:
             assert watcher.stdout is not None
             assert untimed("".join(watcher.stdout.readline() for _ in range(3))) == [
@@ -339,8 +339,7 @@ def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
 def test_with_json_only_the_end_is_told(headway: Shell) -> None:
     written(headway, begun)
     company(headway)
-    command = [*HEADWAY, "goal", "watch", "1", "--json"]
-    with subprocess.Popen(command, cwd=headway.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
+    with Program(["goal", "watch", "1", "--json"], headway.folder) as watcher:
         try:
             written(headway, lambda tx, tenant_id: goals.complete(tx, goals.held_still(tx, tenant_id, 1), "We are there."))
             told, _ = watcher.communicate(timeout=60)

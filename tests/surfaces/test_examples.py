@@ -92,13 +92,49 @@ def test_the_first_program_in_the_documents_runs(tmp_path: Path, page: str) -> N
     assert "look at the sky" in printed
 
 
-def test_the_test_in_the_documents_passes(tmp_path: Path) -> None:
+def test_the_tests_in_the_documents_pass(tmp_path: Path) -> None:
     first, *_, last = blocks("docs/library.md")
     (tmp_path / "my_tools.py").write_text(first.partition("async def main")[0], encoding="utf-8")
     (tmp_path / "test_weather.py").write_text(last, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "test_weather.py"]
+    for program in blocks("docs/tool-authors.md"):
+        (tmp_path / named_in(program)).write_text(program, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     ran = subprocess.run(command, cwd=tmp_path, env=surroundings(tmp_path), capture_output=True, text=True, timeout=120)
-    assert "1 passed" in ran.stdout, ran.stdout
+    assert "3 passed" in ran.stdout, ran.stdout
+
+
+def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -> None:
+    tools, roles = tmp_path / "home" / "tools", tmp_path / "home" / "agents"
+    tools.mkdir(parents=True)
+    roles.mkdir()
+    (roles / "storekeeper.toml").write_text(blocks("docs/tool-authors.md", "toml")[0], encoding="utf-8")
+    for program in blocks("docs/tool-authors.md"):
+        if "/tools/" in program.splitlines()[0]:
+            (tools / named_in(program)).write_text(program, encoding="utf-8")
+    letter = ("post_letter", {"to": "Ada", "text": "We have 40."})
+
+    def script(request: Any) -> Any:
+        steps = [
+            calls(("stock_level", {"article": "bolts"}), ("stock_level", {"article": "screws"})),
+            calls(letter, letter),
+            calls(("delegate", {"agent": "storekeeper", "task": "Count the nuts."})),
+            text("Told."),
+        ]
+        if "Count the nuts." in request.last:
+            assert "stock_level" in request.tools
+            assert "post_letter" not in request.tools
+            return text("Twelve.")
+        return steps[(0, 0, 1, 1, 2, 3)[len(request.tool_results)]]
+
+    with ModelServer(script) as model:
+        assert run("-m", tmp_path, "headway", "chat", "Tell Ada how many bolts there are", **environment(model)) == "Told.\n"
+        assert model.violations == []
+        results = [one.content for one in model.requests[-1].tool_results]
+    assert json.loads(results[0]) == {"article": "bolts", "amount": 40, "unit": "pieces"}
+    assert json.loads(results[1]) == {"error": "There is no screws. There are: bolts, nuts."}
+    posted = list((tmp_path / "home" / "workspace").rglob("outbox/*"))
+    assert {one.name for one in posted} == {json.loads(one)["posted"] for one in results[2:4]}
+    assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # it was asked for twice
 
 
 def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -> None:
@@ -109,8 +145,13 @@ def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -
     assert run(script, tmp_path) == ""
 
 
-def blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+def blocks(page: str, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def named_in(program: str) -> str:
+    """The file that the first line of a program names."""
+    return program.splitlines()[0].rpartition("/")[2].removeprefix("# ")
 
 
 def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_it_says_it_in_words_to_people(headway: Shell) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, host: str) -> None:
-    said = one_error(headway.process("serve", "--port", "0", "--host", host), 2)
+    said = one_error(headway.loaded("serve", "--port", "0", "--host", host), 2)
 
     assert host in said
     assert "headway token new" in said
@@ -68,12 +68,12 @@ def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: 
 def test_a_token_that_was_revoked_does_not_count(headway: Shell) -> None:
     headway.ok("token", "revoke", str(headway.json("token", "new")["id"]))
 
-    one_error(headway.process("serve", "--port", "0", "--host", "0.0.0.0"), 2)
+    one_error(headway.loaded("serve", "--port", "0", "--host", "0.0.0.0"), 2)
 
 
 def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) -> None:
     port = sqlite_service.url.rpartition(":")[2]
-    said = one_error(headway.process("serve", "--port", port), 1)
+    said = one_error(headway.loaded("serve", "--port", port), 1)
 
     assert f"127.0.0.1:{port}" in said
     assert "--port" in said
@@ -81,14 +81,14 @@ def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) 
 
 @pytest.mark.parametrize("port", ["65536", "http"])
 def test_a_port_is_a_number(headway: Shell, port: str) -> None:
-    assert "HEADWAY_PORT" in one_error(headway.process("serve", "--port", port), 2)
+    assert "HEADWAY_PORT" in one_error(headway.loaded("serve", "--port", port), 2)
 
 
 def test_a_database_that_is_not_there_is_a_sentence(headway: Shell) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"postgresql://nobody:secret@127.0.0.1:{free.getsockname()[1]}/none"
-        said = one_error(headway.process("serve", "--port", "0", "--database-url", url), 1)
+        said = one_error(headway.loaded("serve", "--port", "0", "--database-url", url), 1)
 
     assert "Postgres cannot be reached" in said
     assert "secret" not in said

@@ -1,7 +1,5 @@
 """Stopping turns: one of them, all of them, the server that drives them; and changing a plan under way."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from listening import listening
 from serving import PATIENCE_S, Client, Service, serving, until
 
 from model_server import ModelServer, Reply, Request, environment, midway, text
+from warm_start import Program
 
 
 def cancel_path(turn_id: str) -> str:
@@ -103,8 +102,8 @@ def halted(service: Service, folder: Path) -> Iterator[None]:
     """By an operator at another terminal."""
 
     def headway(*arguments: str) -> None:
-        command = [sys.executable, "-m", "headway", "--database-url", service.database_url, *arguments]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_S)
+        with Program(["--database-url", service.database_url, *arguments], folder) as program:
+            assert program.wait(PATIENCE_S) == 0
 
     headway("halt", "--why", "the cat is on the keyboard")
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
@@ -71,7 +72,7 @@ class Reply(NamedTuple):
 
 
 class Models:
-    """The models of an installation, by tier. They are made when they are first asked."""
+    """The models of an installation, by tier. They are made when they are first asked, if not before."""
 
     def __init__(
         self,
@@ -92,6 +93,13 @@ class Models:
         if name not in self.made:
             self.made[name] = make(name)
         return self.made[name]
+
+    def make_all(self) -> None:
+        """To load a provider's library takes a second, in which nothing else can be done: not for the first to ask to wait for.
+        A model that cannot be made is the business of whoever asks it."""
+        for tier in self.names:
+            with suppress(SettingsError):
+                self.find(tier)
 
     async def close(self) -> None:
         """Hang up: providers' libraries keep their connections open."""

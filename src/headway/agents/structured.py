@@ -15,9 +15,11 @@ from headway.agents.roles import Tier
 from headway.agents.toolbox import compact, complaint
 from headway.agents.transcript import storable, user
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
+from headway.ledger.framing import inline
 from headway.storage.spending_store import ModelCall
 
 ATTEMPTS: Final = 3
+COMPLAINT_SHOWN: Final = 2_000
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 
@@ -112,7 +114,7 @@ def cleaned(value: Any) -> Any:
 
 
 def sent_back(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
-    message = f"This cannot be taken: {wrong} Mend it and call {tool} again."
+    message = f"This cannot be taken: {inline(wrong, COMPLAINT_SHOWN)} Mend it and call {tool} again."
     if not response.tool_calls:
         return user(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

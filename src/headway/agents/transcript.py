@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
 )
 
 from headway.ledger.events import ENCODER
+from headway.ledger.framing import unframed
 from headway.ledger.run import Message, Run
 from headway.storage import message_store, run_store
 from headway.storage.transaction import Transaction
@@ -51,7 +52,8 @@ def history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str)
 
 
 def as_sent(message: Message) -> ModelMessage:
-    return user(message.content) if message.role == "user" else ModelResponse([TextPart(message.content)])
+    said = unframed(message.content)
+    return user(said) if message.role == "user" else ModelResponse([TextPart(said)])
 
 
 def user(text: str) -> ModelRequest:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, notices, pauses, runs, spending
+from headway.actions.notices import About
 from headway.agents.models import ModelFailed
 from headway.agents.prompts import POOL_SPENT
 from headway.agents.step import MONEY_CHECK_MS, OVERHEAD_CHARACTERS
@@ -80,7 +81,7 @@ class Stage:
         return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
 
     def tell_operator(self, kind: str, text: str) -> None:
-        notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
+        notices.notify(self.tx, self.goal.tenant_id, kind, text, About(goal_id=self.goal.id))
 
     # Money and time
 

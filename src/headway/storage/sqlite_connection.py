@@ -71,13 +71,15 @@ class SqliteConnection:
         self.waiting_since = 0.0
         try:
             self.raw = apsw.Connection(path)
-            self.raw.set_busy_handler(self._wait)
-            # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
-            self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            self._set_wal()
-            self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
         except apsw.Error as error:
             raise self._explain(error) from error
+        try:
+            self._settle()
+        except BaseException as error:
+            self.raw.close()  # or whoever tries again and again keeps more and more files open
+            if isinstance(error, apsw.Error):
+                raise self._explain(error) from error
+            raise
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
@@ -141,6 +143,13 @@ class SqliteConnection:
         if self.raw.in_transaction:
             self.execute("ROLLBACK")
 
+    def _settle(self) -> None:
+        self.raw.set_busy_handler(self._wait)
+        # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
+        self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        self._set_wal()
+        self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
+
     def _set_wal(self) -> None:
         # The switch to WAL does not always ask the busy handler when several processes create the file at once.
         attempt = 0
@@ -169,6 +178,8 @@ class SqliteConnection:
 
     def _explain(self, error: apsw.Error) -> HeadwayError:
         kind = ERRORS.get(type(error))
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:  # not even room for the index of the write-ahead log
+            kind = DatabaseFull
         if kind is DatabaseBusy:
             return DatabaseBusy(
                 f"{self.path} has been locked by another process for {self.busy_limit_s:g} s; nothing was changed. "

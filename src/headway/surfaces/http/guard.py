@@ -189,7 +189,12 @@ def route_of(scope: Scope) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line. Fields are named by us; bodies, query strings and secrets are not among them."""
+    """One JSON object a line. Fields are named by us; bodies, query strings and secrets are not among them. Libraries that we call
+    may quote what we gave them, in tracebacks above all: known secrets are cut out of whatever is said."""
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -201,4 +206,10 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=True)
+        return json.dumps({name: self.hushed(value) for name, value in line.items()}, ensure_ascii=True)
+
+    def hushed(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in self.secrets:
+                value = value.replace(secret, "…")
+        return value

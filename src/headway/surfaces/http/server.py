@@ -16,7 +16,7 @@ import uvicorn
 
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
-from headway.settings import Settings
+from headway.settings import Settings, secrets
 from headway.storage import tenant_store
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.calls import LOOPBACK_NAMES
@@ -61,7 +61,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     local = settings.host in LOOPBACK_NAMES
     if not local:
         refuse_without_tokens(settings)
-    log_as_json(log_level)
+    log_as_json(log_level, secrets(settings))
     listener = listen(settings)
     port = listener.getsockname()[1]
     address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
@@ -124,8 +124,8 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def log_as_json(level: str) -> None:
+def log_as_json(level: str, secrets: tuple[str, ...]) -> None:
     handler: logging.StreamHandler[Any] = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(secrets))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.error").setLevel("WARNING")

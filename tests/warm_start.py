@@ -1,0 +1,267 @@
+"""`headway …` in processes of their own that take no seconds to load: each is forked off one that has loaded everything.
+
+All else is as with `python -m headway …`: arguments, environment, folder, streams, a terminal, signals, and the exit code.
+"""
+
+import atexit
+import fcntl
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+PATIENCE_S = 60
+# What `serve`, `worker` and `chat` load sooner or later.
+MODULES = (
+    "headway.agents.driving",
+    "headway.autonomy.handling",
+    "headway.storage.announcements",
+    "headway.storage.sqlite_connection",
+    "headway.surfaces.cli.chat_command",
+    "headway.surfaces.cli.serve_command",
+    "headway.surfaces.cli.worker_command",
+    "headway.surfaces.http.bounded_protocol",
+    "headway.surfaces.http.server",
+    "anyio._backends._asyncio",
+    "genai_prices.data",
+    "openai.lib.streaming",
+    "openai.resources.chat.completions",
+    "pydantic_ai.models.openai",
+    "pydantic_ai.providers.openai",
+    "uvicorn.lifespan.on",
+    "uvloop",
+)
+
+
+class Program:
+    """A running `headway …`, with as much of subprocess.Popen's behaviour as tests need. Pipes carry text."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        streams: Sequence[int | IO[Any]] = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE),
+        *,
+        terminal: bool = False,
+    ) -> None:
+        """With a terminal, that is its standard input, and it leads a session there."""
+        asked = {"arguments": list(arguments), "folder": str(folder), "env": dict(os.environ if env is None else env)}
+        self.returncode: int | None = None
+        pipes = Pipes(streams)
+        self.stdin, self.stdout, self.stderr = pipes.ours
+        self.obituary, report = os.pipe()
+        self.pid = nursery().bear({**asked, "terminal": terminal}, [*pipes.theirs, report])
+        pipes.forget()
+        os.close(report)
+
+    def poll(self) -> int | None:
+        return self.ended_within(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self.ended_within(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(["headway"], timeout or 0)
+        return code
+
+    def ended_within(self, seconds: float | None) -> int | None:
+        if self.returncode is None and select.select([self.obituary], [], [], seconds)[0]:
+            self.returncode = int(os.read(self.obituary, 16))
+            os.close(self.obituary)
+        return self.returncode
+
+    def send_signal(self, what: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, what)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What else it says until it ends."""
+        with ThreadPoolExecutor() as readers:
+            out, err = (readers.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr))
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()  # or those who read would read for ever
+                raise
+            return (out.result() if out else ""), (err.result() if err else "")
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in filter(None, (self.stdin, self.stdout, self.stderr)):
+            stream.close()
+        self.wait(PATIENCE_S)
+
+
+class Pipes:
+    """Standard streams: what we hold of each, and the descriptors that the program gets."""
+
+    def __init__(self, streams: Sequence[int | IO[Any]]) -> None:
+        self.ours: list[IO[str] | None] = []
+        self.theirs: list[int] = []
+        self.opened: list[int] = []  # by us, for them
+        for number, stream in enumerate(streams):
+            if stream == subprocess.PIPE:
+                reading, writing = os.pipe()
+                kept, given = (writing, reading) if number == 0 else (reading, writing)
+                self.ours.append(os.fdopen(kept, "w" if number == 0 else "r", encoding="utf-8"))
+                self.opened.append(given)
+            else:
+                self.ours.append(None)
+                if stream == subprocess.DEVNULL:
+                    self.opened.append(given := os.open(os.devnull, os.O_RDWR))
+                else:
+                    given = stream if isinstance(stream, int) else stream.fileno()
+            self.theirs.append(given)
+
+    def forget(self) -> None:
+        for descriptor in self.opened:
+            os.close(descriptor)
+
+
+class Nursery:
+    """Seen from outside: the process that has loaded everything."""
+
+    def __init__(self) -> None:
+        self.door, theirs = socket.socketpair()
+        own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+        command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        self.process = subprocess.Popen(
+            command, env=own, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+        )
+        theirs.close()
+        atexit.register(self.close)
+
+    def bear(self, asked: dict[str, Any], descriptors: Sequence[int]) -> int:
+        """The number of the new process. It reports to the last of these descriptors how it ended."""
+        message = json.dumps(asked).encode()
+        socket.send_fds(self.door, [len(message).to_bytes(4, "big")], descriptors)
+        self.door.sendall(message)
+        return int.from_bytes(received(self.door, 4), "big")
+
+    def close(self) -> None:
+        self.door.close()
+        self.process.wait(PATIENCE_S)
+
+
+@cache
+def nursery() -> Nursery:
+    """One for all the tests of a process."""
+    return Nursery()
+
+
+def received(door: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        more = door.recv(size - len(found))
+        if not more:
+            raise EOFError
+        found += more
+    return found
+
+
+# Inside
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the tests
+    for module in MODULES:
+        import_module(module)
+    assert threading.active_count() == 1, "a process with threads cannot be forked"
+    gc.collect()
+    gc.freeze()
+    alarm, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    door = socket.socket(fileno=int(sys.argv[1]))
+    reports: dict[int, int] = {}
+    try:
+        while True:
+            ready, _, _ = select.select([door, alarm], [], [])
+            if alarm in ready:
+                alarm.recv(4096)
+                bury(reports)
+            if door in ready:
+                bear(door, reports)
+    except EOFError:  # the tests are over
+        for child in reports:
+            os.kill(child, signal.SIGKILL)
+
+
+def bury(reports: dict[int, int]) -> None:
+    """Tell how those ended who have."""
+    for child, report in list(reports.items()):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(reports.pop(child))
+
+
+def bear(door: socket.socket, reports: dict[int, int]) -> None:
+    size, descriptors, _, _ = socket.recv_fds(door, 4, 4)
+    if not size:
+        raise EOFError
+    asked = json.loads(received(door, int.from_bytes(size, "big")))
+    child = os.fork()
+    if not child:
+        live(asked, descriptors)
+    *streams, reports[child] = descriptors
+    for stream in streams:
+        os.close(stream)
+    door.sendall(child.to_bytes(4, "big"))
+
+
+def live(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
+    try:
+        settle(asked, descriptors)
+        runpy.run_module("headway", run_name="__main__", alter_sys=True)
+    except BaseException:  # noqa: BLE001  whatever it is, it must not go on in the parent's code
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def settle(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, descriptor in enumerate(descriptors[:3]):
+        os.dup2(descriptor, number)
+    os.closerange(3, max(descriptors) + 1)
+    if asked["terminal"]:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    sys.path[:0] = [asked["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv[1:] = asked["arguments"]
+
+
+if __name__ == "__main__":
+    main()
