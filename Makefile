@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-.PHONY: run test torture check format docs chromium bench lock clean
+.PHONY: run test torture check format docs chromium bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -42,14 +42,17 @@ chromium:  ## the browser for the tests of the page: installed where it is missi
 		echo "The tests of the page need chromium, and it cannot be installed from here. Install it (apt install chromium,"; \
 		echo "dnf install chromium, brew install chromium), or say where it is: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 
-bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run
-	$(BIN)/python -m bench
+bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run; renews bench/RESULTS.md (25 minutes)
+	$(BIN)/python -m bench --write
+
+pictures: $(VENV)/.installed-dev chromium  ## take the README's pictures again
+	$(BIN)/python scripts/take_pictures.py
 
 lock: $(VENV)/.installed-dev  ## renew constraints.txt
-	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --extra bench --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
+	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .bench dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # uv where there is one, plain pip otherwise; the same versions either way.
 ifdef UV

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
+from headway.actions.notices import About
 from headway.actions.schedules import Timing
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
@@ -89,7 +90,7 @@ def work(tx: Transaction, run: Run) -> None:
     run = spending.reserve(tx, run, 5, 100) or run
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
     memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
-    notices.notify(tx, run.tenant_id, "note", "look", run.conversation_id, run.turn_id)
+    notices.notify(tx, run.tenant_id, "note", "look", About(run.conversation_id, run.turn_id))
 
 
 def tenants_tables(tx: Transaction) -> list[str]:

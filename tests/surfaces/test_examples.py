@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from reading import reading, session
 from serving import Client, plain
 
 from headway.storage.direct import DirectDatabase
-from model_server import ModelServer, calls, environment, text
+from model_server import MODEL, ModelServer, calls, environment, text
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -154,18 +155,20 @@ def named_in(program: str) -> str:
     return program.splitlines()[0].rpartition("/")[2].removeprefix("# ")
 
 
-def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
-    def script(request: Any) -> Any:
-        if not request.tool_results:
-            return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
-        if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
-            return text("All done!")  # it is not
-        item = json.loads(request.tool_results[0].content)["created"][0]["id"]
-        if len(request.tool_results) == 1:
-            return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
-        return text("The bread is here.")
+def hasty(request: Any) -> Any:
+    """An agent that says it is done when it is not."""
+    if not request.tool_results:
+        return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
+    if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
+        return text("All done!")  # it is not
+    item = json.loads(request.tool_results[0].content)["created"][0]["id"]
+    if len(request.tool_results) == 1:
+        return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
+    return text("The bread is here.")
 
-    with ModelServer(script) as model:
+
+def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
+    with ModelServer(hasty) as model:
         printed = run(
             EXAMPLES / "drain_loop_openai.py",
             tmp_path,
@@ -178,6 +181,16 @@ def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client,
         assert len(model.requests) == 4
     assert printed == "The bread is here.\n"
     assert [todo["outcome"] for todo in sqlite_client.ok("GET", "/v1/todos?status=completed")["todos"]] == ["bought"]
+
+
+@pytest.mark.parametrize("example", ["langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"])
+def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_path: Path, example: str) -> None:
+    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # nothing is sent home
+    with ModelServer(hasty) as model:
+        printed = run(EXAMPLES / example, tmp_path, "Buy bread", **environment(model), **quiet, OPENAI_MODEL=MODEL)
+        assert model.violations == []
+        assert len(model.requests) == 4
+    assert printed == "The bread is here.\n- buy bread: completed, bought\n"
 
 
 @contextmanager
@@ -209,6 +222,16 @@ def test_an_application_answers_its_users(tmp_path: Path) -> None:
     with DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}") as database:
         keys = database.read(lambda tx: [str(row[0]) for row in tx.all("SELECT key FROM conversations")])
     assert keys == ["user-ada"]
+
+
+def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> None:
+    page = (EXAMPLES / "two_workers_postgres.md").read_text(encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    with reading(tmp_path / "folder", new_postgres_url) as reader:
+        for one in session(page):
+            reader.follow(one)
+        assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
+        assert any("3 at work" in line for line in reader.type("headway doctor"))
 
 
 # MCP clients

@@ -103,6 +103,7 @@ def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client:
         assert (answer.status_code, cookie["httponly"], cookie["samesite"]) == (204, True, "strict")
         assert cookie.value != secret
         assert (session["tenant"], session["operator"]) == (sqlite_client.desk.tenant.name, operator)
+        assert session["model"] == "rehearsal"
         assert session["expires_at"] > time.time() + 24 * 3600
         assert visitor.post("/logout", headers={"Origin": url.rstrip("/")}).headers["location"] == "/login"
         problem(visitor.get("/v1/session"), 401, "unauthorized")

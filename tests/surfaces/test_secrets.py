@@ -36,14 +36,6 @@ FAILURES: tuple[Callable[[Request], Reply], ...] = (
     lambda _request: error(403, "no: " + json.dumps({"headers": {"authorization": f"Bearer {CANARIES['OPENAI_API_KEY']}"}})),
     lambda _request: text("hello"),
 )
-TOOL = """import os
-from headway import tool
-
-@tool
-def broken() -> str:
-    "Fails with what it should not say."
-    raise RuntimeError(f"no way in with {os.environ['OF_A_TOOL_TOKEN']}")
-"""
 
 
 @pytest.fixture
@@ -56,8 +48,6 @@ def wire(postgres_url: str) -> Iterator[Wire]:
 def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
     """A server that is given every secret there is, and says all that it can."""
     (tmp_path / ".env").write_text(f"IN_A_FILE_SECRET={CANARIES['IN_A_FILE_SECRET']}\n")
-    (tmp_path / ".headway" / "tools").mkdir(parents=True)
-    (tmp_path / ".headway" / "tools" / "broken.py").write_text(TOOL)
     name, user = wire.options["dbname"], wire.options.get("user") or "postgres"
     url = f"postgresql://{user}:{PASSWORD.replace(':', '%3A').replace('/', '%2F')}@127.0.0.1:{wire.port}/{name}"
     given = {
@@ -104,6 +94,31 @@ def doctor(folder: Path, given: dict[str, str], *more: str) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | given
     done = subprocess.run([sys.executable, "-m", "headway", "doctor", *more], cwd=folder, env=env, capture_output=True, text=True)
     return done.stdout + done.stderr
+
+
+def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
+    """Of a process that runs for long, whichever it is: one that meets a fault of ours, and one whose words hold a secret."""
+    script = """
+import logging, sys
+from headway import settings
+from headway.surfaces.log_lines import log_as_json
+
+log_as_json("info", settings.load({"database_url": sys.argv[1]}))
+log = logging.getLogger("a.library")
+log.warning("could not reach %s", sys.argv[1])
+try:
+    raise ValueError(f"Authorization: Bearer {sys.argv[2]}")
+except ValueError:
+    log.exception("a fault")
+"""
+    url, key = f"postgresql://ada:{CHANNEL}@db.example/headway", CANARIES["ANTHROPIC_API_KEY"]
+    env = {**os.environ, "ANTHROPIC_API_KEY": key}
+    ran = subprocess.run([sys.executable, "-c", script, url, key], env=env, capture_output=True, text=True, check=True)
+    first, second = (json.loads(line) for line in ran.stderr.splitlines())
+
+    assert first["message"] == "could not reach postgresql://ada:…@db.example/headway"
+    assert second["traceback"].endswith("ValueError: Authorization: Bearer …")
+    assert [one for one in (CHANNEL, key) if one in ran.stderr] == []
 
 
 @pytest.mark.proof

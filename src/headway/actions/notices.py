@@ -1,6 +1,6 @@
 """Telling the operator: the inbox, the event log, and a job that brings it to the channels there are."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headway.actions import jobs
 from headway.ledger.events import Event, encode
@@ -27,7 +27,10 @@ class About(NamedTuple):
         return f"/v1/turns/{self.turn_id}" if self.turn_id else ""
 
 
-def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: About) -> None:
+NOTHING_ELSE: Final = About()
+
+
+def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: About = NOTHING_ELSE) -> None:
     """Short, with what happened and what is asked."""
     notice_id = notice_store.insert(tx, tenant_id, kind, text, about.turn_id, about.goal_id)
     data = {"id": notice_id, "kind": kind, "text": text, "turn_id": about.turn_id, "goal_id": about.goal_id, "url": about.url}

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -73,11 +74,17 @@ async def fill_in(models: Models, question: Question[T]) -> Filled[T]:
 
 
 def offered(question: Question[T]) -> ModelRequestParameters:
-    schema = compact(question.form.model_json_schema())
+    schema = schema_of(question.form)
     tool = ToolDefinition(name=question.tool, description="Hand in your answer.", parameters_json_schema=schema)
     return ModelRequestParameters(
         function_tools=[tool], instruction_parts=[InstructionPart(content=f"{question.instructions}\n\n{how(question)}")]
     )
+
+
+@cache
+def schema_of(form: type[Form]) -> dict[str, Any]:
+    """Made once: it takes longer than everything else that is done about a question."""
+    return compact(form.model_json_schema())
 
 
 def how(question: Question[T]) -> str:

@@ -171,7 +171,7 @@ class PostgresConnection:
                     raise explain(error) from error
                 if not isinstance(error, OTHERS_WERE_FASTER):
                     self.close()
-                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311
+                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
             except psycopg.Error as error:
                 raise explain(error) from error
         raise AssertionError("unreachable")

@@ -173,7 +173,7 @@ class SqliteConnection:
             self.waiting_since = time.monotonic()
         elif time.monotonic() - self.waiting_since > self.busy_limit_s:
             return False
-        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311
+        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
         return True
 
     def _explain(self, error: apsw.Error) -> HeadwayError:

@@ -1,7 +1,6 @@
 """What every request passes before and after its handler: limits, a request id, headers, metrics, one log line."""
 
 import asyncio
-import json
 import logging
 import re
 import time
@@ -186,30 +185,3 @@ def route_of(scope: Scope) -> str:
     """The route's template: never the path itself, which could hold anything."""
     route = scope.get("route")
     return str(route.path_format) if route is not None else "unmatched"
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line. Fields are named by us; bodies, query strings and secrets are not among them. Libraries that we call
-    may quote what we gave them, in tracebacks above all: known secrets are cut out of whatever is said."""
-
-    def __init__(self, secrets: Sequence[str] = ()) -> None:
-        super().__init__()
-        self.secrets = secrets
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        line |= getattr(record, "fields", {})
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps({name: self.hushed(value) for name, value in line.items()}, ensure_ascii=True)
-
-    def hushed(self, value: Any) -> Any:
-        if isinstance(value, str):
-            for secret in self.secrets:
-                value = value.replace(secret, "…")
-        return value
