@@ -132,8 +132,9 @@ class PostgresConnection:
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
         with raw.cursor() as cursor:
+            now = self._now(cursor)  # before it begins: a question that fails leaves nothing open
             cursor.execute(begin.encode())
-            transaction = PostgresTransaction(cursor, self._now(cursor), read_only=begin is READ_ONLY)
+            transaction = PostgresTransaction(cursor, now, read_only=begin is READ_ONLY)
             try:
                 value = work(transaction)
                 transaction.finish()
