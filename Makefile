@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
+# Where this is set, every one of the hundreds of processes that tests start would compile all it loads anew, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test torture check format chromium bench lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
