@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
+# Tests start hundreds of processes; where this is set, each would compile anew all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test torture check format docs chromium bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
@@ -57,7 +60,7 @@ clean:
 # uv where there is one, plain pip otherwise; the same versions either way.
 ifdef UV
 MAKE_VENV = $(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
-INSTALL = $(UV) pip install -q --python $(BIN)/python -c constraints.txt
+INSTALL = $(UV) pip install -q --compile-bytecode --python $(BIN)/python -c constraints.txt
 else
 MAKE_VENV = $(PYTHON) -m venv $(VENV)
 INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt

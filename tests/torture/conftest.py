@@ -1,6 +1,7 @@
-"""The torture programme uses what the tests of the doors use to start servers and to talk to them."""
+"""The torture programme uses what the tests of the doors and the journeys use to start servers and to talk to them."""
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent.parent / "surfaces"))
+TESTS = Path(__file__).parent.parent
+sys.path += [str(TESTS / "surfaces"), str(TESTS / "journeys")]

@@ -13,7 +13,8 @@ import pytest
 from headway.actions import claims, todos
 from headway.actions.claims import Claim
 from headway.ledger.todo import Draft
-from headway.storage.direct import DirectDatabase, wall_clock
+from headway.storage.clocks import wall_clock
+from headway.storage.direct import DirectDatabase
 from headway.testing import Desk
 from proofs import Proof
 
@@ -22,7 +23,8 @@ PROCESSES = 8
 CLAIM_EVERYTHING = """
 import sys
 from headway.actions import claims
-from headway.storage.direct import DirectDatabase, wall_clock
+from headway.storage.clocks import wall_clock
+from headway.storage.direct import DirectDatabase
 
 url, tenant_id = sys.argv[1], int(sys.argv[2])
 with DirectDatabase(url) as database:
@@ -37,7 +39,8 @@ WORK_LATE = """
 import sys
 from headway.actions import claims, todos
 from headway.ledger.errors import HeadwayError
-from headway.storage.direct import DirectDatabase, wall_clock
+from headway.storage.clocks import wall_clock
+from headway.storage.direct import DirectDatabase
 
 url, tenant_id = sys.argv[1], int(sys.argv[2])
 with DirectDatabase(url) as database:

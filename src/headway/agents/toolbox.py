@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
 from socket import gaierror
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -60,7 +60,13 @@ class Tool(NamedTuple):
     borrowed: bool = False  # a shape known from elsewhere: whoever calls it is served, but no model of ours is offered it
 
     def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "description": self.description, "input_schema": compact(self.arguments.model_json_schema())}
+        return {"name": self.name, "description": self.description, "input_schema": input_schema(self.arguments)}
+
+
+@lru_cache(maxsize=512)
+def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
+    """Made once: it takes milliseconds, and there are dozens of tools."""
+    return compact(arguments.model_json_schema())
 
 
 class Pending(NamedTuple):

@@ -16,7 +16,8 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
-from headway.storage.transaction import SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
+from headway.storage.clocks import Clock, DriftOf, machine_drift, no_drift, wall_clock
+from headway.storage.transaction import SQLITE, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
 
 T = TypeVar("T")
 
@@ -39,9 +40,9 @@ class SqliteTransaction(LoggedTransaction):
 
     dialect: Dialect = SQLITE
 
-    def __init__(self, execute: Callable[..., apsw.Cursor], now: int) -> None:
+    def __init__(self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftOf, *, read_only: bool = False) -> None:
         self._execute = execute
-        super().__init__(now)
+        super().__init__(now, drift_of, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         rows = self._execute(sql, parameters).fetchall()
@@ -60,6 +61,7 @@ class SqliteConnection:
     def __init__(self, path: str, clock: Clock, on_commit: Listener, busy_limit_s: float) -> None:
         self.path = path
         self.clock = clock
+        self.drift_of = machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit
         self.busy_limit_s = busy_limit_s
         self.waiting_since = 0.0
@@ -77,7 +79,7 @@ class SqliteConnection:
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock())
+        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of, read_only=True)
         try:
             self.execute("BEGIN")
             try:
@@ -88,7 +90,7 @@ class SqliteConnection:
             raise self._explain(error) from error
 
     def write(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock())
+        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
         try:
             self.execute("BEGIN IMMEDIATE")
             value = work(transaction)
@@ -118,7 +120,7 @@ class SqliteConnection:
         self.raw.close()
 
     def _in_savepoint(self, work: Work[Any], events: list[Event]) -> Outcome:
-        transaction = SqliteTransaction(self.execute, self.clock())
+        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
         self.execute("SAVEPOINT one")
         try:
             value = work(transaction)
