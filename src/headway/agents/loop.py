@@ -133,7 +133,7 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple
         need = next_thing(step)
     need = step.settle(need)
     if not step.run.ended:
-        run_store.save_progress(tx, step.run._replace(updated_at=tx.now))
+        run_store.save(tx, step.run._replace(updated_at=tx.now))
     return need, step.entries
 
 

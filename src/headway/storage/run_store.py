@@ -13,9 +13,6 @@ UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_li
     plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ?, sub_goal_id = ?, begins_at = ?, hint = ?
     WHERE tenant_id = ? AND id = ?"""
 
-UPDATE_PROGRESS = """UPDATE runs SET status = ?, iterations = ?, iteration_limit = ?, resubmissions = ?, refusals = ?,
-    plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, hint = ? WHERE tenant_id = ? AND id = ?"""
-
 
 def insert(tx: Transaction, run: Run) -> bool:
     """Whether it was taken; a conversation that has a running turn takes no second one."""
@@ -57,26 +54,6 @@ def save(tx: Transaction, run: Run) -> None:
         run.ended_at,
         run.sub_goal_id,
         run.begins_at,
-        run.hint,
-        run.tenant_id,
-        run.id,
-    )
-
-
-def save_progress(tx: Transaction, run: Run) -> None:
-    """Of one that goes on with what it is at: all that a step changes by itself, and nothing that an index is made of, which
-    SQLite would write anew."""
-    tx.run(
-        UPDATE_PROGRESS,
-        run.status,
-        run.iterations,
-        run.limit,
-        run.resubmissions,
-        run.refusals,
-        run.plan_mark,
-        run.reserved,
-        run.cost,
-        run.updated_at,
         run.hint,
         run.tenant_id,
         run.id,
