@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 
-# Where this is set, every one of the hundreds of processes that tests start would compile all it loads anew, for seconds.
+# Tests start hundreds of processes; where this is set, each would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test torture check format chromium bench lock clean
+.PHONY: run test torture check format docs chromium bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -20,16 +20,20 @@ test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgre
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"
 
-check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape
+check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_shape.py
+	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
+	$(BIN)/python scripts/audit.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.installed-dev  ## docs/reference, written out of the code
+	$(BIN)/python scripts/write_reference.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 
@@ -41,19 +45,22 @@ chromium:  ## the browser for the tests of the page: installed where it is missi
 		echo "The tests of the page need chromium, and it cannot be installed from here. Install it (apt install chromium,"; \
 		echo "dnf install chromium, brew install chromium), or say where it is: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 
-bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run
-	$(BIN)/python -m bench
+bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run; renews bench/RESULTS.md (25 minutes)
+	$(BIN)/python -m bench --write
+
+pictures: $(VENV)/.installed-dev chromium  ## take the README's pictures again
+	$(BIN)/python scripts/take_pictures.py
 
 lock: $(VENV)/.installed-dev  ## renew constraints.txt
-	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --extra bench --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
+	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .bench dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # uv where there is one, plain pip otherwise; the same versions either way.
 ifdef UV
 MAKE_VENV = $(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
-INSTALL = $(UV) pip install -q --python $(BIN)/python -c constraints.txt
+INSTALL = $(UV) pip install -q --compile-bytecode --python $(BIN)/python -c constraints.txt
 else
 MAKE_VENV = $(PYTHON) -m venv $(VENV)
 INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt

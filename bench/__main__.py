@@ -1,117 +1,95 @@
-"""`python -m bench [NAME…] [--list] [--json]`: run the benchmarks whose names start so, and print their ratios."""
+"""`python -m bench [NAME…]`: run the benchmarks whose names start so, and print one table of their ratios."""
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
-from typing import Any, NamedTuple
+from itertools import groupby
+from pathlib import Path
 
-from bench import agent_loop, claims, cold_start, engine_room, http, page, peers, postgres, store, streams  # noqa: F401  modules register their benchmarks
-from bench.harness import REGISTRY, Benchmark, Measurements, Unavailable, Workshop, open_workshop, progress
+from bench import (  # noqa: F401  modules register their benchmarks
+    agent_loop,
+    checkpoints,
+    claims,
+    cold_start,
+    engine_jobs,
+    engine_life,
+    http,
+    page,
+    postgres,
+    store,
+    streams,
+    taskwarrior,
+)
+from bench.harness import REGISTRY, Benchmark, Pace, Unavailable, Workshop, open_workshop, progress
+from bench.report import Result, as_document, conditions, figure, table, write_down
 
-
-class Result(NamedTuple):
-    benchmark: Benchmark
-    taken: Measurements | None
-    missing: str = ""
+# In this order, whatever was imported first.
+ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "goal", "engine", "peer", "cli", "import", "demo", "page")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="run those whose name starts with one of these")
     parser.add_argument("--list", action="store_true", help="name the benchmarks and what they measure")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure into this file, too")
+    parser.add_argument("--write", action="store_true", help="renew bench/results.json, results.svg and the tables of RESULTS.md")
+    parser.add_argument(
+        "--trial", action="store_true", help="one round of each, to see that all of them run; the figures are worth little"
+    )
     arguments = parser.parse_args()
-    chosen = [one for name, one in REGISTRY.items() if not arguments.names or name.startswith(tuple(arguments.names))]
+    chosen = chosen_by(arguments.names)
+    if arguments.trial and arguments.write:
+        parser.error("what a trial measures is not worth writing down")
     if not chosen:
         parser.error("no benchmark has such a name; --list shows them")
     if arguments.list:
         print(listed(chosen))
         return
-    machine = conditions()
-    with open_workshop() as shop:
-        results = [run(one, shop) for one in chosen]
+    Pace.trial = arguments.trial
+    began, machine = time.monotonic(), conditions()
+    results = list(run_all(chosen))
+    machine["minutes"] = round((time.monotonic() - began) / 60, 1)
+    print(table(results), "", ", ".join(f"{name}: {value}" for name, value in machine.items()), sep="\n")
+    document = as_document(machine, results)
     if arguments.json:
-        print(json.dumps({"machine": machine, "benchmarks": [as_json(result) for result in results]}, indent=2, ensure_ascii=False))
-    else:
-        print(table(results), "", ", ".join(f"{name}: {value}" for name, value in machine.items()), sep="\n")
+        arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+    if arguments.write:
+        write_down(document)
 
 
-def run(one: Benchmark, shop: Workshop) -> Result:
-    began = time.monotonic()
-    try:
-        result = Result(one, one.measure(shop))
-        summary = f"{figure(result.taken.ratio)} (target {one.target or 'none'})" if result.taken else ""
-    except Unavailable as reason:
-        result = Result(one, None, str(reason))
-        summary = str(reason)
-    progress("")
-    print(f"{one.name}: {summary}, {time.monotonic() - began:.0f} s", file=sys.stderr)
-    return result
+def chosen_by(names: list[str]) -> list[Benchmark]:
+    chosen = [one for name, one in REGISTRY.items() if not names or name.startswith(tuple(names))]
+    return sorted(chosen, key=lambda one: ROOMS.index(one.room))
 
 
 def listed(chosen: list[Benchmark]) -> str:
     return "\n".join(f"{one.name:32}{one.workload}  ÷  {one.reference}" for one in chosen)
 
 
-def table(results: list[Result]) -> str:
-    """A Markdown table, aligned, so that it reads well here and in RESULTS.md."""
-    head = ("benchmark", "ratio", "middle half", "target", "", "ours", "reference", "workload ÷ reference")
-    rows = [head, *(cells(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+def run_all(chosen: list[Benchmark]) -> "list[Result]":
+    """Room by room: what one room needed is gone when the next is measured."""
+    results: list[Result] = []
+    for _room, benchmarks in groupby(chosen, key=lambda one: one.room):
+        with open_workshop() as shop:
+            for one in benchmarks:
+                print(f"[{len(results) + 1}/{len(chosen)}] {one.name} …", end=" ", file=sys.stderr, flush=True)
+                results.append(run(one, shop))
+    return results
 
 
-def cells(result: Result) -> tuple[str, ...]:
-    one, taken = result.benchmark, result.taken
-    target = str(one.target or "")
-    words = f"{one.workload} ÷ {one.reference}"
-    if taken is None:
-        return (one.name, "", "", target, "?", "", "", f"not measured: {result.missing}")
-    low, high = taken.spread
-    met = "" if one.target is None else "✓" if one.target.met_by(taken.ratio) else "✗"
-    absolute = [f"{figure(number)} {taken.unit}" for number in taken.medians]
-    return (one.name, figure(taken.ratio), f"{figure(low)} … {figure(high)}", target, met, *absolute, words)
-
-
-def figure(number: float) -> str:
-    """Three digits that matter, no more than a noisy machine can tell."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
-
-
-def conditions() -> dict[str, str | int | float | None]:
-    """What it ran on, and how busy that was with other things: on a loaded machine both sides wait, and ratios draw near 1."""
-    return {
-        "cores": os.cpu_count(),
-        "architecture": platform.machine(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "load before": round(os.getloadavg()[0], 1),
-    }
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    one, taken = result.benchmark, result.taken
-    said = {
-        "name": one.name,
-        "workload": one.workload,
-        "reference": one.reference,
-        "target": one.target and str(one.target),
-    }
-    if taken is None:
-        return {**said, "missing": result.missing}
-    return {
-        **said,
-        "ratio": taken.ratio,
-        "middle_half": taken.spread,
-        "met": one.target and one.target.met_by(taken.ratio),
-        "unit": taken.unit,
-        "ours": taken.ours,
-        "reference_figures": taken.reference,
-    }
+def run(one: Benchmark, shop: Workshop) -> Result:
+    began = time.monotonic()
+    try:
+        result = Result(one, one.measure(shop))
+    except Unavailable as reason:
+        result = Result(one, None, str(reason))
+    except Exception as error:  # noqa: BLE001  one that breaks is told in its row, and the others go on
+        result = Result(one, None, f"it failed: {type(error).__name__}: {error}")
+    progress("")
+    said = f"{figure(result.taken.ratio)} (target {one.target or 'none'})" if result.taken else f"not measured: {result.missing}"
+    print(f"{said}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return result
 
 
 if __name__ == "__main__":

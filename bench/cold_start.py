@@ -12,6 +12,8 @@ from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmar
 
 RUNS = 2
 NOTHING = "python -c pass"
+IMPORT_LIMIT_MS = 150.0
+DEMO_LIMIT_S = 60.0
 
 
 @benchmark("cli.cold.add", "`headway todo add`, the whole process", NOTHING, at_most(6))
@@ -24,6 +26,30 @@ def list_(shop: Workshop) -> Measurements:
     for _ in range(20):
         run_headway(shop, "cold", "todo", "add", "write the quarterly report")
     return against_nothing(shop, "todo", "list")
+
+
+@benchmark("import.headway", "`import headway` in a fresh interpreter", "150 ms", at_most(1))
+def library(shop: Workshop) -> Measurements:
+    return in_turns(partial(importing, shop, "headway"), lambda: IMPORT_LIMIT_MS, 9, "ms")
+
+
+@benchmark("import.models", "what an agent needs, in a fresh interpreter (`headway.agents.models`)", "pydantic-ai alone", None)
+def model_layer(shop: Workshop) -> Measurements:
+    return in_turns(partial(importing, shop, "headway.agents.models"), partial(importing, shop, "pydantic_ai.direct"), 9, "ms")
+
+
+@benchmark("demo.time", "`headway demo`: a plan, a goal with sub-agents, a process killed and the recovery", "60 s", at_most(1))
+def demo(shop: Workshop) -> Measurements:
+    began = time.perf_counter()
+    run_headway(shop, "demo", "demo")
+    return Measurements([time.perf_counter() - began], [DEMO_LIMIT_S], "s")
+
+
+def importing(shop: Workshop, module: str) -> float:
+    """Milliseconds that the import takes, without the start of the interpreter."""
+    script = f"import time; began = time.perf_counter(); import {module}; print((time.perf_counter() - began) * 1000)"
+    ran = subprocess.run([sys.executable, "-c", script], env=environment(shop), capture_output=True, text=True, check=True)
+    return float(ran.stdout)
 
 
 def against_nothing(shop: Workshop, *arguments: str) -> Measurements:

@@ -1,4 +1,4 @@
-"""A benchmark is a ratio: what Headway does, against a named reference that does the bare minimum, measured in turns.
+"""A benchmark is a ratio: what Headway does, against a named reference, measured in turns.
 
 Machines are noisy, but noise that outlasts a round disturbs both sides of it alike. So the sides alternate, and the
 figure is the median of the ratios taken round by round.
@@ -12,7 +12,7 @@ To add one, decorate a function in a module of this package that `bench.__main__
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -44,11 +44,12 @@ def at_most(ratio: float) -> Target:
 
 
 class Measurements(NamedTuple):
-    """One figure per round and side, in the same unit: a rate, or a time."""
+    """One figure per round and side, in the same unit: a rate, or a time. With a curve: how it grows, in the same unit."""
 
     ours: list[float]
     reference: list[float]
     unit: str = "/s"
+    curve: Mapping[int, list[float]] | None = None  # figures by size, the smallest first
 
     @property
     def ratios(self) -> list[float]:
@@ -75,7 +76,7 @@ class Unavailable(Exception):
 
 
 class Workshop:
-    """What the benchmarks of one run share: a folder, and things that take long to make."""
+    """What the benchmarks of one room share: a folder, and things that take long to make."""
 
     def __init__(self, folder: Path, closing: ExitStack) -> None:
         self.folder = folder
@@ -102,6 +103,11 @@ class Benchmark(NamedTuple):
     target: Target | None  # None: for the record
     measure: Callable[[Workshop], Measurements]
 
+    @property
+    def room(self) -> str:
+        """Those of one room are measured one after the other, and share what they need."""
+        return self.name.partition(".")[0]
+
 
 REGISTRY: dict[str, Benchmark] = {}
 
@@ -116,20 +122,41 @@ def benchmark(
     return register
 
 
+class Pace:
+    """How many rounds are taken of what asks for so many. In a trial it is one: to see that everything runs."""
+
+    trial = False
+
+    @classmethod
+    def rounds(cls, wanted: int) -> int:
+        return 1 if cls.trial else wanted
+
+
 def in_turns(
     ours: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS, unit: str = "/s", *, warm: bool = True
 ) -> Measurements:
     """Each callable does one round and returns its figure. The first round of each only warms up; who begins alternates."""
     taken = Measurements([], [], unit)
-    sides = [(ours, taken.ours), (reference, taken.reference)]
-    for number in range(-1 if warm else 0, rounds):
+    alternately([(ours, taken.ours), (reference, taken.reference)], rounds, warm=warm)
+    return taken
+
+
+def growing(sizes: Mapping[int, Callable[[], float]], rounds: int, unit: str = "/s") -> Measurements:
+    """One round at each size, in turns, the smallest size first: how it is at the largest, against the smallest."""
+    curve: dict[int, list[float]] = {size: [] for size in sizes}
+    alternately([(one_round, curve[size]) for size, one_round in sizes.items()], rounds)
+    smallest, *_, largest = curve.values()
+    return Measurements(largest, smallest, unit, curve)
+
+
+def alternately(sides: list[tuple[Callable[[], float], list[float]]], rounds: int, *, warm: bool = True) -> None:
+    for number in range(-1 if warm else 0, Pace.rounds(rounds)):
         for side, figures in sides:
             progress(f"round {number + 1} of {rounds}")
             figure = side()
             if number >= 0:
                 figures.append(figure)
         sides.reverse()
-    return taken
 
 
 def rate(count: int, work: Callable[[], object]) -> float:

@@ -1,21 +1,25 @@
 """The store on SQLite: creating and listing todos, in small ledgers and in large ones."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 
 from bench import bare
 from bench.bulk import Ledger, filled, new_ledger
-from bench.harness import Measurements, Workshop, at_least, benchmark, in_turns, rate
+from bench.harness import ROUNDS, Measurements, Workshop, at_least, benchmark, growing, in_turns, rate
 from headway.actions import conversations, todos, views
 from headway.ledger.scope import Selection
-from headway.ledger.todo import Draft, Status
+from headway.ledger.todo import Change, Draft, Status
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 
 CREATES = 200
 LISTS = 200
 PAGE = 20
+SIZES = (20, 1_000, 100_000)
+TODOS_EACH = 100
+GROWTH_ROUNDS = 15
 BARE_CREATE = "a bare loop of the same SQL, one commit each"
 STATUSES: tuple[Status, ...] = ("in_progress",) * 2 + ("pending",) * 12 + ("completed",) * 6
 
@@ -52,33 +56,58 @@ def list20(shop: Workshop) -> Measurements:
 
 @benchmark("store.list20.hot", "20 of a conversation with 100,000 open todos", "20 of one with 20", at_least(0.8))
 def list20_hot(shop: Workshop) -> Measurements:
-    ledger = filled(new_ledger(shop.folder / "hot.db"), conversations=1, each=20)
-    ledger = filled(ledger, conversations=1, each=100_000)
-    small, hot = ledger.conversations
+    ledger = shop.once(uneven_ledger)
     with DirectDatabase(ledger.url) as database:
-        return in_turns(partial(lists, database, ledger, [hot]), partial(lists, database, ledger, [small]))
+        return growing({size: partial(lists, database, ledger, [one]) for size, one in by_size(ledger)}, ROUNDS)
+
+
+@benchmark(
+    "store.growth.scope", "create one and complete it, in a conversation with 100,000 open todos", "in one with 20", at_least(0.7)
+)
+def growth_of_scope(shop: Workshop) -> Measurements:
+    ledger = shop.once(uneven_ledger)
+    with DirectDatabase(ledger.url) as database:
+        return growing({size: partial(churn, database, ledger, one) for size, one in by_size(ledger)}, GROWTH_ROUNDS)
 
 
 @benchmark("store.growth.insert", "create in a ledger of 1,000,000 todos", "in one of 1,000", at_least(0.7))
 def growth_insert(shop: Workshop) -> Measurements:
-    large, small = shop.once(large_ledger), shop.once(small_ledger)
-    with DirectDatabase(large.url) as a, DirectDatabase(small.url) as b:
-        return in_turns(partial(creates, a, large, spread_out(large)), partial(creates, b, small, spread_out(small)))
+    return in_ledgers(shop, creates)
 
 
 @benchmark("store.growth.list", "20 of a conversation, in a ledger of 1,000,000 todos", "in one of 1,000", at_least(0.9))
 def growth_list(shop: Workshop) -> Measurements:
-    large, small = shop.once(large_ledger), shop.once(small_ledger)
-    with DirectDatabase(large.url) as a, DirectDatabase(small.url) as b:
-        return in_turns(partial(lists, a, large, spread_out(large)), partial(lists, b, small, spread_out(small)))
+    return in_ledgers(shop, lists)
 
 
-def large_ledger(shop: Workshop) -> Ledger:
-    return filled(new_ledger(shop.folder / "large.db"), conversations=10_000, each=100, ended=70)
+def in_ledgers(shop: Workshop, one_round: Callable[[DirectDatabase, Ledger, list[int]], float]) -> Measurements:
+    """The same in ledgers of 1,000, of 30,000 and of 1,000,000 todos."""
+    with ExitStack() as closing:
+        rounds = {}
+        for conversation_count, ledger in shop.once(ledgers).items():
+            database = closing.enter_context(DirectDatabase(ledger.url))
+            rounds[conversation_count * TODOS_EACH] = partial(one_round, database, ledger, spread_out(ledger))
+        return growing(rounds, GROWTH_ROUNDS)
 
 
-def small_ledger(shop: Workshop) -> Ledger:
-    return filled(new_ledger(shop.folder / "small.db"), conversations=10, each=100, ended=70)
+def ledgers(shop: Workshop) -> dict[int, Ledger]:
+    """By how many conversations they have."""
+    return {
+        size: filled(new_ledger(shop.folder / f"{size}.db"), conversations=size, each=TODOS_EACH, ended=70)
+        for size in (10, 300, 10_000)
+    }
+
+
+def uneven_ledger(shop: Workshop) -> Ledger:
+    """Conversations of very different sizes."""
+    ledger = new_ledger(shop.folder / "uneven.db")
+    for size in SIZES:
+        ledger = filled(ledger, conversations=1, each=size)
+    return ledger
+
+
+def by_size(ledger: Ledger) -> Iterator[tuple[int, int]]:
+    return zip(SIZES, ledger.conversations, strict=True)
 
 
 def spread_out(ledger: Ledger) -> list[int]:
@@ -93,6 +122,17 @@ def creates(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float
         for conversation in lists
     ] * (CREATES // len(lists))
     return rate(len(adds), lambda: [database.write(add) for add in adds])
+
+
+def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
+    """A round of creating and completing: the list is as long at its end as at its beginning."""
+    draft = bare.DRAFT._replace(conversation_id=conversation)
+
+    def one() -> None:
+        made = database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
+        database.write(partial(todos.change, tenant_id=ledger.tenant_id, todo_id=made.id, wanted=Change(status="completed")))
+
+    return rate(CREATES // 2, lambda: [one() for _ in range(CREATES // 2)])
 
 
 def lists(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:

@@ -5,12 +5,16 @@ import resource
 import time
 from functools import partial
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from bench import bare
-from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, in_turns
+from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns
 from bench.http import bare_app, served
+from headway.actions import tenants
+from headway.storage.direct import DirectDatabase
 
 READERS = 1_000
+SIZES = (10, 100, READERS)
 EVENT = b"event: todo_changed"
 EVENTS = 30
 ROUNDS = 5
@@ -48,7 +52,8 @@ class Reader(asyncio.Protocol):
 class Crowd:
     """Readers of one URL, and a connection that makes events happen."""
 
-    def __init__(self, url: str, stream: str, fire: str, tokens: list[str], body: bytes) -> None:
+    def __init__(self, url: str, stream: str, fire: str, tokens: list[str], body: bytes, size: int = READERS) -> None:
+        self.size = size
         place = urlsplit(url)
         self.host, self.port = place.hostname or "", place.port or 80
         host = f"Host: {place.netloc}\r\nAuthorization: Bearer "
@@ -77,12 +82,17 @@ class Crowd:
         loop = asyncio.get_running_loop()
         self.readers = [
             (await loop.create_connection(partial(Reader, self, self.gets[n % len(self.gets)]), self.host, self.port))[1]
-            for n in range(READERS)
+            for n in range(self.size)
         ]
-        while self.there < READERS:
+        while self.there < self.size:
             self.changed.clear()
             await self.changed.wait()
         self.input, self.output = await asyncio.open_connection(self.host, self.port)
+
+    async def disperse(self) -> None:
+        for reader in self.readers:
+            reader.transport.close()
+        self.output.close()
 
     async def fire(self) -> None:
         self.output.write(self.post)
@@ -102,10 +112,10 @@ class Crowd:
         before, began = self.count, time.perf_counter()
         for _ in range(EVENTS):
             await self.fire()
-        await asyncio.wait_for(self.all_received(before + EVENTS * READERS), 60)
+        await asyncio.wait_for(self.all_received(before + EVENTS * self.size), 60)
         lost = [reader for reader in self.readers if reader.seen != self.readers[0].seen]
         assert not lost, f"{len(lost)} readers missed events"
-        return EVENTS * READERS / (time.perf_counter() - began)
+        return EVENTS * self.size / (time.perf_counter() - began)
 
     async def paced(self) -> float:
         """Of deliveries at two events a second, the time within which 99 of 100 arrive, in milliseconds."""
@@ -115,14 +125,21 @@ class Crowd:
             self.times.clear()
             before, began = self.count, time.perf_counter()
             await self.fire()
-            await asyncio.wait_for(self.all_received(before + READERS), 60)
+            await asyncio.wait_for(self.all_received(before + self.size), 60)
             waits += [moment - began for moment in self.times]
         return sorted(waits)[int(len(waits) * 0.99)] * 1000
 
 
-def our_crowd(shop: Workshop) -> Crowd:
+BODY = f'{{"subject": "{bare.SUBJECT}"}}'.encode()
+
+
+def our_crowd(shop: Workshop, size: int = READERS) -> Crowd:
+    """Each of a tenant of its own: everybody hears of all that a tenant does."""
     at = shop.once(served)
-    return Crowd(at.url, "/v1/events", "/v1/todos", at.tokens, f'{{"subject": "{bare.SUBJECT}"}}'.encode())
+    with DirectDatabase(f"sqlite:///{at.path}") as database:
+        tenant_id = database.write(partial(tenants.add, name=f"crowd {uuid4()}")).id
+        tokens = [database.write(partial(tenants.new_token, tenant_id=tenant_id)).secret for _ in at.tokens]
+    return Crowd(at.url, "/v1/events", "/v1/todos", tokens, BODY, size)
 
 
 def raise_file_limit() -> None:
@@ -137,7 +154,27 @@ def deliveries(shop: Workshop) -> Measurements:
         ours, reference = our_crowd(shop), Crowd(bare_app(shop, "stream"), "/", "/", ["none"], b"")
         runner.run(ours.gather())
         runner.run(reference.gather())
-        return in_turns(lambda: runner.run(ours.burst()), lambda: runner.run(reference.burst()), ROUNDS)
+        taken = in_turns(lambda: runner.run(ours.burst()), lambda: runner.run(reference.burst()), ROUNDS)
+        runner.run(ours.disperse())
+        runner.run(reference.disperse())
+        return taken
+
+
+@benchmark("sse.growth", "deliveries a second to 1,000 readers", "to 10", at_least(0.85))
+def growth_of_readers(shop: Workshop) -> Measurements:
+    raise_file_limit()
+    with asyncio.Runner() as runner:
+        crowds = {size: our_crowd(shop, size) for size in SIZES}
+        for crowd in crowds.values():
+            runner.run(crowd.gather())
+        taken = growing({size: partial(one_burst, runner, crowd) for size, crowd in crowds.items()}, ROUNDS)
+        for crowd in crowds.values():
+            runner.run(crowd.disperse())
+        return taken
+
+
+def one_burst(runner: asyncio.Runner, crowd: Crowd) -> float:
+    return runner.run(crowd.burst())
 
 
 @benchmark("sse.1000.p99", "1,000 readers, 2 events a second: p99 of delivery", "100 ms", at_most(1.0))
@@ -146,4 +183,6 @@ def latency(shop: Workshop) -> Measurements:
     with asyncio.Runner() as runner:
         ours = our_crowd(shop)
         runner.run(ours.gather())
-        return Measurements([runner.run(ours.paced())], [100.0], "ms")
+        taken = Measurements([runner.run(ours.paced())], [100.0], "ms")
+        runner.run(ours.disperse())
+        return taken

@@ -167,7 +167,7 @@ def new_database_url(request: pytest.FixtureRequest) -> str:
 def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
     """Run a script in several processes at the same moment; what each printed.
 
-    The script says `print("ready", flush=True)`, waits in `input()`, and works when all of them are ready.
+    The script says `print("ready", flush=True)`, waits in `input()`, which gives it its number, and works when all are ready.
     """
     command = [sys.executable, "-c", script, *arguments]
     with ExitStack() as stack:
@@ -176,11 +176,11 @@ def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
         for one in crew:
             assert one.stdout is not None
             assert one.stdout.readline() == "ready\n"
-        for one in crew:
+        for number, one in enumerate(crew):
             assert one.stdin is not None
-            one.stdin.write("\n")
+            one.stdin.write(f"{number}\n")
             one.stdin.flush()
-        printed = [one.communicate(timeout=60)[0] for one in crew]
+        printed = [one.communicate(timeout=300)[0] for one in crew]
         assert [one.returncode for one in crew] == [0] * processes
     return printed
 

@@ -30,8 +30,12 @@ class Proof:
     def trials(self, what: str, share: int, whole: int) -> int:
         """How often to try: a share of it, or the whole."""
         trials = whole if self.whole else share
-        self._record(ROW, json.dumps([what, trials]))
+        self.tried(what, trials)
         return trials
+
+    def tried(self, what: str, trials: int) -> None:
+        """For a test that finds out by itself how often there is something to try."""
+        self._record(ROW, json.dumps([what, trials]))
 
     def seeds(self, what: str, share: int, whole: int) -> Iterator[int]:
         """The same from run to run, so that what failed can be looked at again."""

@@ -162,8 +162,20 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
     assert [name for name in loaded if name.startswith(("headway.agents", "headway.surfaces.http", "headway.surfaces.mcp"))] == []
 
 
+def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:
+    """What a newcomer types first, and what a shell asks at each Tab, must not wait for models."""
+    looks = json.dumps([["--version"], ["--help"], ["chat", "--help"], ["worker", "--help"], ["completion", "bash"]])
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, looks], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+    codes, loaded = json.loads(ran.stderr.splitlines()[-1])
+
+    assert codes == [0] * 5
+    assert [name for name in loaded if name in ("pydantic", "fastapi", "mcp") or name.startswith("headway.agents")] == []
+
+
 def test_the_library_has_these_names() -> None:
-    assert library.__all__ == ["Headway", "__version__", "tool"]
+    assert library.__all__ == ["Execution", "Headway", "__version__", "tool"]
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
 
 
@@ -177,6 +189,20 @@ def test_importing_the_library_is_quick_and_loads_nothing_of_it() -> None:
 @pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", "Makefile", ".ci/run"])
 def test_what_people_look_for_first_is_there(name: str) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8")) > 100
+
+
+def test_the_pictures_show_what_there_is() -> None:
+    sys.path.append(str(ROOT / "scripts"))
+    from take_pictures import DRAWN_BY, LARGEST, MANIFEST, PICTURES, drawn_by  # noqa: PLC0415  a script, not a package
+
+    recorded = json.loads(MANIFEST.read_text(encoding="utf-8"))
+    pictures = [path for path in PICTURES.iterdir() if path != MANIFEST]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert all(any(path.is_file() for path in ROOT.glob(pattern)) for pattern in DRAWN_BY)
+    assert recorded["drawn_by"] == drawn_by(), "What the README's pictures show has changed: run `make pictures`."
+    assert sorted(path.name for path in pictures) == recorded["pictures"]
+    assert [path.name for path in pictures if path.stat().st_size > LARGEST or f"docs/pictures/{path.name}" not in readme] == []
 
 
 def test_every_direct_dependency_is_pinned() -> None:

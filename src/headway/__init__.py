@@ -4,14 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headway.agents.execution import Execution
     from headway.agents.own_tools import tool
     from headway.assembly import Headway
 
 __version__ = "0.1.0"
-__all__ = ["Headway", "__version__", "tool"]
+__all__ = ["Execution", "Headway", "__version__", "tool"]
 
 # Loaded when somebody asks for them: `import headway`, and with it every command, stays quick.
-HOMES = {"Headway": "headway.assembly", "tool": "headway.agents.own_tools"}
+HOMES = {"Execution": "headway.agents.execution", "Headway": "headway.assembly", "tool": "headway.agents.own_tools"}
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,7 @@ SWEEP_S = 1.0
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
 LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
+NO_TIME = 2**62  # so that whoever starts does what is to be done when the clock was set back meanwhile
 DEADLY = 10  # processes that a job may outlive without getting any further
 INTERRUPTED = "The process that worked on it was interrupted."
 BROKEN = "Something broke inside Headway; its log tells what."
@@ -75,6 +76,7 @@ class Engine:
         self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
         self.stopping = False
         self.present_at = -PRESENCE_S
+        self.last_time = NO_TIME
 
     def start(self, *, alone: bool = False) -> None:
         """Begin to work. Alone: only on what this very process began, for one that is over soon."""
@@ -190,10 +192,12 @@ class Engine:
         """Take what is due; then sleep until the next is, or until somebody rings."""
         self.bell.clear()
         # Of the kinds that we know: what a newer Headway enqueued is for it to do.
-        next_due, next_tick = await self.database.read(
-            lambda tx: (job_store.next_due(tx, self.handlers), schedule_store.next_due(tx))
+        next_due, next_tick, now = await self.database.read(
+            lambda tx: (job_store.next_due(tx, self.handlers), schedule_store.next_due(tx), tx.now)
         )
-        now = time.time() * 1000
+        if now + schedules.AHEAD_MS < self.last_time and self.only is None:
+            await self.database.write(schedules.realign)
+        self.last_time = now
         if self.only is not None and not self.only:
             next_due = None
         if next_tick is not None and next_tick <= now and self.only is None:

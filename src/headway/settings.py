@@ -13,6 +13,9 @@ from headway.ledger.goal import Discovery, GoalLimits
 from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
+PASSWORD = re.compile(r"(?<=:)[^:/@]+(?=@)|(?<=password=)[^&]+")
+SHORTEST_SECRET = 6  # shorter ones are words, and a log without them would be unreadable
 OTEL = (
     "SDK_DISABLED",
     "TRACES_EXPORTER",
@@ -199,6 +202,17 @@ def dotenv() -> Mapping[str, str | None]:
         return dotenv_values(".env", interpolate=False)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The file .env cannot be read: {error}") from None
+
+
+def secrets(settings: Settings) -> tuple[str, ...]:
+    """What must never be said: passwords, channels, and whatever the environment calls a key; the longest first."""
+    from urllib.parse import unquote  # noqa: PLC0415  for servers alone; every command loads this module
+
+    named = [value for name, value in os.environ.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET]
+    headers = [part.partition("=")[2].strip() for value in named for part in value.split(",") if "=" in part]
+    passwords = [unquote(one) for one in PASSWORD.findall(settings.database_url)] + PASSWORD.findall(settings.database_url)
+    found = {*named, *headers, *passwords, *settings.notify}
+    return tuple(sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True))
 
 
 def shown(database_url: str) -> str:

@@ -163,7 +163,7 @@ def test_a_request_of_three_steps_is_planned_drained_and_answered(stage: Stage, 
         ("list the files", "completed", "1 file: notes.txt"),
     ]
     assert (tmp_path / "workspace" / "notes.txt").read_text() == "84"
-    assert said.startswith("I went through 3 steps:\n1. Calculate 12*7: 12*7 = 84\n2. ")
+    assert said.startswith("I went through 3 steps:\n1. Calculate 12 * 7: 12 * 7 = 84\n2. ")
     assert "is not an LLM" in said
     assert "HEADWAY_MODEL" in said
 
@@ -183,7 +183,7 @@ def test_twenty_steps_are_drained_though_the_window_holds_ten_messages(stage: St
 
     assert len(stage.agent.rows()) == 20
     assert all(row.ended for row in stage.agent.rows())
-    assert "19. calculate 19*19: 19*19 = 361" in said
+    assert "19. calculate 19 * 19: 19 * 19 = 361" in said
     assert len(ids := [call.tool_call_id for call in made(stage)]) == len(set(ids))
 
 
@@ -245,7 +245,7 @@ def test_small_talk_makes_no_plan(stage: Stage) -> None:
 
 
 def test_a_single_sum_makes_no_plan(stage: Stage) -> None:
-    assert stage.ask("What is 17 % of 230?").startswith("(17*230/100) = 39.1\n")
+    assert stage.ask("What is 17 % of 230?").startswith("(17 * 230/100) = 39.1\n")
     assert stage.calls() == [["calculate"], []]
 
 

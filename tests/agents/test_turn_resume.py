@@ -20,7 +20,7 @@ from model_server import Reply, Request, by_turn, calls, midway, text
 OWN = '''
 import threading
 from pathlib import Path
-from headway.agents.own_tools import tool
+from headway import Execution, tool
 
 HERE = Path(__file__).parent
 GO = threading.Event()
@@ -37,8 +37,10 @@ def pay(amount: int) -> str:
     return work("paid")
 
 @tool(idempotent=True)
-def look(where: str) -> str:
+def look(where: str, execution: Execution) -> str:
     """Looks."""
+    with (HERE / "keys.txt").open("a") as file:
+        print(execution.effect_key, file=file)
     return work("looked")
 '''
 
@@ -147,6 +149,8 @@ def test_a_started_effect_that_may_be_repeated_is(sqlite_url: str, home: Path) -
         let_go(talk)
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
         assert done(home) == ["looked", "looked"]
+        first, again = (home / "tools" / "keys.txt").read_text().split()
+        assert first == again != "None"
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 3
         assert [result.content for result in talk.server.requests[-1].tool_results][1] == "looked"
         assert len(talk.told("tool_call")) == 3

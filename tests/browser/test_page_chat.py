@@ -4,7 +4,7 @@ import re
 
 import pytest
 from browsing import Visit
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from serving import Client
 
 from model_server import ModelServer, Reply, Request, by_turn, calls, error, midway, text
@@ -35,6 +35,20 @@ def test_the_first_message_opens_a_conversation_with_its_title(page: Visit, clie
     talks = page.region("Conversations")
     expect(talks.get_by_role("link", name="Why were customers charged twice?")).to_have_attribute("aria-current", "true")
     assert [one["title"] for one in client.ok("GET", "/v1/conversations")["conversations"]] == ["Why were customers charged twice?"]
+
+
+def test_the_page_says_when_no_llm_answers(page: Visit) -> None:
+    def rehearsing(route: Route) -> None:
+        answer = route.fetch()
+        session = answer.json()["session"]
+        assert session["model"].startswith("openai-chat:")
+        route.fulfill(response=answer, json={"session": {**session, "model": "rehearsal"}})
+
+    page.open().live()
+    expect(page.page.get_by_text("is not an LLM")).to_have_count(0)
+    page.page.route("**/v1/session", rehearsing)
+    page.open().live()
+    expect(page.page.get_by_text("The rehearsal model answers: it follows rules and is not an LLM.")).to_be_visible()
 
 
 def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: Visit, model: ModelServer) -> None:

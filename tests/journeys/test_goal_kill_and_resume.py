@@ -15,7 +15,9 @@ from lives import Life, Zygote
 
 from headway.storage.direct import DirectDatabase
 from model_server import ModelServer
+from proofs import Proof
 
+pytestmark = pytest.mark.proof
 TORTURE = [pytest.mark.torture]
 
 
@@ -53,37 +55,41 @@ def check_plans_asked_for(model: ModelServer, left: dict[str, Any]) -> None:
     assert 1 <= asked <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
 
 
-def kill_before_every(numbers: Iterable[int], only: str, lives: Zygote, model: ModelServer, url: str, folder: Path) -> None:
-    """Moments of that sort, until there is none of that number."""
-    for number in numbers:
+def killed(numbers: Iterable[int], only: str, lives: Zygote, model: ModelServer, url: str, folder: Path) -> int:
+    """Before these moments of that sort, until there is none of that number. How often that was."""
+    for deaths, number in enumerate(numbers):
         life = errands.build(folder / f"killed before {number}", url)
         if lives.live(life._replace(number=number, only=only)):
             assert number > FEWEST[only]
-            break
+            return deaths
         resumed(lives, life, model)
+    raise AssertionError("there is no end of moments")
 
 
 @pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
 def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_done_twice(
-    first: int, goal_lives: Zygote, goal_model: ModelServer, sqlite_url: str, tmp_path: Path
+    first: int, goal_lives: Zygote, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kill_before_every(count(first, STRIDE), "journal", goal_lives, goal_model, sqlite_url, tmp_path)
+    deaths = killed(count(first, STRIDE), "journal", goal_lives, goal_model, sqlite_url, tmp_path)
+    proof.tried("kill -9 of a goal at a boundary of its journal, sqlite", deaths)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and_nothing_is_done_twice(
-    first: int, goal_lives: Zygote, goal_model: ModelServer, postgres_url: str, tmp_path: Path
+    first: int, goal_lives: Zygote, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kill_before_every(count(first, STRIDE), "journal", goal_lives, goal_model, postgres_url, tmp_path)
+    deaths = killed(count(first, STRIDE), "journal", goal_lives, goal_model, postgres_url, tmp_path)
+    proof.tried("kill -9 of a goal at a boundary of its journal, postgres", deaths)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice(
-    first: int, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path
+    first: int, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kill_before_every(count(first, STRIDE), "", goal_lives, goal_model, database_url, tmp_path)
+    deaths = killed(count(first, STRIDE), "", goal_lives, goal_model, database_url, tmp_path)
+    proof.tried("kill -9 of a goal before a statement", deaths)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +102,13 @@ def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice
     ],
 )
 def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
-    kind: str, only: str, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str,
+    only: str,
+    goal_lives: Zygote,
+    goal_model: ModelServer,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    proof: Proof,
 ) -> None:
     """Each life takes it a little further, to a moment of its own."""
     life = errands.build(tmp_path, request.getfixturevalue(f"{kind}_url"))
@@ -106,6 +118,7 @@ def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
         deaths += 1
         print(f"{deaths}: {life.diary.read_text()}")
     assert deaths > 3
+    proof.tried(f"kill -9 of a goal over and over, {kind}", deaths)
     resumed(goal_lives, life, goal_model)
 
 

@@ -18,10 +18,12 @@ from reckoning import reckon
 from remains import Remains
 
 from model_server import ModelProcess
+from proofs import Proof
 
 STRIDE = 12  # of which one in twelve is an ordinary test: all of them take minutes
 ORDINARY = 4
 TORTURE = [pytest.mark.torture]
+pytestmark = pytest.mark.proof
 FEWEST = 300  # statements and moments inside of tools
 
 
@@ -66,35 +68,38 @@ def resumed(lives: Zygote, life: Life, unkilled: Remains) -> None:
 
 @pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
 def test_a_turn_killed_before_any_statement_ends_as_if_it_had_not_been(
-    first: int, lives: Zygote, model: ModelProcess, sqlite_url: str, tmp_path: Path
+    first: int, lives: Zygote, model: ModelProcess, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kill_before_every(count(first, STRIDE), lives, model, sqlite_url, tmp_path)
+    proof.tried("kill -9 of a turn before a statement, sqlite", killed(count(first, STRIDE), lives, model, sqlite_url, tmp_path))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_a_turn_killed_before_any_statement_on_postgres_ends_as_if_it_had_not_been(
-    first: int, lives: Zygote, model: ModelProcess, postgres_url: str, tmp_path: Path
+    first: int, lives: Zygote, model: ModelProcess, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kill_before_every(count(first, STRIDE), lives, model, postgres_url, tmp_path)
+    proof.tried(
+        "kill -9 of a turn before a statement, postgres", killed(count(first, STRIDE), lives, model, postgres_url, tmp_path)
+    )
 
 
-def kill_before_every(numbers: Iterable[int], lives: Zygote, model: ModelProcess, database_url: str, folder: Path) -> None:
-    """Moments, until there is none of that number."""
+def killed(numbers: Iterable[int], lives: Zygote, model: ModelProcess, database_url: str, folder: Path) -> int:
+    """Before these moments, until there is none of that number. How often that was."""
     unkilled = lived(lives, party_home.build(folder / "unkilled", database_url))
-    for number in numbers:
+    for deaths, number in enumerate(numbers):
         life = party_home.build(folder / f"killed before {number}", database_url)
         if lives.live(life._replace(number=number)):
             assert number > FEWEST
-            break
+            return deaths
         resumed(lives, life, unkilled)
         model.forget()  # a request is long, and there are thousands
+    raise AssertionError("there is no end of moments")
 
 
 @pytest.mark.usefixtures("model")
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
 def test_a_turn_killed_over_and_over_ends_all_the_same(
-    kind: str, lives: Zygote, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, lives: Zygote, request: pytest.FixtureRequest, tmp_path: Path, proof: Proof
 ) -> None:
     """Every life takes it a little further."""
     database_url: str = request.getfixturevalue(f"{kind}_url")
@@ -104,16 +109,18 @@ def test_a_turn_killed_over_and_over_ends_all_the_same(
     while not lives.live(life._replace(number=120)):
         found.append(loaded(life.found))
     assert len(found) > 4
+    proof.tried(f"kill -9 of a turn over and over, {kind}", len(found))
     reckon(life, unkilled, *found, loaded(life.found))
 
 
 @pytest.mark.parametrize("verb", ["before", "after"])
 def test_a_turn_killed_around_any_answer_of_the_model_ends_as_if_it_had_not_been(
-    verb: str, lives: Zygote, model: ModelProcess, postgres_url: str, tmp_path: Path
+    verb: str, lives: Zygote, model: ModelProcess, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     unkilled = lived(lives, party_home.build(tmp_path / "unkilled", postgres_url))
     requests = len(model.requests)
     assert requests == 10
+    proof.tried("kill -9 of a turn around a model's answer, postgres", requests)
     for number in range(1, requests + 1):
         life = party_home.build(tmp_path / f"killed {verb} {number}", postgres_url)
         survived = lives.live(life._replace(key=f"{verb}.{number}"))
@@ -122,7 +129,9 @@ def test_a_turn_killed_around_any_answer_of_the_model_ends_as_if_it_had_not_been
 
 
 @pytest.mark.usefixtures("model")
-def test_a_turn_killed_inside_a_tool_ends_as_if_it_had_not_been(lives: Zygote, postgres_url: str, tmp_path: Path) -> None:
+def test_a_turn_killed_inside_a_tool_ends_as_if_it_had_not_been(
+    lives: Zygote, postgres_url: str, tmp_path: Path, proof: Proof
+) -> None:
     unkilled = lived(lives, party_home.build(tmp_path / "unkilled", postgres_url))
     moments = []
     for number in count(1):
@@ -131,4 +140,5 @@ def test_a_turn_killed_inside_a_tool_ends_as_if_it_had_not_been(lives: Zygote, p
             break
         moments.append(life.diary.read_text())
         resumed(lives, life, unkilled)
+    proof.tried("kill -9 of a turn inside a tool, postgres", len(moments))
     assert moments == ["invited", "about to order", "ordered", "about to order", "ordered"]

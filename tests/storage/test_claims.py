@@ -1,29 +1,12 @@
 """Handing out work: one todo to one agent, for a while."""
 
-from collections.abc import Callable
-from itertools import chain
-
 import pytest
 
 from headway.actions import claims, conversations, todos
 from headway.actions.claims import Claim
 from headway.ledger.errors import Invalid, Leased, LeaseLost, NotFound
-from headway.ledger.todo import Change, Draft
-from headway.storage.direct import DirectDatabase
+from headway.ledger.todo import Change
 from headway.testing import Desk, FixedClock
-
-CLAIM_EVERYTHING = """
-import sys
-from headway.actions import claims
-from headway.storage.direct import DirectDatabase
-
-url, tenant_id = sys.argv[1], int(sys.argv[2])
-with DirectDatabase(url) as database:
-    print("ready", flush=True)
-    input()
-    while claimed := database.write(lambda tx: claims.claim(tx, tenant_id, "worker")):
-        print(claimed.todo.id)
-"""
 
 
 def claim(desk: Desk, agent_id: str = "ada", **options: float) -> Claim:
@@ -226,16 +209,3 @@ def test_a_claim_in_json_tells_the_expiry_in_seconds(desk: Desk, clock: FixedClo
     claimed = claim(desk, lease_s=60)
 
     assert claimed.as_json()["lease"] == {"token": claimed.lease.token, "expires_at": clock.now // 1000 + 60}
-
-
-def test_eight_processes_claiming_from_one_list_of_a_thousand_never_get_the_same_item(
-    database_url: str, database: DirectDatabase, desk: Desk, at_once: Callable[..., list[str]]
-) -> None:
-    made = [todo.id for _ in range(2) for todo in desk.write(todos.add_many, [Draft("one of many")] * 500)]
-    printed = at_once(CLAIM_EVERYTHING, database_url, str(desk.tenant.id))
-    hauls = [[int(line) for line in output.splitlines()] for output in printed]
-
-    assert sorted(chain(*hauls)) == made
-    assert sum(bool(haul) for haul in hauls) > 1, "one process got everything: this showed nothing"
-    assert all(haul == sorted(haul) for haul in hauls), "work is handed out in its order"
-    assert desk.count("leases") == 1000

@@ -14,8 +14,9 @@ from headway.ledger.errors import EmptySubject, StorageError
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Tenant
 from headway.ledger.todo import Draft, Todo
+from headway.storage.clocks import wall_clock
 from headway.storage.database import POSTGRES_CONNECTIONS, Database
-from headway.storage.direct import DirectDatabase, nobody_listens, wall_clock
+from headway.storage.direct import DirectDatabase, nobody_listens
 from headway.storage.transaction import Listener, Transaction, Work
 
 T = TypeVar("T")

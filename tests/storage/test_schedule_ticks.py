@@ -403,3 +403,30 @@ def test_a_goal_whose_job_died_has_not_ended(desk: Desk, clock: FixedClock) -> N
 def test_a_goal_that_cannot_be_is_not_scheduled(desk: Desk, clock: FixedClock, work: dict[str, Any], told: str) -> None:
     with pytest.raises(Invalid, match=told):
         Ticking(desk, clock, work={"goal": work})
+
+
+# When somebody sets the clock
+
+
+@pytest.mark.parametrize("timing", [MINUTELY, Timing(cron="*/5 * * * *")])
+def test_a_schedule_that_ticked_in_a_wrong_future_goes_on_when_the_clock_is_set_back(
+    desk: Desk, clock: FixedClock, timing: Timing
+) -> None:
+    ticking = Ticking(desk, clock, timing)
+    year_s = 365 * 24 * 3600
+    assert ticking.after(year_s).next_at > clock.now
+    clock.advance(-year_s)
+
+    desk.database.write(schedules.realign)
+
+    assert clock.now < ticking.now.next_at <= clock.now + 300_000
+    ticking.finish()
+    assert ticking.after(300).last_at == clock.now
+
+
+def test_a_schedule_is_left_alone_when_the_clock_was_not_set_back(ticking: Ticking, desk: Desk) -> None:
+    before = ticking.after(90)
+
+    desk.database.write(schedules.realign)
+
+    assert ticking.now == before

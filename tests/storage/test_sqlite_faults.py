@@ -1,5 +1,6 @@
 """SQLite when things go wrong: a damaged file, no place to write, a full disk, somebody else's lock. Nothing is lost."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -119,6 +120,18 @@ def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(
     assert str(path) in str(refusal.value)
     assert path.read_bytes() == garbage
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_whoever_is_refused_again_and_again_keeps_no_file_open(path: Path, url: str) -> None:
+    path.write_bytes(b"not a database, " * 1000)
+    before = len(os.listdir("/proc/self/fd"))
+    refusals = []
+    for _ in range(5):
+        with pytest.raises(DatabaseDamaged) as refusal:
+            DirectDatabase(url)
+        refusals.append(refusal)  # who keeps the error does not keep the file
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_database_damaged_in_the_middle_is_noticed_and_left_byte_for_byte(path: Path, url: str) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
+import resource
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,20 +10,9 @@ from uuid import uuid4
 import pytest
 
 from headway.ledger.errors import DatabaseDamaged, Invalid
-from headway.storage.task_files import TaskFile, next_id
+from headway.storage.task_files import TaskFile, forget, next_id
 
 CONVERSATION = "0c0ffee00000400080000000deadbeef"
-
-# Says how many tasks are stored for certain, again and again.
-ADD_UNTIL_KILLED = """
-import sys
-from headway.storage.task_files import TaskFile, next_id
-
-file = TaskFile(sys.argv[1], sys.argv[2])
-while True:
-    file.change(lambda tasks: tasks.append({"id": next_id(tasks), "title": "t" * 2000, "description": "", "done": False}))
-    print(len(file.read()), flush=True)
-"""
 
 
 @pytest.fixture
@@ -159,36 +145,40 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Pat
         add(TaskFile(str(tmp_path / "tasks"), CONVERSATION))
 
 
-def test_a_kill_at_any_moment_leaves_a_whole_file_with_everything_that_was_acknowledged(file: TaskFile, tmp_path: Path) -> None:
-    acknowledged = 0
-    for round_ in range(24):
-        with subprocess.Popen(
-            [sys.executable, "-c", ADD_UNTIL_KILLED, file.folder, CONVERSATION], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            acknowledged = int(process.stdout.readline())
-            time.sleep(round_ / 4000)  # each time a little further into what it does next
-            process.send_signal(signal.SIGKILL)
-            for line in process.stdout:  # what it said before it died
-                acknowledged = int(line)
-
-        tasks = file.read()
-        assert acknowledged <= len(tasks) <= acknowledged + 1
-        assert {task["title"] for task in tasks} == {"t" * 2000}
-
+def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lock(file: TaskFile) -> None:
     add(file)
-    left_over = [name for name in os.listdir(file.folder) if name not in (f"{CONVERSATION}.json", ".locks")]
-    assert left_over == [], "temporary files do not pile up"
-    assert everything(tmp_path / "tasks" / ".locks") == [CONVERSATION[:2]]
-
-
-def test_a_killed_writers_temporary_file_is_not_in_the_way(file: TaskFile) -> None:
-    add(file)
-    (Path(file.folder) / f".{CONVERSATION}.tmp").write_text('{"tasks": [{"id": "666"')
+    left = Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp"
+    left.write_text('{"tasks": [{"id": "666"')
     add(file, "build")
-
     assert [task["title"] for task in file.read()] == ["look", "build"]
-    assert sorted(os.listdir(file.folder)) == [".locks", f"{CONVERSATION}.json"]
+    assert not left.exists()
+
+    left.write_text('{"tasks": [{"id": "666"')
+    TaskFile(file.folder, CONVERSATION[:2] + uuid4().hex[2:]).change(lambda _tasks: None)
+    assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json"]
+
+
+def test_when_a_conversation_is_forgotten_so_is_what_a_killed_writer_left_of_it(file: TaskFile) -> None:
+    add(file)
+    (Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp").write_text("a secret")
+    forget(file.folder, [CONVERSATION, uuid4().hex])
+
+    assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}"]
+
+
+def test_a_disk_that_fills_up_keeps_the_list_and_is_not_filled_by_half_of_it(file: TaskFile) -> None:
+    add(file)
+    before = everything(Path(file.folder))
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            add(file, "x" * 20_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    assert [task["title"] for task in file.read()] == ["look"]
+    assert everything(Path(file.folder)) == before
 
 
 def test_locks_do_not_pile_up_however_many_conversations_there_are(tmp_path: Path) -> None:

@@ -3,28 +3,23 @@
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from furnishing import NOBODYS, Ids, belongings, furnish, say_in
 from headway.actions import (
     claims,
     conversations,
     dead_letters,
     goal_views,
     goals,
-    idempotency,
     jobs,
     journal,
-    memory,
-    notices,
     runs,
     schedules,
-    spending,
     tenants,
     todos,
     turns,
@@ -32,46 +27,14 @@ from headway.actions import (
 )
 from headway.actions.schedules import Timing
 from headway.ledger.errors import HeadwayError
-from headway.ledger.run import Effect, Limits, Run
-from headway.ledger.scope import Scope, Selection
+from headway.ledger.run import Limits
+from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Change, Draft
-from headway.storage import conversation_store, event_store, goal_store, run_store
+from headway.storage import conversation_store, event_store, goal_store
 from headway.storage.direct import DirectDatabase
-from headway.storage.spending_store import ModelCall
-from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk
-from planning import begun
 
-
-@dataclass
-class Ids:
-    """Things one can name."""
-
-    todo: int
-    conversation: int
-    turn: str
-    token: int
-    lease: str
-    key: str
-    job: str
-    schedule: str
-    goal: int
-    sub_goal: int
-
-
-NOBODYS = Ids(
-    987_654_321,
-    987_654_321,
-    str(uuid4()),
-    987_654_321,
-    uuid4().hex,
-    "nobody's",
-    str(uuid4()),
-    "nobody's daily",
-    987_654_321,
-    987_654_321,
-)
 CHANGE = Change(subject="meddled")
 
 # Everything that takes an id, by the name of the action or view: called by one tenant with another's.
@@ -155,76 +118,10 @@ STEPS = {
 }  # of what stands above: nobody else calls them
 
 
-def furnish(desk: Desk) -> Ids:
-    """Give the tenant a row in every table it can have one in."""
-    conversation = desk.conversation(key="somebody's")
-    run = desk.write(turns.start, conversation.id, turns.Beginning("look into it"))
-    turn = run.turn_id
-    assert turn is not None
-    desk.database.write(lambda tx: work(tx, run))
-    planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
-    desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
-    desk.add("claimed", conversation_id=conversation.id)
-    token = desk.write(tenants.new_token, "laptop").token
-    claim = desk.write(claims.claim, "ada", conversation.id)
-    assert claim is not None
-    desk.write(idempotency.once, idempotency.Asked("POST /v1/todos", "a key", "a hash"), lambda _: idempotency.Answer(201, "{}"))
-    schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), say_in(conversation.id))
-    goal = desk.write(begun)
-    return Ids(
-        claim.todo.id,
-        conversation.id,
-        turn,
-        token.id,
-        claim.lease.token,
-        conversation.key,
-        run.id,
-        schedule.name,
-        goal.id,
-        desk.read(goal_store.sub_goals, goal.id)[0].id,
-    )
-
-
 def own_goal(desk: Desk) -> int:
     """The same one however often it is asked for."""
     known = desk.read(goal_store.page, None, 1, MAX_INTEGER)
     return (known[0] if known else desk.write(goals.add, goals.NewGoal("of our own"))).id
-
-
-def say_in(conversation_id: int) -> dict[str, Any]:
-    return {"message": {"conversation_id": conversation_id, "content": "go"}}
-
-
-def work(tx: Transaction, run: Run) -> None:
-    """What an agent leaves behind."""
-    run_store.append(tx, run.tenant_id, run.id, 0, "{}")
-    run_store.put_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
-    run = spending.reserve(tx, run, 5, 100) or run
-    spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
-    memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
-    notices.notify(tx, run.tenant_id, "note", "look", run.conversation_id, run.turn_id)
-
-
-def tenants_tables(tx: Transaction) -> list[str]:
-    """Every table with a tenant_id, as the database itself describes them."""
-    rows = tx.all(
-        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'"
-        if tx.dialect.name == "sqlite"
-        else "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant_id'"
-    )
-    return sorted(str(row[0]) for row in rows)
-
-
-def belongings(desk: Desk) -> dict[str, list[Row]]:
-    """Every row the tenant has, by table."""
-
-    def look(tx: Transaction) -> dict[str, list[Row]]:
-        return {
-            table: sorted(tx.all(f"SELECT * FROM {table} WHERE tenant_id = ?", desk.tenant.id), key=repr)
-            for table in tenants_tables(tx)
-        }
-
-    return desk.database.read(look)
 
 
 def refusal(attempt: Callable[[Desk, Ids], Any], desk: Desk, ids: Ids) -> tuple[type[HeadwayError], str]:

@@ -94,7 +94,7 @@ def test_a_queue_is_worked_off_by_the_rehearsal(headway: Shell) -> None:
 
     assert (found["turn"]["mode"], found["turn"]["outcome"], found["turn"]["resubmissions"]) == ("queue", "drained", 1)
     answers = [one["content"] for one in found["messages"] if one["role"] == "assistant"]
-    assert [answer.splitlines()[0] for answer in answers] == ["2+3 = 5", "4*5 = 20"]
+    assert [answer.splitlines()[0] for answer in answers] == ["2+3 = 5", "4 * 5 = 20"]
 
 
 def test_without_a_key_and_a_network_it_rehearses_and_says_so(headway: Shell) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from reading import reading, session
 from serving import Client, plain
 
 from headway.storage.direct import DirectDatabase
-from model_server import ModelServer, calls, environment, text
+from model_server import MODEL, ModelServer, calls, environment, text
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -92,13 +93,49 @@ def test_the_first_program_in_the_documents_runs(tmp_path: Path, page: str) -> N
     assert "look at the sky" in printed
 
 
-def test_the_test_in_the_documents_passes(tmp_path: Path) -> None:
+def test_the_tests_in_the_documents_pass(tmp_path: Path) -> None:
     first, *_, last = blocks("docs/library.md")
     (tmp_path / "my_tools.py").write_text(first.partition("async def main")[0], encoding="utf-8")
     (tmp_path / "test_weather.py").write_text(last, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "test_weather.py"]
+    for program in blocks("docs/tool-authors.md"):
+        (tmp_path / named_in(program)).write_text(program, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     ran = subprocess.run(command, cwd=tmp_path, env=surroundings(tmp_path), capture_output=True, text=True, timeout=120)
-    assert "1 passed" in ran.stdout, ran.stdout
+    assert "3 passed" in ran.stdout, ran.stdout
+
+
+def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -> None:
+    tools, roles = tmp_path / "home" / "tools", tmp_path / "home" / "agents"
+    tools.mkdir(parents=True)
+    roles.mkdir()
+    (roles / "storekeeper.toml").write_text(blocks("docs/tool-authors.md", "toml")[0], encoding="utf-8")
+    for program in blocks("docs/tool-authors.md"):
+        if "/tools/" in program.splitlines()[0]:
+            (tools / named_in(program)).write_text(program, encoding="utf-8")
+    letter = ("post_letter", {"to": "Ada", "text": "We have 40."})
+
+    def script(request: Any) -> Any:
+        steps = [
+            calls(("stock_level", {"article": "bolts"}), ("stock_level", {"article": "screws"})),
+            calls(letter, letter),
+            calls(("delegate", {"agent": "storekeeper", "task": "Count the nuts."})),
+            text("Told."),
+        ]
+        if "Count the nuts." in request.last:
+            assert "stock_level" in request.tools
+            assert "post_letter" not in request.tools
+            return text("Twelve.")
+        return steps[(0, 0, 1, 1, 2, 3)[len(request.tool_results)]]
+
+    with ModelServer(script) as model:
+        assert run("-m", tmp_path, "headway", "chat", "Tell Ada how many bolts there are", **environment(model)) == "Told.\n"
+        assert model.violations == []
+        results = [one.content for one in model.requests[-1].tool_results]
+    assert json.loads(results[0]) == {"article": "bolts", "amount": 40, "unit": "pieces"}
+    assert json.loads(results[1]) == {"error": "There is no screws. There are: bolts, nuts."}
+    posted = list((tmp_path / "home" / "workspace").rglob("outbox/*"))
+    assert {one.name for one in posted} == {json.loads(one)["posted"] for one in results[2:4]}
+    assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # it was asked for twice
 
 
 def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -> None:
@@ -109,22 +146,29 @@ def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -
     assert run(script, tmp_path) == ""
 
 
-def blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+def blocks(page: str, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def named_in(program: str) -> str:
+    """The file that the first line of a program names."""
+    return program.splitlines()[0].rpartition("/")[2].removeprefix("# ")
+
+
+def hasty(request: Any) -> Any:
+    """An agent that says it is done when it is not."""
+    if not request.tool_results:
+        return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
+    if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
+        return text("All done!")  # it is not
+    item = json.loads(request.tool_results[0].content)["created"][0]["id"]
+    if len(request.tool_results) == 1:
+        return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
+    return text("The bread is here.")
 
 
 def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
-    def script(request: Any) -> Any:
-        if not request.tool_results:
-            return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
-        if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
-            return text("All done!")  # it is not
-        item = json.loads(request.tool_results[0].content)["created"][0]["id"]
-        if len(request.tool_results) == 1:
-            return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
-        return text("The bread is here.")
-
-    with ModelServer(script) as model:
+    with ModelServer(hasty) as model:
         printed = run(
             EXAMPLES / "drain_loop_openai.py",
             tmp_path,
@@ -137,6 +181,16 @@ def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client,
         assert len(model.requests) == 4
     assert printed == "The bread is here.\n"
     assert [todo["outcome"] for todo in sqlite_client.ok("GET", "/v1/todos?status=completed")["todos"]] == ["bought"]
+
+
+@pytest.mark.parametrize("example", ["langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"])
+def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_path: Path, example: str) -> None:
+    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # nothing is sent home
+    with ModelServer(hasty) as model:
+        printed = run(EXAMPLES / example, tmp_path, "Buy bread", **environment(model), **quiet, OPENAI_MODEL=MODEL)
+        assert model.violations == []
+        assert len(model.requests) == 4
+    assert printed == "The bread is here.\n- buy bread: completed, bought\n"
 
 
 @contextmanager
@@ -168,6 +222,16 @@ def test_an_application_answers_its_users(tmp_path: Path) -> None:
     with DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}") as database:
         keys = database.read(lambda tx: [str(row[0]) for row in tx.all("SELECT key FROM conversations")])
     assert keys == ["user-ada"]
+
+
+def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> None:
+    page = (EXAMPLES / "two_workers_postgres.md").read_text(encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    with reading(tmp_path / "folder", new_postgres_url) as reader:
+        for one in session(page):
+            reader.follow(one)
+        assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
+        assert any("3 at work" in line for line in reader.type("headway doctor"))
 
 
 # MCP clients

@@ -11,7 +11,10 @@ import pytest
 from documented import operations
 from serving import Client, Service
 
+from proofs import Proof
+
 HERE = Path(__file__).parent
+SHARES = 2  # of the routes, so that no worker has to try all of them
 # 413 refuses what breaks the rules as well as what is only too long; the fuzzer does not count it by itself.
 CONFIG = """
 [checks]
@@ -34,37 +37,57 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 """
 
 
-def fuzz(client: Client, folder: Path, *flags: str) -> dict[str, Any]:
-    """What the fuzzer reports of a run against every route but the event streams: an answer that never ends is no case."""
+def tried(client: Client) -> list[str]:
+    """Every route but the event streams, by name: an answer that never ends is no case."""
+    return [f"{one.method} {one.path}" for one in operations(client) if not one.path.endswith("/events")]
+
+
+def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: str) -> dict[str, Any]:
+    """What the fuzzer reports of a run against these routes."""
     config, report = folder / "schemathesis.toml", folder / "report.json"
     config.write_text(CONFIG)
     command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "run"]
     command += [f"{str(client.base_url).rstrip('/')}/openapi.json", "--header", f"Authorization: Bearer {client.secret}"]
-    command += ["--checks", "all", "--exclude-path-regex", "/events$", "--generation-database", "none", "--continue-on-failure"]
+    command += ["--checks", "all", "--generation-database", "none", "--continue-on-failure", "--phases", phases]
+    command += [flag for name in names for flag in ("--include-name", name)]
     command += ["--report", "json", "--report-json-path", str(report), "--no-color", *flags]
     env = {**os.environ, "SCHEMATHESIS_HOOKS": "fuzzing_hooks", "PYTHONPATH": str(HERE)}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr
+    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr  # it says with which seed
     found: dict[str, Any] = json.loads(report.read_text())
+    assert (found["failures"], found["errors"]) == ([], [])
+    assert {found["phases"][phase]["status"] for phase in phases.split(",")} == {"success"}
+    assert found["operations"]["tested"] == len(names)
     return found
 
 
-def check(report: dict[str, Any], client: Client, cases: int) -> None:
-    assert (report["failures"], report["errors"]) == ([], [])
-    assert {name: phase["status"] for name, phase in report["phases"].items()} == dict.fromkeys(
-        ("examples", "coverage", "fuzzing", "stateful"), "success"
-    )
-    assert report["operations"]["tested"] == sum(not operation.path.endswith("/events") for operation in operations(client))
-    assert report["test_cases"]["generated"] >= cases
+def test_a_fuzzer_that_covers_every_rule_and_goes_from_route_to_route_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
+    names = tried(sqlite_client)
+
+    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,stateful", "--max-examples", "8", "--seed", "1")
+
+    assert report["test_cases"]["generated"] >= 1_000
 
 
-def test_a_fuzzer_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
-    check(fuzz(sqlite_client, tmp_path, "--max-examples", "8", "--seed", "1"), sqlite_client, 1_000)
+@pytest.mark.proof
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_fuzzer_that_tries_each_route_often_finds_nothing(
+    sqlite_client: Client, tmp_path: Path, proof: Proof, share: int
+) -> None:
+    names = tried(sqlite_client)[share::SHARES]
+    cases = proof.trials("OpenAPI: cases for each route", share=50, whole=2_000)
+    seed = [] if proof.whole else ["--seed", "1"]
+
+    report = fuzz(sqlite_client, tmp_path, names, "fuzzing", "--max-examples", str(cases), *seed)
+
+    assert report["test_cases"]["generated"] >= len(names) * 10
 
 
 @pytest.mark.torture
 def test_a_fuzzer_with_time_on_its_hands_finds_nothing(client: Client, tmp_path: Path) -> None:
-    check(fuzz(client, tmp_path, "--max-examples", "150"), client, 2_000)
+    report = fuzz(client, tmp_path, tried(client), "examples,coverage,fuzzing,stateful", "--max-examples", "150")
+
+    assert report["test_cases"]["generated"] >= 2_000
 
 
 def test_the_errors_of_event_streams_are_the_documented_ones(client: Client, service: Service) -> None:

@@ -74,6 +74,11 @@ def test_every_route_of_the_app_is_in_the_document(tmp_path: Path, sqlite_client
     assert served >= NOT_DESCRIBED
 
 
+def test_the_document_among_the_documents_is_the_one_that_is_served(sqlite_client: Client) -> None:
+    kept = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
+    assert document_of(sqlite_client) == json.loads(kept.read_text(encoding="utf-8"))
+
+
 def test_what_was_promised_is_there(sqlite_client: Client) -> None:
     found = {f"{operation.method} {operation.path}" for operation in operations(sqlite_client)}
 

@@ -13,6 +13,7 @@ from headway.actions import tenants
 from headway.ledger.tenancy import Token
 from headway.storage import tenant_store
 from headway.storage.transaction import Transaction
+from headway.surfaces.http.session_routes import LoginLink
 
 
 @pytest.fixture
@@ -53,6 +54,27 @@ def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_c
         assert visitor.get("/v1/session").json()["session"]["tenant"] == "local"
 
 
+def test_a_link_that_nobody_followed_for_an_hour_opens_nothing() -> None:
+    times = iter((0, 3599, 3601, 3602))
+    link = LoginLink("right", now=lambda: next(times))
+
+    assert [link.redeem(given) for given in ("wrong", "right", "right")] == [False, False, False]
+    assert LoginLink("right").redeem("right")
+
+
+def test_a_session_of_a_page_behind_tls_never_travels_without(sqlite_client: Client) -> None:
+    host = sqlite_client.base_url.netloc.decode()
+    cookies = [
+        SimpleCookie(
+            sqlite_client.post("/login", json={"token": sqlite_client.secret}, headers={"Origin": f"{scheme}://{host}"}).headers[
+                "set-cookie"
+            ]
+        )
+        for scheme in ("http", "https")
+    ]
+    assert [bool(cookie["headway_session"]["secure"]) for cookie in cookies] == [False, True]
+
+
 def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Service) -> None:
     for token in ("", "wrong", "%00", "%ff", "x" * 5000):
         wrong = httpx.get(f"{local.url}/login?token={token}", verify=False)
@@ -81,6 +103,7 @@ def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client:
         assert (answer.status_code, cookie["httponly"], cookie["samesite"]) == (204, True, "strict")
         assert cookie.value != secret
         assert (session["tenant"], session["operator"]) == (sqlite_client.desk.tenant.name, operator)
+        assert session["model"] == "rehearsal"
         assert session["expires_at"] > time.time() + 24 * 3600
         assert visitor.post("/logout", headers={"Origin": url.rstrip("/")}).headers["location"] == "/login"
         problem(visitor.get("/v1/session"), 401, "unauthorized")

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
+from headway.actions.notices import About
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
@@ -47,7 +48,7 @@ def propose(tx: Transaction, tenant_id: int, wanted: NewGoal, evidence: str) -> 
     """An agent found it worth doing. It waits for the operator's yes."""
     goal = insert(tx, tenant_id, wanted, "agent-discovered", "paused", evidence)
     ask = f"An agent proposes goal #{goal.id}: {shown(goal)} Evidence: {text.one_line(evidence)[:300]} Continue, or abandon it?"
-    notices.notify(tx, tenant_id, "proposal", ask, goal_id=goal.id)
+    notices.notify(tx, tenant_id, "proposal", ask, About(goal_id=goal.id))
     return goal
 
 
@@ -171,7 +172,8 @@ def rest(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
 def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     """A person has to decide."""
     goal = rest(tx, goal, kind, reason)
-    notices.notify(tx, goal.tenant_id, "decision", f"Goal #{goal.id} is paused: {shown(goal)} {reason} {ASKS}", goal_id=goal.id)
+    ask = f"Goal #{goal.id} is paused: {shown(goal)} {reason} {ASKS}"
+    notices.notify(tx, goal.tenant_id, "decision", ask, About(goal_id=goal.id))
     return goal
 
 
@@ -180,7 +182,7 @@ def fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
     goal = rest(tx, goal, "fault", reason)
     jobs.die(tx, job, reason)
     ask = f"Goal #{goal.id} is stopped by a fault: {shown(goal)} {reason} Resume it when that is mended, or abandon it."
-    notices.notify(tx, goal.tenant_id, "fault", ask, goal_id=goal.id)
+    notices.notify(tx, goal.tenant_id, "fault", ask, About(goal_id=goal.id))
     return goal
 
 

@@ -91,7 +91,7 @@ def sleep(tx: Transaction, job: Job, until: int = NEVER) -> Job:
 
 def forget_old(tx: Transaction) -> bool:
     """Housekeeping: what ended long ago, and processes that are no more. Whether there may be more of it."""
-    job_store.forget_leases(tx, tx.now - KEPT_MS)
+    job_store.forget_leases(tx, KEPT_MS)
     return job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE
 
 

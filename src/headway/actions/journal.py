@@ -3,7 +3,7 @@
 from typing import Any
 
 from headway.ledger.events import Event, encode
-from headway.ledger.goal import counted
+from headway.ledger.goal import progress
 from headway.ledger.run import dollars
 from headway.storage import goal_store, run_store
 from headway.storage.transaction import Transaction
@@ -41,7 +41,7 @@ def summary(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
         "pause_kind": goal.pause_kind or None,
         "pause_reason": goal.pause_reason or None,
         "run_id": goal.run_id,
-        "progress": counted(goal_store.statuses(tx, tenant_id, goal_id)),
+        "progress": progress(goal_store.count_by_status(tx, tenant_id, goal_id)),
         "cost_usd": dollars(run_store.cost_of_goal(tx, tenant_id, goal_id)),
         "budget_usd": dollars(goal.budget) if goal.budget else None,
         "deadline": goal.deadline_at // 1000,

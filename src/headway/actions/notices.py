@@ -1,9 +1,10 @@
 """Telling the operator: the inbox, the event log, and a job that brings it to the channels there are."""
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from headway.actions import jobs
 from headway.ledger.events import Event, encode
+from headway.ledger.run import Run
 from headway.storage import notice_store
 from headway.storage.transaction import Transaction
 
@@ -11,45 +12,41 @@ NOTICE = "notice"  # the kind of the job
 LATELY_MS = 3600 * 1000
 
 
-def notify(
-    tx: Transaction,
-    tenant_id: int,
-    kind: str,
-    text: str,
-    conversation_id: int = 0,
-    turn_id: str | None = None,
-    goal_id: int | None = None,
-) -> None:
-    """Short, with what happened and what is asked; the link leads to where it can be answered."""
-    notice_id = notice_store.insert(tx, tenant_id, kind, text, turn_id, goal_id)
-    data = {"id": notice_id, "kind": kind, "text": text, "turn_id": turn_id, "goal_id": goal_id, "url": link(turn_id, goal_id)}
-    tx.emit(Event(tenant_id, "operator_notice", encode(data), conversation_id, turn_id))
+class About(NamedTuple):
+    """What a notice is about, for whoever wants to look."""
+
+    conversation_id: int = 0
+    turn_id: str | None = None
+    goal_id: int | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it can be answered."""
+        if self.goal_id is not None:
+            return f"/goals/{self.goal_id}"
+        return f"/v1/turns/{self.turn_id}" if self.turn_id else ""
+
+
+NOTHING_ELSE: Final = About()
+
+
+def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: About = NOTHING_ELSE) -> None:
+    """Short, with what happened and what is asked."""
+    notice_id = notice_store.insert(tx, tenant_id, kind, text, about.turn_id, about.goal_id)
+    data = {"id": notice_id, "kind": kind, "text": text, "turn_id": about.turn_id, "goal_id": about.goal_id, "url": about.url}
+    tx.emit(Event(tenant_id, "operator_notice", encode(data), about.conversation_id, about.turn_id))
     jobs.new(tx, tenant_id, NOTICE, data)
 
 
-def notify_once(
-    tx: Transaction,
-    tenant_id: int,
-    kind: str,
-    text: str,
-    conversation_id: int = 0,
-    turn_id: str | None = None,
-    goal_id: int | None = None,
-) -> None:
-    """For what comes and goes: whoever has heard of it within the hour is spared the rest."""
-    if not notice_store.told_since(tx, tenant_id, kind, turn_id, goal_id, tx.now - LATELY_MS):
-        notify(tx, tenant_id, kind, text, conversation_id, turn_id, goal_id)
-
-
-def link(turn_id: str | None, goal_id: int | None) -> str:
-    if goal_id is not None:
-        return f"/goals/{goal_id}"
-    return f"/v1/turns/{turn_id}" if turn_id else ""
+def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
+    """For what comes and goes with a run: whoever has heard of it within the hour is spared the rest."""
+    if not notice_store.told_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - LATELY_MS):
+        notify(tx, run.tenant_id, kind, text, About(run.conversation_id, run.turn_id, run.goal_id))
 
 
 def inbox(tx: Transaction, tenant_id: int, limit: int) -> list[dict[str, Any]]:
     """The newest first."""
     return [
-        {**notice._asdict(), "url": link(notice.turn_id, notice.goal_id), "created_at": notice.created_at // 1000}
+        {**notice._asdict(), "url": About(0, notice.turn_id, notice.goal_id).url, "created_at": notice.created_at // 1000}
         for notice in notice_store.page(tx, tenant_id, limit)
     ]

@@ -12,7 +12,7 @@ def out_of_money(tx: Transaction, run: Run, reason: str) -> None:
         reason = f"Goal #{goal.id} is paused: {goals.shown(goal)} {reason}"
     elif run.turn_id is not None:
         turns.pause(tx, run, reason)
-    notices.notify_once(tx, run.tenant_id, "budget", reason, run.conversation_id, run.turn_id, run.goal_id)
+    notices.notify_once(tx, run, "budget", reason)
 
 
 def go_on(tx: Transaction, run: Run) -> Run:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -24,6 +25,7 @@ SCHEDULES_LIMIT = 1_000  # of a tenant
 SHORTEST_MS = 1_000
 LONGEST_MS = 366 * 24 * 3600 * 1000
 TICKS_AT_ONCE = 100
+AHEAD_MS = 60_000  # a clock that was set back by less makes no difference worth mending
 DEFAULTS = Limits()
 
 
@@ -155,6 +157,13 @@ def tick(tx: Transaction, limits: Limits = DEFAULTS) -> None:
             save(tx, advanced._replace(skipped=schedule.skipped + 1))
             continue
         save(tx, advanced._replace(last_at=tx.now, last_job=job_id))
+
+
+def realign(tx: Transaction) -> None:
+    """The clock was set back: what is ordered for after a time that has yet to come is ordered anew, from now on."""
+    for schedule in schedule_store.written_after(tx, tx.now + AHEAD_MS):
+        with suppress(Invalid):  # a time zone that this machine does not know: its tick will say so
+            save(tx, schedule._replace(next_at=after(timing_of(schedule), tx.now, tx.now)))
 
 
 def is_running(tx: Transaction, schedule: Schedule) -> bool:

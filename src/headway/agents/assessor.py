@@ -13,6 +13,7 @@ from headway.agents.models import ModelFailed, Models, Reply
 from headway.agents.needs import Assess, Summarise, Summary, Verdict
 from headway.agents.transcript import user
 from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.framing import unframed
 
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 CUT_OFF_SHOWN: Final = 40_000
@@ -56,7 +57,7 @@ def parse(text: str) -> Judgement | None:
 async def summarise(models: Models, need: Summarise) -> Summary:
     """A summary that cannot be had is no reason to lose the turn: the end of the text has to do."""
     try:
-        reply = await ask(models, prompts.SUMMARISER, need.text[-CUT_OFF_SHOWN:])
+        reply = await ask(models, prompts.SUMMARISER, unframed(need.text[-CUT_OFF_SHOWN:]))
     except (ModelFailed, SettingsError) as error:
         if may_pass(error) and not need.last_attempt:
             raise

@@ -8,7 +8,7 @@ from headway.agents import transcript, writs
 from headway.agents.roles import Role
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.framing import frame, inline
+from headway.ledger.framing import frame, inline, unframed
 from headway.ledger.run import Limits, Run
 from headway.ledger.scope import Scope
 from headway.storage import goal_store, run_store, todo_store
@@ -43,7 +43,7 @@ def assign(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits,
     given = assignment.given()
     task = text.safe(assignment.task, "task")
     child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations, limits.attempts, sub_goal_id)
-    parts = [envelope(tx, parent, child, limits), task, *([f"Context:\n{given}"] if given else [])]
+    parts = [envelope(tx, parent, child, limits), unframed(task), *([f"Context:\n{unframed(given)}"] if given else [])]
     run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
     return child
 
@@ -85,7 +85,8 @@ def remembered(tx: Transaction, scope: Scope) -> list[str]:
     entries = memory.recall(tx, scope, limit=MEMORIES_SHOWN)
     if not entries:
         return []
-    lines = [f"- #{entry.id} [{inline(entry.kind)}] {inline(entry.text)}" for entry in entries]
+    # In one go: a kind in brackets of ours could be the head of a frame.
+    lines = [f"- {inline(f'#{entry.id} [{entry.kind}] {entry.text}')}" for entry in entries]
     return ["Pipeline memory (entries written by prior agents this conversation):", *lines]
 
 

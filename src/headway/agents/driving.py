@@ -59,7 +59,7 @@ async def call_tool(means: Means, job: Job) -> None:
     except HeadwayError as error:
         await means.database.write(partial(end_tool, means=means, job=job, result=judged({"error": str(error)})))
         return
-    execution = means.execution(place, means.roles.find("index"))
+    execution = means.execution(place, means.roles.find("index"))._replace(effect_key=job.id)
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:

@@ -14,6 +14,7 @@ from headway.agents.toolbox import Pending, Result, Tool, admitted, judged, perf
 from headway.agents.tracing import ended_well, of_tool
 from headway.agents.transcript import Entry, storable
 from headway.ledger.errors import HeadwayError, StorageError
+from headway.ledger.framing import unframed
 from headway.ledger.run import Effect, EffectState
 from headway.storage import run_store
 
@@ -40,7 +41,7 @@ def call_tools(step: Step, entry: Entry, response: ModelResponse) -> CallTool | 
     told = orders.obey(step, entry, response.text or "")
     if isinstance(told, Sleep):
         return told
-    parts = [ToolReturnPart(effect.tool, effect.result, effect.call_id) for effect in ended]
+    parts = [ToolReturnPart(effect.tool, unframed(effect.result), effect.call_id) for effect in ended]
     step.append(ModelRequest([*parts, *told]))
     return None
 

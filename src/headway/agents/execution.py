@@ -29,6 +29,7 @@ class Execution(NamedTuple):
     roles: Roles = Roles()  # whom it could hand work to,
     limits: Limits = Limits()  # and how far that may go
     goals: GoalLimits = GoalLimits()
+    effect_key: str | None = None  # of this very call, the same when it is repeated after a crash; none: in somebody else's loop
 
 
 class Place(NamedTuple):

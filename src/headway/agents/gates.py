@@ -72,4 +72,4 @@ def follow(step: Step, verdict: Verdict) -> None:
         return
     step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
     step.tell("todos_resubmitting", {"next": state.item(state.current), "state": state.as_json()})
-    step.append(user(prompts.NEXT + state.current.subject))
+    step.append(user(prompts.next_item(state.current.subject)))

@@ -40,6 +40,7 @@ from headway.agents.tracing import Note, ended_well, of_plan, of_run, of_tool, p
 from headway.agents.transcript import Entry, spoken, storable, user, window
 from headway.agents.work import Means, Work, take_up
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
+from headway.ledger.framing import unframed
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
 from headway.storage import halt_store, run_store
@@ -125,7 +126,7 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple
     if step.over:
         return NOT_OURS, entries
     if not entries:
-        step.append(user(run.task))
+        step.append(user(unframed(run.task)))
     write_down(step, news)
     need: Need | None = Stop("halted") if halt_store.in_force(tx) else None
     while need is None:
@@ -152,7 +153,7 @@ def write_down(step: Step, news: News) -> None:
             step.charge(call)
             step.say(spoken(step.entries[-1].message))  # what people have read of it stays with them
             step.withdraw_last()
-            step.append(user(prompts.CUT_OFF + text))
+            step.append(user(prompts.CUT_OFF + unframed(text)))
         case Verdict():
             step.charge(news.call)
             gates.follow(step, news)
@@ -217,7 +218,8 @@ async def fetched(work: Work, entries: list[Entry], need: Need) -> News:
             return await ask(work, entries, context)
         case CallTool(effect, tool, arguments):
             with of_tool(work.means.tracer, effect.tool, effect.call_id) as noted:
-                result = await reach_out(tool, arguments, work.execution)
+                execution = work.execution._replace(effect_key=f"{work.run.id}.{effect.n}.{effect.place}")
+                result = await reach_out(tool, arguments, execution)
                 noted(ended_well(is_error=result.is_error))
             return Done(effect, result)
         case Summarise():

@@ -1,16 +1,26 @@
 """What the runtime says to a model: who it is and what it may do, where it stands, and why an answer was not taken."""
 
 from collections.abc import Collection
+from typing import Final
 
 from headway.agents.roles import Role
-from headway.ledger.framing import frame, inline
+from headway.ledger.framing import frame, inline, unframed
 from headway.ledger.run import Mode
+from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
 from headway.ledger.todo import Todo
 
 REQUEST_SHOWN = 2_000
 OPEN_SHOWN = 50
 ENDED_SHOWN = 20
 ANSWER_SHOWN = 8_000
+
+# The forms in which answers about a goal are handed in: whoever asks names them, and the rehearsal knows them by name.
+SUBMIT_PLAN: Final = "submit_plan"
+SUBMIT_REPLAN: Final = "submit_replan"
+SUBMIT_EVALUATION: Final = "submit_evaluation"
+SUBMIT_VERDICT: Final = "submit_verdict"
+SUBMIT_INTERVENTION: Final = "submit_intervention"
+SUBMIT_RESUMPTION: Final = "submit_resumption"
 
 PLANNING = """# Planning
 Work of several distinct steps is planned: call create_todo once with all the steps, then work them off in order, each with \
@@ -109,6 +119,10 @@ def check_in(words: str) -> str:
     return f"{CHECK_IN}{inline(words, ANSWER_SHOWN)}"
 
 
+def next_item(subject: str) -> str:
+    return f"{NEXT}{inline(subject, SUBJECT_LIMIT)}"
+
+
 def counted(items: int) -> str:
     return "1 item is" if items == 1 else f"{items} items are"
 
@@ -148,6 +162,6 @@ where it stopped, and what it was about to do. Keep names, numbers and ids. The 
 
 
 def assessment(item: str, criteria: str, answer: str) -> str:
-    wanted = f"\nDone when: {criteria}" if criteria else ""
+    wanted = f"\nDone when: {inline(criteria, TEXT_LIMIT)}" if criteria else ""
     shown = answer if len(answer) <= ANSWER_SHOWN else f"{answer[:ANSWER_SHOWN]}\n… (cut)"
-    return f"Item: {item}{wanted}\n\nAnswer:\n{shown}"
+    return f"Item: {inline(item, SUBJECT_LIMIT)}{wanted}\n\nAnswer:\n{unframed(shown)}"

@@ -49,6 +49,7 @@ OF_THE_RUNTIME: Final = re.compile(
 )
 PLANNING: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
 BOOKKEEPING: Final = PLANNING | {"list_todo", "manage_todos"}
+PRODUCT: Final = re.compile(r"(?<=[\d)])(\*\*?)(?=[-\d(])")
 CALL_ID: Final = re.compile(r"rehearsal-([0-9]{1,9})-[0-9]+-[0-9a-f]+")
 
 
@@ -385,4 +386,6 @@ def report(ends: list[tuple[str, Outcome]]) -> str:
 
 
 def closing(text: str) -> str:
-    return f"{text}\n\n{WHAT_THIS_IS}"
+    """The last words to a person. Answers are Markdown, where 12*7 twice in a line would be 12 and 7 in italics; 12 * 7 is not."""
+    spaced = PRODUCT.sub(r" \1 ", text)
+    return f"{spaced}\n\n{WHAT_THIS_IS}"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from headway.agents import prompts
 from headway.agents import rehearsal_steps as reading
 from headway.agents.rehearsal_steps import Call, Cannot, Known
 from headway.ledger.framing import inline
@@ -128,10 +129,10 @@ def verdict(question: str) -> dict[str, Any]:
 
 
 FORMS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
-    "submit_plan": plan,
-    "submit_replan": replan,
-    "submit_evaluation": evaluation,
-    "submit_verdict": verdict,
-    "submit_intervention": lambda _question: {"action": "message", "text": "Try another way, or end with what you have."},
-    "submit_resumption": lambda _question: {"sub_goals": []},
+    prompts.SUBMIT_PLAN: plan,
+    prompts.SUBMIT_REPLAN: replan,
+    prompts.SUBMIT_EVALUATION: evaluation,
+    prompts.SUBMIT_VERDICT: verdict,
+    prompts.SUBMIT_INTERVENTION: lambda _question: {"action": "message", "text": "Try another way, or end with what you have."},
+    prompts.SUBMIT_RESUMPTION: lambda _question: {"sub_goals": []},
 }

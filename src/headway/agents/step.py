@@ -123,8 +123,7 @@ class Step:
             self.fail(message, "model_failed")
 
     def notify(self, kind: str, text: str) -> None:
-        run = self.run
-        notices.notify_once(self.tx, run.tenant_id, kind, text, run.conversation_id, run.turn_id, run.goal_id)
+        notices.notify_once(self.tx, self.run, kind, text)
 
     # Before the world is asked
 

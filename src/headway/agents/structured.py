@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,9 +16,11 @@ from headway.agents.roles import Tier
 from headway.agents.toolbox import compact, complaint
 from headway.agents.transcript import storable, user
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
+from headway.ledger.framing import inline
 from headway.storage.spending_store import ModelCall
 
 ATTEMPTS: Final = 3
+COMPLAINT_SHOWN: Final = 2_000
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 
@@ -71,11 +74,17 @@ async def fill_in(models: Models, question: Question[T]) -> Filled[T]:
 
 
 def offered(question: Question[T]) -> ModelRequestParameters:
-    schema = compact(question.form.model_json_schema())
+    schema = schema_of(question.form)
     tool = ToolDefinition(name=question.tool, description="Hand in your answer.", parameters_json_schema=schema)
     return ModelRequestParameters(
         function_tools=[tool], instruction_parts=[InstructionPart(content=f"{question.instructions}\n\n{how(question)}")]
     )
+
+
+@cache
+def schema_of(form: type[Form]) -> dict[str, Any]:
+    """Made once: it takes longer than everything else that is done about a question."""
+    return compact(form.model_json_schema())
 
 
 def how(question: Question[T]) -> str:
@@ -112,7 +121,7 @@ def cleaned(value: Any) -> Any:
 
 
 def sent_back(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
-    message = f"This cannot be taken: {wrong} Mend it and call {tool} again."
+    message = f"This cannot be taken: {inline(wrong, COMPLAINT_SHOWN)} Mend it and call {tool} again."
     if not response.tool_calls:
         return user(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

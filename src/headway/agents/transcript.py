@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from pydantic_ai.messages import (
 )
 
 from headway.ledger.events import ENCODER
+from headway.ledger.framing import unframed
 from headway.ledger.run import Message, Run
 from headway.storage import message_store, run_store
 from headway.storage.transaction import Transaction
@@ -51,7 +53,8 @@ def history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str)
 
 
 def as_sent(message: Message) -> ModelMessage:
-    return user(message.content) if message.role == "user" else ModelResponse([TextPart(message.content)])
+    said = unframed(message.content)
+    return user(said) if message.role == "user" else ModelResponse([TextPart(said)])
 
 
 def user(text: str) -> ModelRequest:
@@ -90,13 +93,13 @@ def decode(stored: str) -> ModelMessage:
 
 def window(before: Sequence[ModelMessage], transcript: Sequence[Entry]) -> list[ModelMessage]:
     """The newest messages, at most ten. The turn's request is always one of them, and no tool result is without its call."""
-    messages = [*before, *(entry.message for entry in transcript if entry.sent)]
-    request = messages[len(before)]
-    recent = messages[-WINDOW:]
-    if len(messages) - len(before) > WINDOW:  # the request has been left behind
-        recent = recent[1:]
-        return [request, *after(recent, is_tool_result)]
-    return after(recent, lambda message: isinstance(message, ModelResponse))  # some providers want a user to speak first
+    sent = (entry.message for entry in reversed(transcript) if entry.sent)  # a long one is not looked at as a whole
+    recent = list(islice(sent, WINDOW + 1))[::-1]
+    if len(recent) > WINDOW:  # the request has been left behind
+        request = next(entry.message for entry in transcript if entry.sent)
+        return [request, *after(recent[2:], is_tool_result)]
+    messages = [*before, *recent][-WINDOW:]
+    return after(messages, lambda message: isinstance(message, ModelResponse))  # some providers want a user to speak first
 
 
 def after(messages: list[ModelMessage], unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from headway.actions import plans, runs, sub_goals
+from headway.agents.prompts import SUBMIT_INTERVENTION
 from headway.agents.structured import Filled, Form, Question
 from headway.autonomy import goal_prompts as prompts
 from headway.ledger.goal import Goal, GoalLimits, SubGoal
@@ -15,7 +16,6 @@ from headway.storage.transaction import Transaction
 LONGEST_MS: Final = 600_000  # between two looks
 STUCK_STEPS: Final = 5  # with no tool call that went well
 MOST_INTERVENTIONS: Final = 3
-SUBMIT_INTERVENTION: Final = "submit_intervention"
 NUDGE: Final = "You do not seem to get any further. Say what keeps you, try another way, or end with what you have."
 
 

@@ -1,17 +1,15 @@
 """Judging outcomes: first by what can be measured, then by the cheap tier. An evaluator that fails is not a pass."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictBool
 
+from headway.agents.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
 from headway.agents.structured import Filled, Form, Question
 from headway.autonomy import goal_prompts as prompts
 from headway.ledger.goal import Divergence, Goal, SubGoal
 from headway.ledger.run import dollars
-
-SUBMIT_EVALUATION: Final = "submit_evaluation"
-SUBMIT_VERDICT: Final = "submit_verdict"
 
 
 class Judged(NamedTuple):

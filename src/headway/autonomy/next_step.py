@@ -173,9 +173,9 @@ def work_inline(stage: Stage) -> Look:
         return CLEAR
     one = waiting[0]
     said = transcript.encode(transcript.user(prompts.working(stage.goal, one, stage.known)))
-    goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.iterations)
+    run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.iterations)
     stage.progressed()
-    return None
+    return WorkInline(run)  # all that comes before it is clear
 
 
 def look_after_agents(stage: Stage) -> Look:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from headway.actions.plans import key_of
+from headway.agents.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
 from headway.agents.roles import Roles
 from headway.agents.structured import Form, Question
 from headway.autonomy import goal_prompts as prompts
@@ -19,8 +20,6 @@ from headway.ledger.run import NANOS
 MOST_NODES: Final = 100
 DESCRIPTION_LIMIT: Final = 4_000
 EXISTING: Final = re.compile(r"#[0-9]+")
-SUBMIT_PLAN: Final = "submit_plan"
-SUBMIT_REPLAN: Final = "submit_replan"
 
 
 def as_key(value: Any) -> Any:

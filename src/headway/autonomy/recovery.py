@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from headway.actions import jobs, journal, notices, sub_goals
+from headway.actions.notices import About
 from headway.ledger.events import Event, encode
 from headway.ledger.goal import Goal
 from headway.ledger.job import Job
@@ -38,10 +39,8 @@ def tell(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[i
     if found:
         named = "; ".join(f"#{goal.id} “{one_line(goal.description)[:80]}” ({agents(runs, goal)})" for goal in found[:NAMED])
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        goal_id = found[0].id if len(found) == 1 else None
-        notices.notify(
-            tx, tenant_id, "recovered", f"Interrupted, and going on from the last checkpoint: {named}{more}.", goal_id=goal_id
-        )
+        about = About(goal_id=found[0].id if len(found) == 1 else None)
+        notices.notify(tx, tenant_id, "recovered", f"Interrupted, and going on from the last checkpoint: {named}{more}.", about)
 
 
 def mark(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> None:

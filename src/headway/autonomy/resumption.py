@@ -1,11 +1,12 @@
 """After a crash: what was half done is looked at by the agent before it goes on."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from headway.actions import goals, journal, runs, sub_goals
+from headway.agents.prompts import SUBMIT_RESUMPTION
 from headway.agents.structured import Filled, Form, Question
 from headway.autonomy import check_ins
 from headway.autonomy import goal_prompts as prompts
@@ -14,7 +15,6 @@ from headway.ledger.goal import Goal, SubGoal
 from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
-SUBMIT_RESUMPTION: Final = "submit_resumption"
 Resumption = Literal["resume", "retry", "replan"]
 
 

@@ -1,9 +1,11 @@
 """One step of a pursuit, which is one transaction: where the goal stands, and the few things that every step may do."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, notices, pauses, runs, spending
+from headway.actions.notices import About
 from headway.agents.models import ModelFailed
 from headway.agents.prompts import POOL_SPENT
 from headway.agents.step import MONEY_CHECK_MS, OVERHEAD_CHARACTERS
@@ -47,7 +49,6 @@ class Stage:
         self.held = held
         self.run = run
         self.goal = goal
-        self.known = goal_store.sub_goals(tx, goal.tenant_id, goal.id)
 
     def look_again(self) -> None:
         """Something was changed."""
@@ -55,7 +56,12 @@ class Stage:
         self.goal = goals.get(self.tx, tenant_id, self.goal.id)
         self.run = runs.get(self.tx, tenant_id, self.run.id)
         self.held = jobs.get(self.tx, tenant_id, self.run.id)
-        self.known = goal_store.sub_goals(self.tx, tenant_id, self.goal.id)
+        vars(self).pop("known", None)
+
+    @cached_property
+    def known(self) -> list[SubGoal]:
+        """All of its sub-goals, read when they are looked at: nothing else in a step takes longer in a larger goal."""
+        return goal_store.sub_goals(self.tx, self.goal.tenant_id, self.goal.id)
 
     @property
     def going(self) -> bool:
@@ -68,7 +74,9 @@ class Stage:
         return self.goal.status == "paused" and self.goal.pause_kind == "budget"
 
     def find(self, sub_goal_id: int) -> SubGoal:
-        return next(one for one in self.known if one.id == sub_goal_id)
+        found = goal_store.get_sub_goal(self.tx, self.goal.tenant_id, sub_goal_id)
+        assert found is not None, "a goal's sub-goals stay"
+        return found
 
     def at_work(self) -> list[SubGoal]:
         return [one for one in self.known if one.status == "in-progress" and one.mode == "agent"]
@@ -80,7 +88,7 @@ class Stage:
         return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
 
     def tell_operator(self, kind: str, text: str) -> None:
-        notices.notify(self.tx, self.goal.tenant_id, kind, text, goal_id=self.goal.id)
+        notices.notify(self.tx, self.goal.tenant_id, kind, text, About(goal_id=self.goal.id))
 
     # Money and time
 

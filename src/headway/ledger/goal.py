@@ -1,7 +1,7 @@
 """Objectives that are pursued without a person, and the graph of what has to be done for them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.run import dollars
@@ -214,10 +214,7 @@ def wording(description: str) -> str:
     return " ".join(description.casefold().split())
 
 
-def progress(sub_goals: Iterable[SubGoal]) -> dict[str, int]:
-    return counted([one.status for one in sub_goals])
-
-
-def counted(statuses: Sequence[str]) -> dict[str, int]:
-    by_status = {status.replace("-", "_"): statuses.count(status) for status in STATUSES}
-    return {"total": len(statuses), **by_status}
+def progress(counts: Mapping[str, int]) -> dict[str, int]:
+    """How far a goal got, from how many of its sub-goals have which status."""
+    by_status = {status.replace("-", "_"): counts.get(status, 0) for status in STATUSES}
+    return {"total": sum(by_status.values()), **by_status}

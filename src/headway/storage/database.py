@@ -12,9 +12,10 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from headway.ledger.errors import HeadwayError, StorageError
-from headway.storage.direct import connect, is_sqlite, nobody_listens, wall_clock
+from headway.storage.clocks import Clock, wall_clock
+from headway.storage.direct import connect, is_sqlite, nobody_listens
 from headway.storage.migrate import migrate
-from headway.storage.transaction import Clock, Connection, Listener, Outcome, Work
+from headway.storage.transaction import Connection, Listener, Outcome, Work
 
 T = TypeVar("T")
 

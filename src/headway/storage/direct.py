@@ -1,21 +1,17 @@
 """Opening the database, and running work on it here and now: what the CLI and scripts need, and nothing they don't."""
 
 import os
-import time
 from contextlib import suppress
 from typing import TypeVar
 
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
+from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import migrate
-from headway.storage.transaction import Clock, Connection, Listener, Work
+from headway.storage.transaction import Connection, Listener, Work
 
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-
-
-def wall_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def nobody_listens(_tenants: frozenset[int]) -> None:

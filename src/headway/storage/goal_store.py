@@ -162,8 +162,9 @@ def put_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> N
         tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, below)
 
 
-def statuses(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
-    return [str(row[0]) for row in tx.all("SELECT status FROM sub_goals WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)]
+def count_by_status(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, int]:
+    sql = "SELECT status, COUNT(*) FROM sub_goals WHERE tenant_id = ? AND goal_id = ? GROUP BY status"
+    return {str(status): int(count) for status, count in tx.all(sql, tenant_id, goal_id)}
 
 
 def experience(tx: Transaction, tenant_id: int) -> list[Experience]:

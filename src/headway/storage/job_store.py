@@ -1,9 +1,10 @@
-"""Rows of jobs, and of the processes that work on them."""
+"""Rows of jobs, and of the processes that work on them. When a job is due is stored by the clock that does not jump."""
 
 from collections.abc import Collection, Iterable, Sequence
 
-from headway.ledger.job import Job, JobState
-from headway.storage.transaction import Transaction
+from headway.ledger.job import NEVER, Job, JobState
+from headway.storage.clocks import SERVER_TIME
+from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
@@ -12,18 +13,29 @@ ALONE = ":alone"  # how the names of processes end that work on nothing but what
 
 
 def insert(tx: Transaction, job: Job) -> None:
-    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *job)
+    stored = job._replace(due_at=kept(tx, job.due_at))
+    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *stored)
+
+
+def made(tx: Transaction, row: Row) -> Job:
+    job = Job._make(row)
+    return job._replace(due_at=job.due_at - tx.drift) if job.due_at < NEVER else job
+
+
+def kept(tx: Transaction, moment: int) -> int:
+    """A moment by the clock that does not jump."""
+    return moment + tx.drift if moment < NEVER else moment
 
 
 def get(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
-    return Job._make(row) if row else None
+    return made(tx, row) if row else None
 
 
 def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     """The job, with nobody else able to move it, or what it stands for, before this transaction ends."""
     row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, job_id)
-    return Job._make(row) if row else None
+    return made(tx, row) if row else None
 
 
 def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:
@@ -48,7 +60,7 @@ def save(tx: Transaction, job: Job) -> None:
         job.errors,
         job.result,
         job.owner,
-        job.due_at,
+        kept(tx, job.due_at),
         job.updated_at,
         job.tenant_id,
         job.id,
@@ -68,7 +80,7 @@ def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int) ->
         *parameters,
         limit,
     )
-    return [Job._make(row) for row in rows]
+    return [made(tx, row) for row in rows]
 
 
 def forget_ended(tx: Transaction, before: int, limit: int) -> int:
@@ -89,7 +101,7 @@ def next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
     """When the next waiting job of these kinds is due."""
     marks = ", ".join("?" * len(kinds))
     row = tx.one(f"SELECT due_at FROM jobs WHERE {WAITING} AND kind IN ({marks}) ORDER BY due_at LIMIT 1", *kinds)
-    return int(row[0]) if row else None
+    return int(row[0]) - tx.drift if row else None
 
 
 def due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
@@ -102,14 +114,14 @@ def due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, on
         f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING} AND due_at <= ? AND kind IN ({known}) {chosen} AND (family = '' OR (
                 SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
-        tx.now,
+        kept(tx, tx.now),
         *kinds,
         *(only or ()),
         *(only or ()),
         per_family,
         limit,
     )
-    return [Job._make(row) for row in rows]
+    return [made(tx, row) for row in rows]
 
 
 def lock_family(tx: Transaction, family: str) -> None:
@@ -143,14 +155,14 @@ def orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | No
         *(only or ()),
         limit,
     )
-    return [Job._make(row) for row in rows]
+    return [made(tx, row) for row in rows]
 
 
 def hand_back(tx: Transaction, owner: str) -> None:
     """A clean stop: what is unfinished waits for another, and the owner is no more."""
     tx.run(
         "UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ? WHERE state = 'running' AND owner = ?",
-        tx.now,
+        kept(tx, tx.now),
         tx.now,
         owner,
     )
@@ -162,9 +174,9 @@ def look_again(tx: Transaction, tenant_id: int) -> None:
     tx.run(
         """UPDATE jobs SET due_at = ? WHERE tenant_id = ? AND state = 'delayed' AND due_at > ? AND id IN (
                SELECT id FROM runs WHERE tenant_id = ? AND status = 'waiting')""",
-        tx.now,
+        kept(tx, tx.now),
         tenant_id,
-        tx.now,
+        kept(tx, tx.now),
         tenant_id,
     )
 
@@ -184,7 +196,7 @@ def put_back(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
         tx.run(
             """UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ?
                WHERE id = ? AND state = 'running' AND owner = ?""",
-            tx.now,
+            kept(tx, tx.now),
             tx.now,
             job_id,
             owner,
@@ -192,10 +204,10 @@ def put_back(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
 
 
 def clock(tx: Transaction) -> int:
-    """The time that all processes agree on: the database's, where they may run on different machines."""
+    """The time that signs of life are compared by: the same for all processes, to the millisecond, and without jumps."""
     if tx.dialect.name == "sqlite":
-        return tx.now
-    row = tx.one("SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint")
+        return tx.now + tx.drift
+    row = tx.one(SERVER_TIME)
     return int(row[0]) if row else tx.now
 
 
@@ -215,5 +227,5 @@ def workers_alive(tx: Transaction, lease_ms: int) -> int:
     return int(row[0]) if row else 0
 
 
-def forget_leases(tx: Transaction, before: int) -> None:
-    tx.run("DELETE FROM worker_leases WHERE beat_at < ?", before)
+def forget_leases(tx: Transaction, kept_ms: int) -> None:
+    tx.run("DELETE FROM worker_leases WHERE beat_at < ?", clock(tx) - kept_ms)

@@ -14,7 +14,7 @@ class Lease(NamedTuple):
 
 def get(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
     row = tx.one("SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
-    return Lease._make(row) if row else None
+    return Lease._make((*row[:-1], row[-1] - tx.drift)) if row else None
 
 
 def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:
@@ -26,7 +26,7 @@ def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:
         tenant_id,
         lease.agent_id,
         lease.token,
-        lease.expires_at,
+        lease.expires_at + tx.drift,
     )
 
 
@@ -37,7 +37,7 @@ def delete(tx: Transaction, tenant_id: int, todo_id: int) -> None:
 def expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
     """A todo in progress whose owner let the lease run out, locked. None: any list of the tenant."""
     # Hardly ever has one run out, and this look at an index spares a walk over everything in progress.
-    if tx.one("SELECT 1 FROM leases WHERE tenant_id = ? AND expires_at <= ? LIMIT 1", tenant_id, tx.now) is None:
+    if tx.one("SELECT 1 FROM leases WHERE tenant_id = ? AND expires_at <= ? LIMIT 1", tenant_id, tx.now + tx.drift) is None:
         return None
     row = tx.one(
         f"""SELECT id FROM todos WHERE {in_list(conversation_id)} AND status = 'in_progress' AND completed_at = 0
@@ -45,7 +45,7 @@ def expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int
             ORDER BY position, id LIMIT 1{tx.dialect.skip_locked}""",
         *list_values(tenant_id, conversation_id),
         tenant_id,
-        tx.now,
+        tx.now + tx.drift,
     )
     return int(row[0]) if row else None
 

@@ -20,10 +20,10 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
+from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
 from headway.storage.transaction import (
     INSERT_EVENT,
     POSTGRES,
-    Clock,
     Dialect,
     Listener,
     LoggedTransaction,
@@ -36,6 +36,7 @@ from headway.storage.transaction import (
 T = TypeVar("T")
 
 CHANNEL = "headway_events"
+READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Nothing is wrong with the connection, and once the others are done the same work may well succeed, or see why it cannot: a row
 # that was unique when we looked, say.
 OTHERS_WERE_FASTER = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
@@ -63,9 +64,9 @@ class PostgresTransaction(LoggedTransaction):
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, cursor: psycopg.Cursor[Row], now: int) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Row], now: int, *, read_only: bool) -> None:
         self._cursor = cursor
-        super().__init__(now)
+        super().__init__(now, no_drift, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         return self._cursor.execute(translated(sql), parameters).fetchone()
@@ -100,11 +101,12 @@ class PostgresConnection:
     def __init__(self, url: str, clock: Clock, on_commit: Listener) -> None:
         self.url = checked(url)
         self.clock = clock
+        self.server_clock = ServerClock() if clock is wall_clock else None
         self.on_commit = on_commit
         self.raw: psycopg.Connection[Row] | None = None
 
     def read(self, work: Work[T]) -> T:
-        return self._retried(lambda raw: self._run(raw, work, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+        return self._retried(lambda raw: self._run(raw, work, READ_ONLY))
 
     def write(self, work: Work[T]) -> T:
         return self._retried(lambda raw: self._run(raw, work, "BEGIN"))
@@ -130,8 +132,9 @@ class PostgresConnection:
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
         with raw.cursor() as cursor:
+            now = self._now(cursor)  # before it begins: a question that fails leaves nothing open
             cursor.execute(begin.encode())
-            transaction = PostgresTransaction(cursor, self.clock())
+            transaction = PostgresTransaction(cursor, now, read_only=begin is READ_ONLY)
             try:
                 value = work(transaction)
                 transaction.finish()
@@ -147,6 +150,18 @@ class PostgresConnection:
             announce(cursor, transaction.events)
         return value
 
+    def _now(self, cursor: psycopg.Cursor[Row]) -> int:
+        """The clocks of the machines that work on a database need not agree, and one that jumps fools nobody."""
+        if self.server_clock is None:
+            return self.clock()
+
+        def ask(sql: str) -> int:
+            row = cursor.execute(sql.encode()).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        return self.server_clock.now(ask)
+
     def _retried(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
         """Run again what certainly was not committed: whoever came too late, or lost the connection on the way."""
         for attempt in range(1, ATTEMPTS + 1):
@@ -157,7 +172,7 @@ class PostgresConnection:
                     raise explain(error) from error
                 if not isinstance(error, OTHERS_WERE_FASTER):
                     self.close()
-                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311
+                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
             except psycopg.Error as error:
                 raise explain(error) from error
         raise AssertionError("unreachable")

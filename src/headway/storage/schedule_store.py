@@ -77,6 +77,11 @@ def next_due(tx: Transaction) -> int | None:
     return int(row[0]) if row and row[0] is not None else None
 
 
+def written_after(tx: Transaction, moment: int) -> list[Schedule]:
+    rows = tx.all(f"SELECT {COLUMNS} FROM schedules WHERE paused = 0 AND updated_at > ?{tx.dialect.skip_locked}", moment)
+    return [Schedule._make(row) for row in rows]
+
+
 def due(tx: Transaction, limit: int) -> list[Schedule]:
     """Those whose time has come, locked by us and by nobody else: each tick is one process'."""
     rows = tx.all(

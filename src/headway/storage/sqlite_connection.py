@@ -16,7 +16,8 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
-from headway.storage.transaction import INSERT_EVENT, SQLITE, Clock, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
+from headway.storage.clocks import Clock, DriftOf, machine_drift, no_drift, wall_clock
+from headway.storage.transaction import INSERT_EVENT, SQLITE, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
 
 T = TypeVar("T")
 
@@ -39,9 +40,9 @@ class SqliteTransaction(LoggedTransaction):
 
     dialect: Dialect = SQLITE
 
-    def __init__(self, execute: Callable[..., apsw.Cursor], now: int) -> None:
+    def __init__(self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftOf, *, read_only: bool = False) -> None:
         self._execute = execute
-        super().__init__(now)
+        super().__init__(now, drift_of, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         rows = self._execute(sql, parameters).fetchall()
@@ -64,22 +65,25 @@ class SqliteConnection:
     def __init__(self, path: str, clock: Clock, on_commit: Listener, busy_limit_s: float) -> None:
         self.path = path
         self.clock = clock
+        self.drift_of = machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit
         self.busy_limit_s = busy_limit_s
         self.waiting_since = 0.0
         try:
             self.raw = apsw.Connection(path)
-            self.raw.set_busy_handler(self._wait)
-            # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
-            self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            self._set_wal()
-            self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
         except apsw.Error as error:
             raise self._explain(error) from error
+        try:
+            self._settle()
+        except BaseException as error:
+            self.raw.close()  # or whoever tries again and again keeps more and more files open
+            if isinstance(error, apsw.Error):
+                raise self._explain(error) from error
+            raise
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock())
+        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of, read_only=True)
         try:
             self.execute("BEGIN")
             try:
@@ -90,7 +94,7 @@ class SqliteConnection:
             raise self._explain(error) from error
 
     def write(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock())
+        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
         try:
             self.execute("BEGIN IMMEDIATE")
             value = work(transaction)
@@ -120,7 +124,7 @@ class SqliteConnection:
         self.raw.close()
 
     def _in_savepoint(self, work: Work[Any], events: list[Event]) -> Outcome:
-        transaction = SqliteTransaction(self.execute, self.clock())
+        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
         self.execute("SAVEPOINT one")
         try:
             value = work(transaction)
@@ -138,6 +142,13 @@ class SqliteConnection:
     def _roll_back(self) -> None:
         if self.raw.in_transaction:
             self.execute("ROLLBACK")
+
+    def _settle(self) -> None:
+        self.raw.set_busy_handler(self._wait)
+        # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
+        self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        self._set_wal()
+        self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
 
     def _set_wal(self) -> None:
         # The switch to WAL does not always ask the busy handler when several processes create the file at once.
@@ -162,11 +173,13 @@ class SqliteConnection:
             self.waiting_since = time.monotonic()
         elif time.monotonic() - self.waiting_since > self.busy_limit_s:
             return False
-        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311
+        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
         return True
 
     def _explain(self, error: apsw.Error) -> HeadwayError:
         kind = ERRORS.get(type(error))
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:  # not even room for the index of the write-ahead log
+            kind = DatabaseFull
         if kind is DatabaseBusy:
             return DatabaseBusy(
                 f"{self.path} has been locked by another process for {self.busy_limit_s:g} s; nothing was changed. "

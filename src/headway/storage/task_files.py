@@ -51,28 +51,45 @@ class TaskFile(NamedTuple):
                 self._store(document)
             return result
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def forget(self) -> None:
+        """Remove the list, and what a killed writer left of it."""
+        if os.path.exists(self._lock):  # or there never was one
+            with self._locked():
+                remove(self.path)
+
+    @property
+    def _lock(self) -> str:
         # Locks live beside the documents and stay: a lock file that came and went could be held by two at once.
         # Conversations share 256 of them, so that they do not pile up.
-        locks = os.path.join(self.folder, ".locks")
-        os.makedirs(locks, mode=0o700, exist_ok=True)
-        handle = os.open(os.path.join(locks, self.checked_name[:2]), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.path.join(self.folder, ".locks", self.checked_name[:2])
+
+    @property
+    def _scratch(self) -> str:
+        # One per lock, written only by who holds it. So what a killed writer left is nobody's, and there are never many.
+        return f"{self._lock}.tmp"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        os.makedirs(os.path.dirname(self._lock), mode=0o700, exist_ok=True)
+        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            remove(self._scratch)  # a killed writer's
             yield
         finally:
             os.close(handle)
 
     def _store(self, document: dict[str, Any]) -> None:
-        # One temporary name per list, written only under the lock: what a killed process left is overwritten by the next.
-        scratch = os.path.join(self.folder, f".{self.checked_name}.tmp")
-        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as target:
-            json.dump(document, target, ensure_ascii=False, indent=2)
-            target.flush()
-            os.fsync(target.fileno())
-        os.replace(scratch, self.path)
+        handle = os.open(self._scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as target:
+                json.dump(document, target, ensure_ascii=False, indent=2)
+                target.flush()
+                os.fsync(target.fileno())
+            os.replace(self._scratch, self.path)
+        except BaseException:
+            remove(self._scratch)  # on a full disk half a list would be in the way of everything else
+            raise
         folder = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -108,7 +125,11 @@ def next_id(tasks: list[Task]) -> str:
 
 
 def forget(folder: str, conversation_uuids: list[str]) -> None:
-    """Remove the lists of conversations that are no more."""
+    """Remove the lists of conversations that are no more. Few keep one."""
     for uuid in conversation_uuids:
-        with suppress(FileNotFoundError):  # few conversations keep one
-            os.remove(TaskFile(folder, uuid).path)
+        TaskFile(folder, uuid).forget()
+
+
+def remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.remove(path)

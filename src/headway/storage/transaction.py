@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
+from headway.storage.clocks import DriftOf
 
 log = logging.getLogger("headway.storage")
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
-Clock = Callable[[], int]
 
 
 class Dialect(NamedTuple):
@@ -47,6 +47,14 @@ class Transaction(Protocol):
     def now(self) -> int:
         """Epoch milliseconds, the same for everything this transaction writes."""
         ...
+
+    @property
+    def drift(self) -> int:
+        """How many milliseconds the clock that does not jump is ahead of `now`. What lasts is stored by that one."""
+        ...
+
+    @property
+    def read_only(self) -> bool: ...
 
     def one(self, sql: str, *parameters: Any) -> Row | None: ...
 
@@ -81,14 +89,23 @@ Work = Callable[[Transaction], T]
 class LoggedTransaction(ABC):
     """What the two dialects share: events gathered until commit, and attempts that can be undone."""
 
-    __slots__ = ("closing", "events", "now")
+    __slots__ = ("_drift", "_drift_of", "closing", "events", "now", "read_only")
 
     dialect: Dialect
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, now: int, drift_of: DriftOf, *, read_only: bool) -> None:
         self.now = now
+        self.read_only = read_only
+        self._drift_of = drift_of
+        self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
+
+    @property
+    def drift(self) -> int:
+        if self._drift is None:  # most transactions never ask
+            self._drift = self._drift_of(self)
+        return self._drift
 
     @abstractmethod
     def one(self, sql: str, *parameters: Any) -> Row | None: ...

@@ -5,13 +5,12 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.actions import conversations, halts, jobs, turns
 from headway.actions.feed import Reader
-from headway.assembly import Headway
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.job import Job
@@ -23,6 +22,9 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input
 from headway.surfaces.cli.feed_events import events
 from headway.surfaces.cli.turn_view import TurnView, turn_view
+
+if TYPE_CHECKING:
+    from headway.assembly import Headway
 
 HALT_CHECK_S = 0.3
 ENDS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
@@ -105,6 +107,8 @@ class Talk:
         self.failed = False
 
     async def begin(self) -> None:
+        from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who talk and not for `--help`
+
         self.headway = Headway(self.settings)
         self.headway.start()
         self.headway.start_agents(alone=True)
@@ -182,6 +186,6 @@ class Talk:
         }
 
     @property
-    def opened(self) -> Headway:
+    def opened(self) -> "Headway":
         assert self.headway is not None
         return self.headway

@@ -26,20 +26,31 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, Command, pass_call
 from headway.surfaces.cli.drawing import on_a_terminal
 
-REQUEST = "Calculate 12*7, then write the result to notes.txt, and then list the files"
-GOAL = (
-    "Write plan.md: ship on Friday; write risks.md: none known; calculate 365*24 and save the result to hours.txt; list the files"
+INTRODUCTION = (
+    "A dinner for friends, in three scenes. The agents are played by the rehearsal model: it follows",
+    "rules, is no LLM, and needs no key. All the rest is real: the database, the tools, the processes,",
+    "and the one that is killed.",
 )
-SURVIVOR = "Write one.md: 1; write two.md: 2; write three.md: 3; write four.md: 4; write five.md: 5; list the files"
-PACE_S = "0.2"  # slow enough to watch, and to be interrupted
+REQUEST = "Calculate 8*45, then write the result to budget.txt, and then list the files"
+GOAL = (
+    "Write menu.md: soup, lasagne, tiramisu; write music.md: Nina Simone, then Miles Davis; "
+    "calculate 8*125 and save the result to pasta-grams.txt; list the files"
+)
+FRIENDS = ("ada", "alan", "edsger", "grace", "joan")
+INVITATIONS = "; ".join([*(f"write {friend}.md: Friday at 8?" for friend in FRIENDS), "list the files"])
+PACE_S = "0.25"  # slow enough to watch, and to be interrupted
 PATIENCE_S = 60
-LOOK_S = 0.02
+LOOK_S = 0.1
+SEEN_S = 0.15  # how long people see it half done before it is killed
+SHOW_CURSOR = "\r\x1b[?25h"  # whoever is killed leaves it hidden, in the middle of a line
+WIDTH = 96
 NEXT = (
     ("headway serve", "the page, the API and MCP, at one address"),
     ("headway chat", "talk to an agent, with its todo list in sight"),
     ('headway goal add "…"', "something to be pursued without you"),
     ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
 )
+SHOWN_AGAIN = ("headway demo --keep DIR", "once more, and then look around: headway serve --home DIR")
 
 
 @click.command(cls=Command)
@@ -52,17 +63,23 @@ def demo(call: Call, keep: str | None) -> None:
     began = time.monotonic()
     with home(keep) as folder:
         stage = Stage(folder, quiet=call.as_json)
-        stage.say("This is Headway with its rehearsal model: it follows rules, is no LLM, and needs no key.")
+        stage.say(*INTRODUCTION)
         turn = plan_and_drain(stage)
         goal = pursue_a_goal(stage)
         survivor = survive(stage)
         took = round(time.monotonic() - began, 1)
         files = sorted(path.name for path in folder.glob("workspace/*/*"))
-        stage.say(f"\nDone in {took:.0f} s. {len(files)} files were written: {', '.join(files)}.", "Try next:")
-        for command, what in NEXT:
-            stage.say(f"  {command:<46} {what}")
+        farewell(stage, keep, f"{len(files)} files in {took:.0f} seconds: {', '.join(files)}.")
         document = {"turn": turn, "goal": goal, "survivor": survivor, "files": files, "seconds": took}
         call.answer({"demo": document}, lambda: None)
+
+
+def farewell(stage: "Stage", keep: str | None, words: str) -> None:
+    stage.title("What to try next")
+    kept = (f"headway serve --home {shlex.quote(keep)}", "look around in what was made here") if keep else SHOWN_AGAIN
+    for command, what in (*NEXT, kept):
+        stage.say(f"  {stage.styled(f'{command:<46}', fg='cyan')} {what}")
+    stage.say("", words)
 
 
 @contextmanager
@@ -99,15 +116,14 @@ class Stage:
         if not self.quiet:
             click.echo("\n".join(lines))
 
+    def styled(self, words: str, **style: Any) -> str:
+        return click.style(words, **style) if on_a_terminal() else words
+
     def title(self, words: str) -> None:
-        self.say("", click.style(words, bold=True) if on_a_terminal() else words)
+        self.say("", self.styled(f"━━ {words} {'━' * (WIDTH - len(words) - 4)}", bold=True))
 
     def begin(self, *arguments: str) -> "subprocess.Popen[str]":
-        self.say(
-            click.style(f"$ headway {shlex.join(arguments)}", fg="cyan")
-            if on_a_terminal()
-            else f"$ headway {shlex.join(arguments)}"
-        )
+        self.say(self.styled(f"$ headway {shlex.join(arguments)}", fg="cyan"))
         command = [sys.executable, "-m", "headway", *arguments, *(["--json"] if self.quiet else [])]
         sys.stdout.flush()
         return subprocess.Popen(  # noqa: S603  our own program, with arguments of ours
@@ -135,30 +151,38 @@ def local(tx: Transaction, view: Callable[..., Any], arguments: tuple[Any, ...])
 
 
 def plan_and_drain(stage: Stage) -> str:
-    stage.title("1. A request of several steps: the agent plans it, and may not end before the plan is drained.")
+    stage.title("1 of 3: a plan, drained")
+    stage.say("A request of several steps. The agent writes them down, and may not stop while one is open.")
     stage.run("chat", REQUEST)
     return REQUEST
 
 
 def pursue_a_goal(stage: Stage) -> dict[str, Any]:
-    stage.title("2. A goal: planned as a graph, worked on by sub-agents side by side, each outcome judged and journaled.")
+    stage.title("2 of 3: a goal, pursued without you")
+    stage.say("It becomes a graph. Sub-agents work side by side on what is ready; each outcome is judged.")
     stage.run("goal", "add", GOAL)
-    stage.run("goal", "show", "1")
+    stage.say("Who did it: three sub-agents, sent by one main agent.")
+    stage.run("agents", "list", "--limit", "4")
     return summary(stage, 1)
 
 
 def survive(stage: Stage) -> dict[str, Any]:
-    stage.title("3. The same, and in the middle of it the process is killed (SIGKILL: no clean-up, no goodbye).")
-    process = stage.begin("goal", "add", SURVIVOR)
+    stage.title("3 of 3: killed half way")
+    stage.say("Five invitations. In the middle of it the process is killed: SIGKILL, no clean-up, no goodbye.")
+    process = stage.begin("goal", "add", INVITATIONS)
     kill_after_first_outcome(stage, process)
+    if on_a_terminal():
+        stage.say(SHOW_CURSOR)
     done = summary(stage, 2)["progress"]
-    stage.say(f"  ✕ killed, with {done['completed']} of {done['total']} sub-goals done and {done['in_progress']} half done.")
-    stage.say("  A process that is no more is noticed when its lease has run out, in about five seconds.")
+    state = f"✕ Killed. {done['completed']} of {done['total']} sub-goals were done, {done['in_progress']} half done."
+    stage.say(stage.styled(state, fg="red", bold=True))
+    stage.say("Somebody else looks. In about five seconds the lease of the dead one runs out; then it goes on.")
     stage.run("goal", "watch", "2")
     journal = [entry.as_json() for entry in stage.read(goal_views.entries, 2, 500)]
     ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
     twice = len(ended) - len(set(ended))
-    stage.say(f"  ✔ {len(set(ended))} sub-goals ended, {twice} of them twice. The journal tells where it broke off and went on.")
+    verdict = f"✔ {len(set(ended))} sub-goals ended, {twice} of them twice: {'somebody' if twice else 'nobody'} was invited twice."
+    stage.say(stage.styled(verdict, fg="red" if twice else "green", bold=True))
     return {**summary(stage, 2), "interrupted": any(entry["kind"] == "interrupted" for entry in journal), "repeated": twice}
 
 
@@ -167,6 +191,7 @@ def kill_after_first_outcome(stage: Stage, process: "subprocess.Popen[str]") -> 
     while process.poll() is None and time.monotonic() < deadline:
         progress = summary(stage, 2).get("progress")
         if progress and progress["completed"] and progress["in_progress"]:
+            time.sleep(SEEN_S)
             break
         time.sleep(LOOK_S)
     process.send_signal(signal.SIGKILL)

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
+from click.shell_completion import CompletionItem
 
 from headway import __version__
 from headway.ledger import text
@@ -33,6 +34,7 @@ COMMANDS = {
     "halt": "halt_commands:halt",
     "unhalt": "halt_commands:unhalt",
     "doctor": "doctor:doctor",
+    "completion": "completion_command:completion",
 }
 
 
@@ -46,6 +48,11 @@ class Headway(Family):
         module, name = COMMANDS[cmd_name].split(":")
         command: click.Command = getattr(import_module(f"headway.surfaces.cli.{module}"), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names alone: for more than that every command would be loaded, while somebody waits with a finger on the Tab key."""
+        names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=Headway)

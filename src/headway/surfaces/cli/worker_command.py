@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-import logging
 import signal
 
 import click
 
-from headway.assembly import Headway
 from headway.settings import Settings, shown
 from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.log_lines import log_as_json
 
 
 @click.command(cls=Command)
@@ -18,11 +17,13 @@ from headway.surfaces.cli.calling import Call, Command, pass_call
 def worker(call: Call, log_level: str) -> None:
     """Work on jobs of this database until Ctrl-C: turns, sub-agents, schedules. `serve` does so, too."""
     settings = call.settings()
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_as_json(log_level, settings)
     asyncio.run(work(call, settings))
 
 
 async def work(call: Call, settings: Settings) -> None:
+    from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who work and not for `--help`
+
     headway = Headway(settings)
     stopped = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,6 @@
 """What every request passes before and after its handler: limits, a request id, headers, metrics, one log line."""
 
 import asyncio
-import json
 import logging
 import re
 import time
@@ -186,19 +185,3 @@ def route_of(scope: Scope) -> str:
     """The route's template: never the path itself, which could hold anything."""
     route = scope.get("route")
     return str(route.path_format) if route is not None else "unmatched"
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line. Fields are named by us; bodies, query strings and secrets are not among them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        line |= getattr(record, "fields", {})
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=True)

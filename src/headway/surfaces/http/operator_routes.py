@@ -79,4 +79,4 @@ async def get_session(request: Request) -> Response:
         tenant = tenants.get(tx, tenant_id)
         return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
 
-    return rendered({"session": {**await call.read(look), "page": site().build}})
+    return rendered({"session": {**await call.read(look), "model": call.headway.settings.model, "page": site().build}})

@@ -10,7 +10,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Literal
 
 import uvicorn
 
@@ -20,8 +20,8 @@ from headway.settings import Settings
 from headway.storage import tenant_store
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.calls import LOOPBACK_NAMES
-from headway.surfaces.http.guard import JsonLines
 from headway.surfaces.http.web_app import WebApp
+from headway.surfaces.log_lines import log_as_json
 
 GRACE_S = 5
 LAST_WORDS_S = 0.4
@@ -61,7 +61,8 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     local = settings.host in LOOPBACK_NAMES
     if not local:
         refuse_without_tokens(settings)
-    log_as_json(log_level)
+    log_as_json(log_level, settings)
+    logging.getLogger("uvicorn.error").setLevel("WARNING")
     listener = listen(settings)
     port = listener.getsockname()[1]
     address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
@@ -122,10 +123,3 @@ def raise_file_limit() -> None:
 
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def log_as_json(level: str) -> None:
-    handler: logging.StreamHandler[Any] = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("uvicorn.error").setLevel("WARNING")

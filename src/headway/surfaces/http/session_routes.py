@@ -1,6 +1,8 @@
 """/login and /logout: from a link or a token to a cookie that only our own page can use."""
 
 import hmac
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -22,6 +24,7 @@ from headway.surfaces.web.page_routes import shell
 routes = APIRouter(include_in_schema=False)
 
 SESSION_S = 30 * 24 * 3600
+LINK_S = 3600
 
 
 class GivenToken(Sent):
@@ -32,12 +35,16 @@ TOKEN = TypeAdapter(GivenToken)
 
 
 class LoginLink:
-    """The secret in the link that `serve` prints. It opens the door once."""
+    """The secret in the link that `serve` prints. It opens the door once, and not for long: what is printed is often kept."""
 
-    def __init__(self, secret: str | None) -> None:
+    def __init__(self, secret: str | None, now: Callable[[], float] = time.monotonic) -> None:
         self.secret = secret
+        self.now = now
+        self.until = now() + LINK_S
 
     def redeem(self, given: str) -> bool:
+        if self.now() > self.until:
+            self.secret = None
         if self.secret is None or not hmac.compare_digest(self.secret.encode(), given.encode(errors="replace")):
             return False
         self.secret = None
@@ -56,7 +63,7 @@ async def login(request: Request) -> Response:
         return shell(request, 401)
     headway: Headway = request.app.state.headway
     session = await headway.database.write(lambda tx: open_session(tx, tenants.ensure_local(tx).id, operator=True))
-    return signed_in(RedirectResponse("/", 303), session)
+    return signed_in(request, RedirectResponse("/", 303), session)
 
 
 @routes.post("/login")
@@ -73,7 +80,7 @@ async def login_with_token(request: Request) -> Response:
         token = tenants.admit(tx, tenants.digest(given))
         return open_session(tx, token.tenant_id, operator=bool(token.operator))
 
-    return signed_in(Response(status_code=204), await headway.database.write(begin))
+    return signed_in(request, Response(status_code=204), await headway.database.write(begin))
 
 
 def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken:
@@ -81,8 +88,10 @@ def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken
     return tenants.new_token(tx, tenant_id, "browser session", SESSION_S, operator=operator)
 
 
-def signed_in(answer: Response, session: NewToken) -> Response:
-    answer.set_cookie(SESSION_COOKIE, session.secret, max_age=SESSION_S, httponly=True, samesite="strict", path="/")
+def signed_in(request: Request, answer: Response, session: NewToken) -> Response:
+    """Behind a proxy with TLS the cookie never travels without. That there is one, the page's own address says."""
+    secure = request.headers.get("origin", "").startswith("https://")
+    answer.set_cookie(SESSION_COOKIE, session.secret, SESSION_S, path="/", secure=secure, httponly=True, samesite="strict")
     return answer
 
 

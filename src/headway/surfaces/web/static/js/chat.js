@@ -5,6 +5,7 @@ import { conversations, Drawer, loadConversations, Side, titleOf } from "./conve
 import { attempt } from "./dialogs.js";
 import { html, Kept, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Markdown } from "./markdown.js";
+import { session } from "./session.js";
 import { newTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
 import { ToolLine, AgentLine } from "./tool_line.js";
@@ -93,6 +94,12 @@ function Log({ timeline }) {
     ${away && html`<button class="btn to-end" aria-label="Scroll to the end" onClick=${toEnd}><${Icon} n="down" /></button>`}`;
 }
 
+/** Where people write, with what stands above it; and who it is that answers, where that is no LLM. */
+function Dock({ children }) {
+  return html`<div class="dock"><div>${children}</div>
+    ${session.value?.model === "rehearsal" && html`<p class="fine">The rehearsal model answers: it follows rules and is not an LLM. Set <code>HEADWAY_MODEL</code> to use one.</p>`}</div>`;
+}
+
 function Conversation({ id }) {
   const timeline = useMemo(() => newTimeline(id), [id]);
   useStream(`/v1/conversations/${id}/events`, () => ({
@@ -104,7 +111,7 @@ function Conversation({ id }) {
     return html`<div class="log"><div class="hello"><h1>There is no such conversation</h1><p class="muted">It may belong to another tenant. <a class="link" href="/">Start a new one</a>.</p></div></div>`;
   }
   return html`<div class="log-frame"><${Log} timeline=${timeline} /></div>
-    <div class="dock"><div><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /></div></div>`;
+    <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>`;
 }
 
 /** A conversation gets its title with its first message. */
@@ -122,7 +129,7 @@ function Fresh() {
       <p class="muted">The agent plans, works its list off and answers. You can change the list while it works.</p>
       <ul class="ideas">${IDEAS.map((text) => html`<li key=${text}><button class="idea" onClick=${() => setSuggestion({ text })}>${text}</button></li>`)}</ul>
     </div></div>
-    <div class="dock"><div><${Composer} id=${null} suggestion=${suggestion} /></div></div>`;
+    <${Dock}><${Composer} id=${null} suggestion=${suggestion} /><//>`;
 }
 
 export function Page({ id }) {

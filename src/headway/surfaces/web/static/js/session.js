@@ -2,7 +2,7 @@
 import { get, locked, post, Refusal } from "./api.js";
 import { remembered, signal } from "./lib.js";
 
-export const session = signal(null); // {tenant, operator, expires_at, page}
+export const session = signal(null); // {tenant, operator, expires_at, model, page}
 export const stale = signal(false); // the server has another build of the page by now
 
 const build = document.querySelector('meta[name="headway-build"]').content;

@@ -1,0 +1,237 @@
+"""Goals: what it costs to write down that a sub-goal got further, beside LangGraph's checkpointers, and how a pursuit grows.
+
+A checkpoint of ours is one transaction: the sub-goal's row, an entry in the goal's journal, and three events for those who watch
+(the entry, the sub-goal, the goal with how far it got). LangGraph's is one row with a snapshot of the whole state, here the same
+sub-goals with the same words, and nobody is told. Both are on SQLite in WAL mode with `synchronous=FULL`, which is what
+LangGraph has by default; `goal.checkpoint` checks that it is so.
+"""
+
+import asyncio
+import time
+from functools import partial
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+from bench.bulk import new_ledger
+from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns, rate
+from bench.peer import LANGGRAPH
+from bench.peers.garden import DESCRIPTION, EXPECTED, OUTCOME
+from headway.actions import goals, jobs, plans, runs, sub_goals, tenants
+from headway.actions.goals import NewGoal
+from headway.ledger.goal import PlannedStep, SubGoal
+from headway.ledger.job import Job
+from headway.storage import goal_store
+from headway.storage.database import Database
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction, Work
+
+USUAL, SMALL = 20, 3
+STEPS = 200
+CALLERS = 16
+ROUNDS = 15
+SIZES = (10, 100, 500)
+WORKLOAD = "a sub-goal begins or ends: its row, the journal, three events, in a durable commit"
+
+
+class Garden:
+    """A ledger in which goals are set that have this many sub-goals."""
+
+    def __init__(self, url: str, tenant_id: int, size: int) -> None:
+        self.url = url
+        self.tenant_id = tenant_id
+        self.size = size
+
+    @classmethod
+    def on_sqlite(cls, shop: Workshop, name: str, size: int) -> "Garden":
+        ledger = new_ledger(shop.folder / f"{name}.db")
+        return cls(ledger.url, ledger.tenant_id, size)
+
+    def steps(self, wanted: int) -> list[Work[Any]]:
+        """So many steps forward, on goals that are set and planned beforehand."""
+        with DirectDatabase(self.url) as database:
+            laid_out = (database.write(self.lay_out) for _ in count())
+            return list(islice((step for goal_steps in laid_out for step in goal_steps), wanted))
+
+    def lay_out(self, tx: Transaction) -> list[Work[Any]]:
+        tenant_id = self.tenant_id
+        goal = goals.add(tx, tenant_id, NewGoal("A garden."))
+        plan = [planned(n) for n in range(self.size)]
+        plans.lay_out(tx, goal, plan, "")
+        known = goal_store.sub_goals(tx, tenant_id, goal.id)
+        step = partial(Step, tenant_id, goal.run_id or "")
+        return [move for n, one in enumerate(known) for move in (step(one.id, n).begin, step(one.id, n).end)]
+
+
+class Step(NamedTuple):
+    """A sub-goal that the goal's main agent works on."""
+
+    tenant_id: int
+    run_id: str
+    sub_goal_id: int
+    n: int
+
+    def begin(self, tx: Transaction) -> None:
+        sub_goals.start(tx, self.one(tx, "pending"), runs.get(tx, self.tenant_id, self.run_id))
+
+    def end(self, tx: Transaction) -> None:
+        result = {"status": "completed", "summary": OUTCOME.format(n=self.n), "data": None, "error": None}
+        sub_goals.end(tx, self.one(tx, "in-progress"), runs.get(tx, self.tenant_id, self.run_id), result)
+
+    def one(self, tx: Transaction, status: str) -> SubGoal:
+        found = goal_store.get_sub_goal(tx, self.tenant_id, self.sub_goal_id)
+        assert found is not None
+        assert found.status == status
+        return found
+
+
+def planned(n: int) -> PlannedStep:
+    below = (str(n - 1),) if n else ()
+    return PlannedStep(str(n), DESCRIPTION.format(n=n), EXPECTED.format(n=n), "work", "inline", "index", 5, 0.5, 0, below)
+
+
+def at_a_time(garden: Garden) -> float:
+    """Checkpoints a second, one after the other on the caller's thread."""
+    steps = garden.steps(STEPS)
+    with DirectDatabase(garden.url) as database:
+        database.read(lambda tx: tx.one("SELECT 1"))
+        return rate(STEPS, lambda: [database.write(step) for step in steps])
+
+
+def awaited(garden: Garden, callers: int) -> float:
+    """Checkpoints a second by so many goals at once, each awaiting one after the other."""
+    steps = [garden.steps(STEPS // callers) for _ in range(callers)]
+    database = Database(garden.url)
+
+    async def caller(own: list[Work[Any]]) -> None:
+        for step in own:
+            await database.write(step)
+
+    async def everybody() -> float:
+        await database.read(lambda tx: tx.one("SELECT 1"))
+        await database.write(lambda tx: tx.one("SELECT 1"))
+        began = time.perf_counter()
+        await asyncio.gather(*map(caller, steps))
+        return STEPS / (time.perf_counter() - began)
+
+    try:
+        return asyncio.run(everybody())
+    finally:
+        database.close()
+
+
+def beside_put(shop: Workshop, size: int, *, writes: bool = False) -> Measurements:
+    theirs, name = shop.once(LANGGRAPH), f"put-{size}-{writes}"
+    garden, path = Garden.on_sqlite(shop, name, size), str(shop.folder / f"{name}-langgraph.db")
+    mode, synchronous, _version = theirs.ask("durability", path=path)
+    assert (mode, synchronous) == ("wal", "2"), "both sides are to be as durable"
+    puts = partial(theirs.ask, "puts", path=path, sub_goals=size, steps=STEPS, writes=writes)
+    return in_turns(partial(at_a_time, garden), puts, ROUNDS)
+
+
+def beside_aput(shop: Workshop, callers: int) -> Measurements:
+    theirs, name = shop.once(LANGGRAPH), f"aput-{callers}"
+    garden, path = Garden.on_sqlite(shop, name, USUAL), str(shop.folder / f"{name}-langgraph.db")
+    puts = partial(theirs.ask, "async_puts", path=path, sub_goals=USUAL, steps=STEPS, callers=callers)
+    return in_turns(partial(awaited, garden, callers), puts, ROUNDS)
+
+
+@benchmark("goal.checkpoint", f"goals of 20 sub-goals: {WORKLOAD}", "LangGraph's SqliteSaver.put of the same state", at_least(1.3))
+def checkpoint(shop: Workshop) -> Measurements:
+    return beside_put(shop, USUAL)
+
+
+@benchmark("goal.checkpoint.async", "the same, awaited by one caller", "LangGraph's AsyncSqliteSaver.aput", at_least(2.0))
+def checkpoint_awaited(shop: Workshop) -> Measurements:
+    return beside_aput(shop, 1)
+
+
+@benchmark("goal.checkpoint.c16", "the same, 16 goals at once", "AsyncSqliteSaver.aput by 16 threads of a graph", at_least(2.0))
+def checkpoints_at_once(shop: Workshop) -> Measurements:
+    return beside_aput(shop, CALLERS)
+
+
+@benchmark("goal.checkpoint.small", "the same, goals of 3 sub-goals", "SqliteSaver.put of as small a state", None)
+def small_checkpoint(shop: Workshop) -> Measurements:
+    return beside_put(shop, SMALL)
+
+
+@benchmark(
+    "goal.checkpoint.step",
+    "the same, goals of 20 sub-goals",
+    "SqliteSaver.put and put_writes, as one step of a graph calls both",
+    None,
+)
+def whole_step(shop: Workshop) -> Measurements:
+    return beside_put(shop, USUAL, writes=True)
+
+
+@benchmark("goal.growth.checkpoint", "the same, goals of 500 sub-goals", "of 10", at_least(0.85))
+def growth_of_checkpoint(shop: Workshop) -> Measurements:
+    gardens = {size: Garden.on_sqlite(shop, f"growth-{size}", size) for size in SIZES}
+    return growing({size: partial(at_a_time, garden) for size, garden in gardens.items()}, 5)
+
+
+# A pursuit, with a model that answers at once
+
+LOOKED_AT = 10  # sub-goals of each goal
+
+
+class Pursuit:
+    """One Headway; every round is a goal with a plan of so many sub-goals, of which the first few are worked off."""
+
+    def __init__(self, shop: Workshop, url: str | None = None) -> None:
+        from headway.agents.local_model import LocalModel
+        from headway.testing import temporary_headway
+
+        self.answers = 0
+        self.enough = asyncio.Event()
+        self.loop = asyncio.Runner()
+        shop.closing.callback(self.loop.close)
+        where = {"database_url": url} if url else {}
+        self.opening = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer), **where)
+        self.headway = self.loop.run(self.opening.__aenter__())
+        shop.closing.callback(lambda: self.loop.run(self.opening.__aexit__(None, None, None)))
+
+    def answer(self, _messages: Any, asked: Any) -> Any:
+        """Work is done at once, and found to be as expected."""
+        from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+        if "submit_evaluation" in {tool.name for tool in asked.function_tools}:
+            self.answers += 1
+            if self.answers == LOOKED_AT:
+                self.enough.set()
+            return ModelResponse([ToolCallPart("submit_evaluation", {"divergence": "none"}, "call_1")], finish_reason="tool_call")
+        return ModelResponse([TextPart(OUTCOME.format(n=self.answers))], finish_reason="stop")
+
+    def round(self, size: int) -> float:
+        """Milliseconds for each sub-goal: begun, worked on, ended, judged."""
+        return self.loop.run(self.pursued(size))
+
+    def prepare(self, size: int) -> Job:
+        """A goal whose job is ours from the start."""
+        return self.loop.run(self.headway.database.write(partial(self.lay_out, size=size)))
+
+    async def pursued(self, size: int) -> float:
+        from headway.autonomy.pursuit import pursue
+
+        self.answers, self.enough = 0, asyncio.Event()
+        job = await self.headway.database.write(partial(self.lay_out, size=size))
+        began = time.perf_counter()
+        pursuit = asyncio.create_task(pursue(self.headway.means, self.headway.settings.goals, job))
+        await asyncio.wait_for(self.enough.wait(), 60)
+        took = time.perf_counter() - began
+        pursuit.cancel()
+        await asyncio.wait([pursuit])
+        return took * 1000 / LOOKED_AT
+
+    def lay_out(self, tx: Transaction, size: int) -> Job:
+        goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
+        plans.lay_out(tx, goal, [planned(n) for n in range(size)], "")
+        job = jobs.get(tx, goal.tenant_id, goal.run_id or "")
+        return jobs.move(tx, job._replace(owner=self.headway.means.owner), "running")
+
+
+@benchmark("goal.growth.sub_goals", "a sub-goal begun, worked on and judged, in a goal of 500", "in one of 10", at_most(1.15))
+def growth_of_goals(shop: Workshop) -> Measurements:
+    pursuit = shop.once(Pursuit)
+    return growing({size: partial(pursuit.round, size) for size in SIZES}, 5, "ms")

@@ -1,0 +1,277 @@
+"""`python -m bench.costs [--write]`: what one operation asks of the database, counted, not timed, so that any machine will do.
+
+On Postgres: statements that travel to the server (each is one journey), commits that are made durable, rows written, bytes of the
+write-ahead log, bytes that are kept. Averaged over many operations on a server of our own, after as many that are not counted.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from bench import bare
+from bench.agent_loop import Ours as Loop
+from bench.checkpoints import LOOKED_AT, Garden, Pursuit
+from bench.engine_jobs import Ours as Engine
+from bench.harness import Workshop, open_workshop
+from bench.peers.queueing import JOBS
+from bench.postgres import new_database, new_tenant, server_url
+from bench.report import SCALING, aligned, between_markers
+from headway.actions import claims, conversations, todos, views
+from headway.ledger.scope import Selection
+from headway.ledger.todo import Change
+from headway.storage import event_store
+from headway.storage.direct import DirectDatabase
+
+REPEATED = 200
+IDLE_S = 10.0
+TURNS = 10
+PRICES = '["test:scripted"]\ninput = 1.0\noutput = 1.0\n'  # dollars for a million tokens
+DOCUMENT = Path(__file__).with_name("costs.json")
+WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)", re.IGNORECASE)
+
+
+class Counted(NamedTuple):
+    """Of one operation, on average."""
+
+    statements: float
+    commits: float
+    rows: float
+    log_bytes: float
+    kept_bytes: float
+
+
+class Meter:
+    """Counts whatever this process sends to Postgres."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        self.writing: set[int] = set()  # cursors whose transaction has something to make durable
+        self.execute: Any = psycopg.Cursor.execute
+        meter = self
+
+        def counted(cursor: Any, query: Any, *given: Any, **more: Any) -> Any:
+            done = meter.execute(cursor, query, *given, **more)
+            words = query.decode() if isinstance(query, bytes) else str(query)
+            meter.seen["statements"] += 1
+            if words == "COMMIT":
+                meter.seen["commits"] += id(cursor) in meter.writing
+                meter.writing.discard(id(cursor))
+            elif WRITES.match(words) and cursor.rowcount > 0:
+                meter.seen["rows"] += cursor.rowcount
+                meter.writing.add(id(cursor))
+            return done
+
+        psycopg.Cursor.execute = counted  # type: ignore[method-assign]
+
+    def sizes(self, url: str) -> tuple[int, int]:
+        """Of the log and of the database, looked up without being counted."""
+        with psycopg.connect(url, autocommit=True) as connection:
+            looked = self.execute(
+                connection.cursor(), "SELECT pg_current_wal_insert_lsn() - '0/0', pg_database_size(current_database())"
+            )
+            [(log, kept)] = looked.fetchall()
+            return int(log), int(kept)
+
+    def of(self, url: str, work: Callable[[], object]) -> Counted:
+        """All that the work came to."""
+        log, kept = self.sizes(url)
+        self.seen.clear()
+        work()
+        seen = dict(self.seen)
+        log_after, kept_after = self.sizes(url)
+        counts = [float(seen.get(name, 0)) for name in ("statements", "commits", "rows")]
+        return Counted(*counts, log_after - log, kept_after - kept)
+
+
+def shared(counted: Counted, operations: int) -> Counted:
+    return Counted(*(value / operations for value in counted))
+
+
+def without(counted: Counted, other: Counted) -> Counted:
+    return Counted(*(one - less for one, less in zip(counted, other, strict=True)))
+
+
+# Operations
+
+
+def everything(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    yield from of_todos(shop, meter)
+    yield from of_goals(shop, meter)
+    yield from of_turns(shop, meter)
+    yield from of_jobs(shop, meter)
+    yield from of_an_idle_server(shop, meter)
+
+
+def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    url = new_database(shop)
+    tenant_id = new_tenant(url)
+    with DirectDatabase(url) as database:
+        place = database.write(partial(conversations.add, tenant_id=tenant_id)).id
+        add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=place))
+        first = database.write(add).id
+
+        def times(work: Callable[[int], object]) -> Counted:
+            """Of one, after as many that are not counted: statements are prepared, pages are there."""
+            for number in range(REPEATED):
+                work(number)
+            return shared(meter.of(url, lambda: [work(REPEATED + number) for number in range(REPEATED)]), REPEATED)
+
+        def complete(number: int) -> None:
+            database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, wanted=Change(status="completed")))
+
+        claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=place)
+        page = partial(views.todos, tenant_id=tenant_id, selection=Selection(place), limit=20)
+        news = partial(event_store.after, tenant_id=tenant_id, seq=0, limit=50)
+        yield "a todo is created", times(lambda _: database.write(add))
+        yield "a todo is completed", times(complete)
+        for _ in range(2 * REPEATED):
+            database.write(add)
+        yield "a todo is claimed", times(lambda _: database.write(claim))
+        yield "20 todos are listed", times(lambda _: database.read(page))
+        yield "the feed reads what is new, for all readers of a tenant", times(lambda _: database.read(news))
+
+
+def of_goals(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    url = new_database(shop)
+    garden = Garden(url, new_tenant(url), 20)
+    with DirectDatabase(url) as database:
+
+        def checkpoints(steps: list[Any]) -> None:
+            for step in steps:
+                database.write(step)
+
+        checkpoints(garden.steps(REPEATED))
+        steps = garden.steps(REPEATED)
+        yield "a sub-goal begins or ends (a checkpoint)", shared(meter.of(url, partial(checkpoints, steps)), REPEATED)
+    url = new_database(shop)
+    pursuit = Pursuit(shop, url)
+    pursuit.round(20)
+    before = meter.of(url, partial(pursuit.prepare, 20))
+    whole = meter.of(url, partial(pursuit.round, 20))
+    yield "a sub-goal is begun, worked on in one answer, and judged", shared(without(whole, before), LOOKED_AT)
+
+
+def of_turns(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    for name, prices in (("", ""), (", with a model that costs money", PRICES)):
+        folder = shop.folder / f"turns{len(prices)}"
+        folder.mkdir()
+        (folder / "prices.toml").write_text(prices, encoding="utf-8")
+        url = new_database(shop)
+        loop = Loop(shop, folder.name, url)
+        idle = of_a_second(meter, url, loop.loop.run_until_complete)
+        loop.round(60)
+        short, long = (turns(meter, loop, url, idle, iterations) for iterations in (10, 60))
+        iteration = shared(without(long, short), 50)
+        yield f"an iteration of the loop with a tool call{name}", iteration
+        yield f"the rest of a turn: begun, five todos written and ended, ended{name}", without(short, scaled(iteration, 10))
+
+
+def of_a_second(meter: Meter, url: str, run: Callable[..., object]) -> Counted:
+    """Of a process that has nothing to do."""
+    return shared(meter.of(url, lambda: run(asyncio.sleep(IDLE_S))), IDLE_S)._replace(log_bytes=0, kept_bytes=0)
+
+
+def of_an_idle_server(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    from headway.assembly import Headway
+
+    url = new_database(shop)
+    with asyncio.Runner() as runner:
+        opening = Headway.open(home=shop.folder / "idle", database_url=url, model="rehearsal")
+        runner.run(opening.__aenter__())
+        yield "a second of a process that has nothing to do", of_a_second(meter, url, runner.run)
+        runner.run(opening.__aexit__(None, None, None))
+
+
+def turns(meter: Meter, loop: Loop, url: str, idle: Counted, iterations: int) -> Counted:
+    """One turn of so many iterations, on average, without what the engine asks by itself meanwhile."""
+    began = time.perf_counter()
+    whole = meter.of(url, lambda: [loop.round(iterations) for _ in range(TURNS)])
+    return shared(without(whole, scaled(idle, time.perf_counter() - began)), TURNS)
+
+
+def scaled(counted: Counted, factor: float) -> Counted:
+    return Counted(*(value * factor for value in counted))
+
+
+def of_jobs(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    url = new_database(shop)
+    engine = Engine(shop, url)
+    engine.jobs_a_second()
+    yield "a job is enqueued, taken and completed", shared(meter.of(url, engine.jobs_a_second), JOBS)
+
+
+def settle_down(shop: Workshop) -> None:
+    """A server of our own does nothing by itself while we count."""
+    if "HEADWAY_TEST_POSTGRES_URL" not in os.environ:
+        with psycopg.connect(shop.once(server_url), autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET autovacuum = off")
+            admin.execute("SELECT pg_reload_conf()")
+
+
+def connections(shop: Workshop) -> int:
+    """That a serving process keeps open, once all of its threads have had something to do."""
+    from headway.testing import temporary_headway
+
+    url = new_database(shop)
+
+    async def look() -> int:
+        async with temporary_headway(shop.folder / "connections", database_url=url) as headway:
+            everywhere = [headway.database.write(lambda tx: tx.one("SELECT pg_sleep(0.3)")) for _ in range(50)]
+            everywhere += [headway.database.read(lambda tx: tx.one("SELECT pg_sleep(0.3)")) for _ in range(50)]
+            await asyncio.gather(*everywhere)
+            count = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+            row = await headway.database.read(lambda tx: tx.one(count))
+            return int(row[0]) if row else 0
+
+    return asyncio.run(look())
+
+
+# What came out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.costs", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="renew bench/costs.json and the table of docs/scaling.md")
+    arguments = parser.parse_args()
+    with open_workshop() as shop:
+        settle_down(shop)
+        open_at_once = connections(shop)
+        counted = {}
+        for name, one in everything(shop, Meter()):
+            print(f"{name}: {', '.join(f'{field} {value:.1f}' for field, value in one._asdict().items())}", flush=True)
+            counted[name] = one
+    print(f"a process keeps {open_at_once} connections")
+    if arguments.write:
+        document = {"connections": open_at_once, "operations": {name: one._asdict() for name, one in counted.items()}}
+        DOCUMENT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        words = f"{table(counted)}\n\nA serving process keeps {open_at_once} connections open."
+        SCALING.write_text(between_markers(SCALING.read_text(encoding="utf-8"), "costs", words), encoding="utf-8")
+
+
+def table(counted: dict[str, Counted]) -> str:
+    titles = ("operation", "statements", "commits", "rows written", "log", "kept")
+    return aligned(
+        [titles, *((name, *map(amount, one[:3]), size(one.log_bytes), size(one.kept_bytes)) for name, one in counted.items())]
+    )
+
+
+def amount(value: float) -> str:
+    return f"{value:.0f}" if abs(value - round(value)) < 0.05 else f"{value:.1f}"
+
+
+def size(value: float) -> str:
+    return f"{value / 1024:.1f} KB" if value >= 100 else "0"
+
+
+if __name__ == "__main__":
+    main()

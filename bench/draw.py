@@ -1,0 +1,158 @@
+"""A picture of the results: every ratio against its target, and below it how costs grow. `python -m bench.draw` draws it anew.
+
+Plain SVG, written by hand: it needs no library, and it has colours for light and for dark.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+WIDTH = 900
+NAMES = 250  # where the names end and the axis begins
+RIGHT = 90  # for the figures behind it
+ROW = 20
+CURVES_HEIGHT = 300
+STYLE = """
+text { font: 12px system-ui, sans-serif; fill: #24292f; }
+.title { font-weight: 600; font-size: 14px; }
+.faint { fill: #6e7781; }
+.grid { stroke: #d0d7de; stroke-width: 1; }
+.target { stroke: #24292f; stroke-width: 1.5; }
+.ground { fill: #ffffff; }
+.met { fill: #1a7f37; stroke: #1a7f37; } .missed { fill: #bc4c00; stroke: #bc4c00; }
+.c0 { stroke: #0969da; fill: #0969da; } .c1 { stroke: #bc4c00; fill: #bc4c00; } .c2 { stroke: #1a7f37; fill: #1a7f37; }
+.c3 { stroke: #8250df; fill: #8250df; } .c4 { stroke: #bf3989; fill: #bf3989; } .c5 { stroke: #57606a; fill: #57606a; }
+.c6 { stroke: #9a6700; fill: #9a6700; } .c7 { stroke: #116329; fill: #116329; }
+text.curve { stroke: none; }
+polyline { fill: none !important; stroke-width: 2; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3; } .faint { fill: #8d96a0; } .grid { stroke: #30363d; } .target { stroke: #e6edf3; } .ground { fill: #0d1117; }
+.met { fill: #3fb950; stroke: #3fb950; } .missed { fill: #f0883e; stroke: #f0883e; }
+.c0 { stroke: #58a6ff; fill: #58a6ff; } .c1 { stroke: #f0883e; fill: #f0883e; } .c2 { stroke: #3fb950; fill: #3fb950; }
+.c3 { stroke: #bc8cff; fill: #bc8cff; } .c4 { stroke: #f778ba; fill: #f778ba; } .c5 { stroke: #b1bac4; fill: #b1bac4; }
+.c6 { stroke: #d29922; fill: #d29922; } .c7 { stroke: #7ee787; fill: #7ee787; }
+}"""
+COLOURS = 8
+
+
+class Axis(NamedTuple):
+    """A logarithmic one, from pixel to pixel."""
+
+    low: float
+    high: float
+    begins: float
+    ends: float
+
+    def at(self, value: float) -> float:
+        within = min(max(value, self.low), self.high)
+        share = math.log(within / self.low) / math.log(self.high / self.low)
+        return self.begins + share * (self.ends - self.begins)
+
+    def ticks(self) -> Iterator[float]:
+        """1, 2 and 5 of every decade; only the powers of ten where that would be too many."""
+        steps = (1, 2, 5) if self.high / self.low <= 1_000 else (1,)
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        return (
+            value for power in range(first, last + 1) for step in steps if self.low <= (value := step * 10.0**power) <= self.high
+        )
+
+
+def picture(document: dict[str, Any]) -> str:
+    held = [one for one in document["benchmarks"] if one["target"] and "ratio" in one]
+    grown = [one for one in document["benchmarks"] if one.get("curve")]
+    middle = 70 + ROW * len(held)
+    height = middle + (CURVES_HEIGHT + 90 if grown else 0)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">',
+        "<title>Headway's benchmarks against their targets, and how costs grow</title>",
+        f"<style>{STYLE}</style>",
+        f'<rect class="ground" width="{WIDTH}" height="{height}"/>',
+        *(against_targets(held) if held else ()),
+        *(growth(grown, middle) if grown else ()),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def better(one: dict[str, Any], ratio: float) -> float:
+    """How many times the target: 1 is on it, more is better, whether much or little was asked for."""
+    sign, wanted = one["target"]
+    return float(ratio / wanted if sign == "≥" else wanted / ratio)
+
+
+def against_targets(held: list[dict[str, Any]]) -> Iterator[str]:
+    reached = [better(one, one["ratio"]) for one in held]
+    axis = Axis(min(0.25, *reached), max(4.0, *reached), NAMES, WIDTH - RIGHT)
+    bottom = 50 + ROW * len(held)
+    yield text(10, 20, "How many times its target each benchmark reaches (right of the line is better)", "title")
+    for tick in axis.ticks():
+        yield line("target" if tick == 1 else "grid", axis.at(tick), 34, axis.at(tick), bottom)
+        yield text(axis.at(tick), bottom + 14, f"{tick:g}×", "faint", "middle")
+    for row, one in enumerate(held):
+        y = 50 + ROW * row
+        kind = "met" if one["met"] else "missed"
+        low, high = sorted(better(one, ratio) for ratio in one["middle_half"])
+        yield text(NAMES - 10, y + 4, one["name"], "", "end")
+        yield line(kind, axis.at(low), y, axis.at(high), y, 'stroke-width="4" opacity="0.45"')
+        yield f'<circle class="{kind}" cx="{axis.at(better(one, one["ratio"])):.1f}" cy="{y}" r="4"/>'
+        yield text(WIDTH - 10, y + 4, f"{short(one['ratio'])} ({one['target'][0]} {one['target'][1]:g})", "faint", "end")
+
+
+def growth(grown: list[dict[str, Any]], top: int) -> Iterator[str]:
+    """What one operation costs, as a multiple of what it costs at the smallest size."""
+    curves = [(one["name"], relative_costs(one)) for one in grown]
+    costs = [cost for _, curve in curves for cost in curve.values()]
+    sizes = [size for _, curve in curves for size in curve]
+    bottom = top + 40 + CURVES_HEIGHT
+    across, up = Axis(min(sizes), max(sizes), 60, WIDTH - 220), Axis(min(0.5, *costs), max(2.0, *costs), bottom, top + 40)
+    yield text(10, top + 20, "What one operation costs as things grow (1 = at the smallest size; flat is good)", "title")
+    for tick in up.ticks():
+        yield line("target" if tick == 1 else "grid", across.begins, up.at(tick), across.ends, up.at(tick))
+        yield text(across.begins - 8, up.at(tick) + 4, f"{tick:g}×", "faint", "end")
+    for tick in across.ticks():
+        yield text(across.at(tick), bottom + 18, f"{tick:,.0f}", "faint", "middle")
+    ends = sorted((up.at(list(curve.values())[-1]), number) for number, (_, curve) in enumerate(curves))
+    beside = dict(zip((number for _, number in ends), apart([y for y, _ in ends]), strict=True))
+    for number, (name, curve) in enumerate(curves):
+        colour = f"c{number % COLOURS}"
+        places = [(across.at(size), up.at(cost)) for size, cost in curve.items()]
+        yield f'<polyline class="{colour}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>'
+        yield from (f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places)
+        x, y = places[-1]
+        yield line(colour, x + 4, y, WIDTH - 205, beside[number], 'stroke-dasharray="1 4" opacity="0.6"')
+        yield text(WIDTH - 200, beside[number] + 4, f"{name} {short(list(curve.values())[-1])}×", f"{colour} curve")
+
+
+def relative_costs(one: dict[str, Any]) -> dict[int, float]:
+    figures = {int(size): figure for size, figure in one["curve"].items()}
+    smallest = next(iter(figures.values()))
+    return {size: smallest / figure if one["unit"] == "/s" else figure / smallest for size, figure in figures.items()}
+
+
+def apart(places: list[float], distance: float = 16) -> list[float]:
+    """The same places in the same order, moved down where they would lie on each other."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + distance) if moved else place)
+    return moved
+
+
+def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def line(kind: str, x1: float, y1: float, x2: float, y2: float, more: str = "") -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {more}/>'
+
+
+def short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+
+
+if __name__ == "__main__":
+    here = Path(__file__).parent
+    drawn = picture(json.loads((here / "results.json").read_text(encoding="utf-8")))
+    (here / "results.svg").write_text(drawn, encoding="utf-8")

@@ -1,0 +1,177 @@
+"""The engine over time: a server with nothing to do, and one that finds what a killed process left behind."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most, benchmark, in_turns
+from bench.http import stop
+from headway import settings
+from headway.actions import conversations, jobs, tenants, turns
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+
+PATIENCE_S = 60.0
+ROUNDS = 5
+
+# A whole server with nothing to do
+
+WATCHED_S = 10.0
+IDLE_PERCENT = 3.0
+
+
+@benchmark("engine.idle", "CPU of an idle `headway serve` on SQLite over 10 s, its engine at work", "3 % of a core", at_most(1.0))
+def idle(shop: Workshop) -> Measurements:
+    try:
+        import psutil
+    except ImportError:
+        raise Unavailable("needs psutil: pip install psutil") from None
+    home = shop.folder / "idle"
+    command = [sys.executable, "-m", "headway", "serve", "--port", "0", "--json", "--home", str(home)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    shop.closing.callback(stop, process)
+    assert process.stdout is not None
+    process.stdout.readline()
+    see_it_work(f"sqlite:///{home / 'headway.db'}")
+    time.sleep(1)
+    watched = psutil.Process(process.pid)
+    before, began = cpu_s(watched), time.perf_counter()
+    time.sleep(WATCHED_S)
+    percent = 100 * (cpu_s(watched) - before) / (time.perf_counter() - began)
+    stop(process)
+    return Measurements([percent], [IDLE_PERCENT], "%")
+
+
+def see_it_work(url: str) -> None:
+    """The engine begins a while after the doors open: once it has done a job, it is there."""
+    with DirectDatabase(url) as database:
+        tenant_id = database.write(tenants.ensure_local).id
+        wanted = {"name": "now", "arguments": {}}
+        job = database.write(partial(jobs.new, tenant_id=tenant_id, kind="tool", payload=wanted))
+        deadline = time.monotonic() + PATIENCE_S
+        while (state := database.read(partial(jobs.get, tenant_id=tenant_id, job_id=job.id)).state) != "completed":
+            assert time.monotonic() < deadline, f"the job is {state}"
+            time.sleep(0.1)
+
+
+def cpu_s(process: Any) -> float:
+    return sum(one.cpu_times().user + one.cpu_times().system for one in [process, *process.children(recursive=True)])
+
+
+# What a killed process left behind
+
+TURNS = 100
+STEPS = 3
+REQUEST = "What time is it? Look twice."
+ENDED_WELL = {("finished", STEPS)}
+
+
+class Survivors:
+    """Turns of three steps each, with a model that answers at once, on SQLite: begun here, or by a process that is no more."""
+
+    def __init__(self, shop: Workshop) -> None:
+        from headway.testing import scripted_model
+
+        logging.getLogger("headway.engine").setLevel(logging.ERROR)  # that work is taken over is no news here
+        self.runner = asyncio.Runner()
+        shop.closing.callback(self.runner.close)
+        chosen = {"home": str(shop.folder / "survivors"), "model": "test:scripted", "restart_stagger_s": "0"}
+        self.settings = settings.load(chosen)
+        self.models = {"test:scripted": scripted_model(answer)}
+
+    @asynccontextmanager
+    async def headway(self) -> AsyncIterator[Any]:
+        """One that was just started, by the time somebody asks it to begin."""
+        from headway.assembly import Headway
+
+        headway = Headway(self.settings, self.models)
+        assert headway.engine.owner  # what it is made of is loaded
+        try:
+            yield headway
+        finally:
+            await headway.stop_agents()
+            headway.close()
+
+    def left_behind(self) -> float:
+        return self.runner.run(self._left_behind())
+
+    async def _left_behind(self) -> float:
+        async with self.headway() as headway, asyncio.timeout(PATIENCE_S):
+            tenant_id, places = await self.places(headway)
+            dead = f"dead:{uuid4()}"  # it has no lease
+            begun: list[str] = await headway.database.write(
+                lambda tx: [turns.start(tx, tenant_id, place, turns.Beginning(REQUEST, owner=dead)).id for place in places]
+            )
+            ended = [headway.engine.ended(job_id) for job_id in begun]
+            began = time.perf_counter()
+            self.start(headway)
+            await asyncio.gather(*ended)
+            took = time.perf_counter() - began
+            await self.check(headway, tenant_id, begun)
+            return TURNS / took
+
+    def fresh(self) -> float:
+        return self.runner.run(self._fresh())
+
+    async def _fresh(self) -> float:
+        async with self.headway() as headway, asyncio.timeout(PATIENCE_S):
+            tenant_id, places = await self.places(headway)
+            began = time.perf_counter()
+            self.start(headway)
+            shown = await asyncio.gather(*(headway.run_turn(tenant_id, place, REQUEST) for place in places))
+            took = time.perf_counter() - began
+            assert {(one["status"], one["iterations"]) for one in shown} == ENDED_WELL, shown[0]
+            return TURNS / took
+
+    def start(self, headway: Any) -> None:
+        headway.start()
+        headway.start_agents()
+
+    async def places(self, headway: Any) -> tuple[int, list[int]]:
+        """A conversation for each turn."""
+
+        def make(tx: Transaction) -> tuple[int, list[int]]:
+            tenant_id = tenants.ensure_local(tx).id
+            return tenant_id, [conversations.add(tx, tenant_id=tenant_id).id for _ in range(TURNS)]
+
+        made: tuple[int, list[int]] = await headway.database.write(make)
+        return made
+
+    async def check(self, headway: Any, tenant_id: int, begun: list[str]) -> None:
+        """All of them ended well. (Nobody works on a job that a dead process owns, unless it was taken over.)"""
+
+        def look(tx: Transaction) -> set[tuple[str, int]]:
+            owned = [jobs.get(tx, tenant_id, job_id) for job_id in begun]
+            shown = [turns.show(tx, tenant_id, turns.turn_of(job), self.settings.limits) for job in owned]
+            return {(one["status"], one["iterations"]) for one in shown}
+
+        found = await headway.database.read(look)
+        assert found == ENDED_WELL, found
+
+
+def answer(messages: Any) -> Any:
+    """Two calls of a tool that does next to nothing, and a word."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+    said = sum(isinstance(message, ModelResponse) for message in messages)
+    if said < STEPS - 1:
+        return ModelResponse([ToolCallPart("now", {}, f"call_{uuid4().hex}")], finish_reason="tool_call")
+    return ModelResponse([TextPart("Late.")], finish_reason="stop")
+
+
+@benchmark(
+    "engine.resume",
+    "100 turns of 3 steps that a killed process left behind, from the next one's start until all have ended",
+    "the same, begun anew",
+    at_least(0.5),
+)
+def resume(shop: Workshop) -> Measurements:
+    survivors = Survivors(shop)
+    return in_turns(survivors.left_behind, survivors.fresh, ROUNDS)

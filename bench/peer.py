@@ -1,0 +1,102 @@
+"""Peers in virtual environments of their own, made when they are first needed, and asked over a line what they can do.
+
+    theirs = shop.once(langgraph)     # a process that waits until it is asked
+    theirs.ask("puts", path=…)        # it works, and says how fast it was
+
+Between two questions a peer sleeps, so that nobody disturbs anybody.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Unavailable, Workshop, progress
+
+SCRIPTS = Path(__file__).with_name("peers")
+ENVIRONMENTS = Path(__file__).parent.parent / ".bench"
+INSTALLING_S = 600
+
+
+class Peer:
+    """A script of `bench/peers`, running."""
+
+    def __init__(self, shop: Workshop, name: str) -> None:
+        self.name = name
+        python = environment(name)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HEADWAY_"))}
+        self.process = subprocess.Popen(
+            [python, str(SCRIPTS / f"{name}.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=inherited
+        )
+        shop.closing.callback(self.close)
+
+    def ask(self, what: str, **given: Any) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"do": what, **given}) + "\n")
+        self.process.stdin.flush()
+        said = json.loads(self.process.stdout.readline() or '{"failed": "it ended"}')
+        if "failed" in said:
+            raise RuntimeError(f"{self.name} failed:\n{said['failed']}")
+        return said["answer"]
+
+    def close(self) -> None:
+        if self.process.stdin:
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def environment(name: str) -> Path:
+    """The interpreter of this peer's own environment, which is made anew when its requirements have changed."""
+    requirements = SCRIPTS / f"{name}.txt"
+    wanted = hashlib.sha256(f"{sys.version}\n{requirements.read_text(encoding='utf-8')}".encode()).hexdigest()
+    folder = ENVIRONMENTS / name
+    made = folder / "made-from"
+    if not made.exists() or made.read_text() != wanted:
+        progress(f"installing {name} into {folder}")
+        install(folder, requirements)
+        made.write_text(wanted)
+    return folder / "bin" / "python"
+
+
+def install(folder: Path, requirements: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    python, uv = folder / "bin" / "python", shutil.which("uv")
+    if uv:
+        commands = [
+            [uv, "venv", "-q", "--python", sys.executable, str(folder)],
+            [uv, "pip", "install", "-q", "--python", str(python), "-r", str(requirements)],
+        ]
+    else:
+        quietly = ["-q", "--disable-pip-version-check"]
+        commands = [
+            [sys.executable, "-m", "venv", str(folder)],
+            [str(python), "-m", "pip", "install", *quietly, "-r", str(requirements)],
+        ]
+    for command in commands:
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True, timeout=INSTALLING_S)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            said = str(error.stderr or error).strip().splitlines()
+            raise Unavailable(f"{requirements.stem} cannot be installed: {said[-1] if said else error}") from None
+
+
+def named(name: str) -> "partial[Peer]":
+    """For `shop.once`."""
+    return partial(Peer, name=name)
+
+
+LANGGRAPH = named("langgraph_checkpoints")
+LANGCHAIN = named("langchain_agent")
+PYDANTIC_AI = named("pydantic_agent")
+DBOS = named("dbos_jobs")
+PROCRASTINATE = named("procrastinate_jobs")

@@ -1,0 +1,1 @@
+"""What others do. Each script runs in a virtual environment of its own, with the pinned requirements that lie beside it."""

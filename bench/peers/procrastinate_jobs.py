@@ -1,0 +1,96 @@
+"""procrastinate: 16 at once, which hear of new jobs by LISTEN/NOTIFY and have a connection each."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import procrastinate
+import psycopg
+from answering import serve
+from queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
+
+RUNNER = asyncio.Runner()
+logging.getLogger("procrastinate").setLevel(logging.ERROR)  # that an app lives in a script is no news here
+
+
+def prepare(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(procrastinate.schema.SchemaManager.get_schema().encode())
+
+
+class Worker:
+    """One connection to the queue, which has to be empty in the end."""
+
+    def __init__(self, url: str) -> None:
+        connector = procrastinate.PsycopgConnector(conninfo=url, min_size=CONCURRENCY, max_size=CONCURRENCY)
+        self.app = procrastinate.App(connector=connector)
+        self.task = self.app.task(name=KIND)(self.nothing)
+        self.begun: asyncio.Queue[float] = asyncio.Queue()
+
+    async def nothing(self) -> None:
+        self.begun.put_nowait(time.perf_counter())
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        async with self.app.open_async(), asyncio.timeout(PATIENCE_S):
+            yield
+            for state in ("todo", "doing", "failed"):
+                left = list(await self.app.job_manager.list_jobs_async(status=state))
+                assert not left, f"{len(left)} jobs are {state}"
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        worker = asyncio.create_task(self.app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False))
+        try:
+            yield
+        finally:
+            worker.cancel()
+            with suppress(asyncio.CancelledError):
+                await worker
+
+    async def warm_up(self) -> None:
+        for _ in range(3):
+            await self.task.defer_async()
+            await self.begun.get()
+
+    async def jobs_a_second(self) -> float:
+        """All are enqueued before anybody begins to work. The clock stops when the last job has run."""
+        async with self.open():
+            async with self.working():
+                await self.warm_up()
+            rest = iter(range(JOBS))
+
+            async def caller() -> None:
+                for _ in rest:
+                    await self.task.defer_async()
+
+            began = time.perf_counter()
+            await asyncio.gather(*(caller() for _ in range(CONCURRENCY)))
+            async with self.working():
+                for _ in range(JOBS):
+                    await self.begun.get()
+                return JOBS / (time.perf_counter() - began)
+
+    async def waits(self) -> list[float]:
+        async with self.open(), self.working():
+            await self.warm_up()
+            return [await self.wait() for _ in range(BATCH)]
+
+    async def wait(self) -> float:
+        await asyncio.sleep(idle_s())
+        began = time.perf_counter()
+        await self.task.defer_async()
+        return (await self.begun.get() - began) * 1000
+
+
+def jobs_a_second(url: str) -> float:
+    return RUNNER.run(Worker(url).jobs_a_second())
+
+
+def waits(url: str) -> list[float]:
+    return RUNNER.run(Worker(url).waits())
+
+
+serve(prepare=prepare, jobs_a_second=jobs_a_second, waits=waits)

@@ -1,0 +1,37 @@
+"""A LangChain agent that plans in Headway, and is sent back while its plan is open.
+
+pip install 'headway[langchain]' langchain langchain-openai
+OPENAI_API_KEY=… python examples/langchain_agent.py "Plan a picnic for four"
+"""
+
+import asyncio
+import os
+import sys
+
+from langchain.agents import create_agent
+
+from headway import Headway
+from headway.frameworks.langchain import langchain_tools
+
+MODEL = f"openai:{os.environ.get('OPENAI_MODEL', 'gpt-5-mini')}"
+SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
+ROUNDS = 10
+
+
+async def main(request: str) -> None:
+    async with Headway.open() as headway:
+        loop = await headway.own_loop(agent="langchain")
+        agent = create_agent(MODEL, langchain_tools(loop.only("turn_plan")), system_prompt=SYSTEM)
+        said = await agent.ainvoke({"messages": [("user", request)]})
+        for _ in range(ROUNDS):
+            if not (unfinished := await loop.unfinished()):
+                break
+            reminder = ("user", f"Not finished, these are still open: {', '.join(unfinished)}. Do them, or cancel them.")
+            said = await agent.ainvoke({"messages": [*said["messages"], reminder]})
+        print(said["messages"][-1].content)
+        for todo in await loop.plan():
+            print(f"- {todo.subject}: {todo.status}, {todo.outcome}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(" ".join(sys.argv[1:]) or "Plan a picnic for four, then write the shopping list"))

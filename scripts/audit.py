@@ -1,0 +1,55 @@
+"""Ask the vulnerability service about the versions that constraints.txt pins. Part of `make check`.
+
+A known vulnerability fails the check. A service that cannot be asked is told in one line and fails nothing: whoever works without
+a network must be able to go on, and whoever has one hears of it next time.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PINNED = Path(__file__).parent.parent / "constraints.txt"
+AUDIT = (sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json")
+
+
+def asked(seconds: float) -> str:
+    """What the service said, as JSON; or nothing."""
+    command = [*AUDIT, "--timeout", str(max(1, int(seconds / 4))), "--requirement", str(PINNED)]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False).stdout
+    except subprocess.TimeoutExpired:
+        return ""
+
+
+def findings(answer: str) -> list[str] | None:
+    """A line for each known vulnerability; None if that is no answer."""
+    try:
+        packages: list[dict[str, Any]] = json.loads(answer)["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not any("vulns" in package for package in packages):
+        return None
+    return [
+        f"{package['name']} {package['version']}: {found['id']}, mended in {', '.join(found['fix_versions']) or 'no version yet'}"
+        for package in packages
+        for found in package.get("vulns", ())
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=20, help="how long to wait for the service")
+    seconds = parser.parse_args().seconds
+    found = findings(asked(seconds))
+    if found is None:
+        print(f"Dependencies were not audited: the vulnerability service could not be asked within {seconds:g} s.")
+        return 0
+    print("\n".join(found) or "No known vulnerabilities in what constraints.txt pins.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Write docs/reference out of the code: the help of every command, and the routes as the OpenAPI document has them.
+
+    make docs
+
+What it writes is the same on every machine: no width of a terminal, no file of a home and no setting has a part in it.
+tests/test_documents.py says when it is out of date.
+"""
+
+import json
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.agents.roles import Roles
+from headway.surfaces.cli.calling import shared_flags
+from headway.surfaces.cli.main import headway
+from headway.surfaces.http.describing import ALWAYS, BY_TOKEN, WITH_BODY, document
+from headway.surfaces.http.problems import TITLES
+from headway.surfaces.http.web_app import described_routes
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+WIDTH = 100
+MADE = "<!-- Written by scripts/write_reference.py: `make docs`. Changes made here are lost. -->"
+SHARED = {flag.name for flag in shared_flags()}
+NO_BODY = "nothing"
+
+
+def documents() -> dict[str, str]:
+    """Every file of the reference, by name."""
+    api = document(described_routes(), Roles().by_name)
+    return {
+        "cli.md": cli_page(),
+        "http.md": http_page(api),
+        "openapi.json": json.dumps(api, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
+    }
+
+
+# The command line
+
+
+def cli_page() -> str:
+    root = click.Context(headway, info_name="headway", terminal_width=WIDTH, **headway.context_settings)
+    parts = [
+        MADE,
+        "# Every command",
+        "What `headway … --help` says. [The command line](../cli.md) tells of output, exit codes and leases.",
+        "All commands take these, before or after the subcommand; below they are left out:",
+        block(flags_of_all()),
+    ]
+    for context in commands(root):
+        parts += [f"{'#' * (2 if depth(context) < 2 else 3)} {context.command_path}", block(help_of(context))]
+    return "\n\n".join(parts) + "\n"
+
+
+def commands(context: click.Context) -> Iterator[click.Context]:
+    """The command and all below it, in the order in which help lists them."""
+    yield context
+    family = context.command
+    if isinstance(family, click.Group):
+        for name in family.list_commands(context):
+            command = family.get_command(context, name)
+            assert command is not None
+            yield from commands(click.Context(command, parent=context, info_name=name, **command.context_settings))
+
+
+def depth(context: click.Context) -> int:
+    return 0 if context.parent is None else depth(context.parent) + 1
+
+
+def help_of(context: click.Context) -> str:
+    """Without what all of them share."""
+    command = copy(context.command)
+    command.params = [one for one in command.params if one.name not in SHARED]
+    return command.get_help(context)
+
+
+def flags_of_all() -> str:
+    nothing = click.Command("headway", params=shared_flags(), add_help_option=False)
+    formatter = click.HelpFormatter(width=WIDTH)
+    nothing.format_options(click.Context(nothing, terminal_width=WIDTH), formatter)
+    return formatter.getvalue().rstrip()
+
+
+def block(text: str) -> str:
+    return f"```text\n{text}\n```"
+
+
+# HTTP
+
+
+def http_page(api: dict[str, Any]) -> str:
+    parts = [
+        MADE,
+        "# Every route",
+        "What [openapi.json](openapi.json) has in full, with the shapes of all bodies and answers; `headway serve` serves it at\n"
+        "`/openapi.json`. [The HTTP door](../http.md) tells what they mean.",
+        "Parameters: `?` in the query, `{}` in the body; those in **bold** have to be there. Errors that are not repeated below:",
+        f"- every route: {told(ALWAYS)}\n- every route that wants a token: {told(BY_TOKEN)}\n"
+        f"- every route with a body: {told(WITH_BODY)}",
+    ]
+    for tag in dict.fromkeys(one["tags"][0] for _, _, one in operations(api)):
+        rows = [row(api, method, path, one) for method, path, one in operations(api) if one["tags"][0] == tag]
+        head = ("| route | what it does | takes | answers | errors |", "|---|---|---|---|---|")
+        parts += [f"## {tag.capitalize()}", "\n".join([*head, *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def operations(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    return ((method.upper(), path, one) for path, methods in api["paths"].items() for method, one in methods.items())
+
+
+def row(api: dict[str, Any], method: str, path: str, one: dict[str, Any]) -> str:
+    usual = {*ALWAYS, *(BY_TOKEN if "security" in one else ()), *(WITH_BODY if "requestBody" in one else ())}
+    codes = sorted(int(code) for code in one["responses"])
+    good = ", ".join(str(code) for code in codes if code < 400)
+    bad = ", ".join(str(code) for code in codes if code >= 400 and code not in usual)
+    key = " · `Idempotency-Key`" if any(each["name"] == "Idempotency-Key" for each in one.get("parameters", ())) else ""
+    takes = " ".join(part for part in (query_of(one), body_of(api, one)) if part)
+    cells = (f"`{method} {path}`", one["summary"].replace("|", "\\|"), f"{takes}{key}".removeprefix(" · "), good, bad)
+    return f"| {' | '.join(cells)} |"
+
+
+def query_of(one: dict[str, Any]) -> str:
+    names = [named(each["name"], required=each["required"]) for each in one.get("parameters", ()) if each["in"] == "query"]
+    return f"?&nbsp;{', '.join(names)}" if names else ""
+
+
+def body_of(api: dict[str, Any], one: dict[str, Any]) -> str:
+    if "requestBody" not in one:
+        return ""
+    shape = resolved(api, one["requestBody"]["content"]["application/json"]["schema"])
+    kinds = [resolved(api, kind) for kind in shape.get("anyOf", shape.get("oneOf", (shape,)))]
+    return "{}&nbsp;" + " or ".join(fields(api, kind) for kind in kinds)
+
+
+def fields(api: dict[str, Any], shape: dict[str, Any]) -> str:
+    if shape.get("type") == "array":
+        return f"a list of ({fields(api, resolved(api, shape['items']))})"
+    names = [named(name, required=name in shape.get("required", ())) for name in shape.get("properties", ())]
+    more = ["…"] if shape.get("additionalProperties") else []
+    return ", ".join([*names, *more]) or NO_BODY
+
+
+def resolved(api: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = api["components"]["schemas"][shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
+    return found
+
+
+def named(name: str, *, required: bool) -> str:
+    return f"**`{name}`**" if required else f"`{name}`"
+
+
+def told(codes: tuple[int, ...]) -> str:
+    return ", ".join(f"{code} {TITLES[code].lower()}" for code in sorted(codes))
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in documents().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,89 @@
+"""What time it is, and the clock that leases, signs of life and delays are kept by.
+
+Somebody who sets a machine's clock changes what time it is, not how long something has lasted. On SQLite, where all processes
+share a machine, what lasts is kept by what the machine counts since it was started: a transaction's `drift` says how far that is
+ahead of its `now`. On Postgres they may be anywhere, and the server's clock is everybody's.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headway.storage.transaction import Transaction
+
+Clock = Callable[[], int]
+DriftOf = Callable[["Transaction"], int]
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+UNHEEDED_MS = 1_000  # what clocks that nobody set differ by
+ASK_AGAIN_MS = 1_000
+SERVER_TIME = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def steady_ms() -> int:
+    """What the machine counts, the same in all its processes. Where it can say, also while it sleeps: a lease does not."""
+    return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic_ns()) // 1_000_000
+
+
+def no_drift(_tx: "Transaction") -> int:
+    """For clocks that do not jump."""
+    return 0
+
+
+def heeded(drift: int) -> int:
+    return drift if abs(drift) >= UNHEEDED_MS else 0
+
+
+def machine_drift() -> DriftOf:
+    """For SQLite."""
+    known: list[int] = []
+
+    def drift(tx: "Transaction") -> int:
+        ahead = known[0] if known else ahead_on(tx, boot_id())
+        if ahead is None:
+            return 0
+        if tx.read_only and not known:  # what a transaction that writes found may yet be undone
+            known.append(ahead)
+        return heeded(ahead + steady_ms() - tx.now)
+
+    return drift
+
+
+def ahead_on(tx: "Transaction", boot: str) -> int | None:
+    row = tx.one("SELECT ahead_ms FROM machine_clocks WHERE boot_id = ?", boot)
+    if row or not boot or tx.read_only:
+        return int(row[0]) if row else None
+    ahead = tx.now - steady_ms()
+    tx.run("DELETE FROM machine_clocks")
+    tx.run("INSERT INTO machine_clocks (boot_id, ahead_ms) VALUES (?, ?)", boot, ahead)
+    return ahead
+
+
+def boot_id() -> str:
+    """Which start of the machine this is; nothing where it does not say."""
+    try:
+        with open(BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+class ServerClock:
+    """Postgres' own. It is asked once a second, and in between this process measures by what does not jump either."""
+
+    def __init__(self) -> None:
+        self.asked_at = -ASK_AGAIN_MS
+        self.answer = 0
+
+    def now(self, ask: Callable[[str], int]) -> int:
+        began = steady_ms()
+        if began - self.asked_at >= ASK_AGAIN_MS:
+            self.answer = ask(SERVER_TIME)
+            self.asked_at = (began + steady_ms()) // 2  # it answered somewhere on the way
+        return self.answer + steady_ms() - self.asked_at

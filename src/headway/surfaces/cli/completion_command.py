@@ -1,0 +1,29 @@
+"""`headway completion`: what teaches a shell the commands and options."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from headway.surfaces.cli.calling import Call, Command, pass_call
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_HEADWAY_COMPLETE"  # where click looks for what a shell asks
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+@pass_call
+def completion(call: Call, context: click.Context, shell: str) -> None:
+    """Print the script that completes commands and options in SHELL.
+
+    \b
+    bash   headway completion bash > ~/.local/share/bash-completion/completions/headway
+    zsh    headway completion zsh > ~/.zfunc/_headway    (with fpath+=~/.zfunc before compinit in ~/.zshrc)
+    fish   headway completion fish > ~/.config/fish/completions/headway.fish
+
+    The folder has to be there; a new shell knows them.
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(context.find_root().command, {}, "headway", VARIABLE).source()
+    call.answer({"completion": {"shell": shell, "script": script}}, lambda: click.echo(script))

@@ -1,0 +1,41 @@
+"""What processes that run for long write to standard error: one JSON object a line, and never a secret."""
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from headway.settings import Settings, secrets
+
+
+def log_as_json(level: str, settings: Settings) -> None:
+    handler: logging.StreamHandler[Any] = logging.StreamHandler()
+    handler.setFormatter(JsonLines(secrets(settings)))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class JsonLines(logging.Formatter):
+    """Fields are named by us; bodies, query strings and secrets are not among them. Libraries that we call may quote what we gave
+    them, in tracebacks above all: known secrets are cut out of whatever is said."""
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps({name: self.hushed(value) for name, value in line.items()}, ensure_ascii=True)
+
+    def hushed(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in self.secrets:
+                value = value.replace(secret, "…")
+        return value

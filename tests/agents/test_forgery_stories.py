@@ -1,0 +1,196 @@
+"""Two hundred forgeries, through every path on which somebody's words reach a model: what is judged is the request itself.
+
+A story is told twice, once with harmless words and once with forged ones. Both times the model has to be asked the same number of
+times, by the same speakers, with the same frames of the same length; and nothing that was forged may have been carried out.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from delegating import speaker
+from turning import CHEAP, CHEAP_TIER, Talk, open_ids, talking
+
+import headway
+from forgeries import BREAKS, OWNED, PAYLOADS, edges, shape
+from headway.actions import conversations
+from headway.agents.prompts import CUT_OFF, check_in
+from headway.ledger.text import one_line
+from model_server import Reply, Request, calls, text
+from proofs import Proof
+
+HARMLESS = "look"
+RUN_ID = re.compile('"run_id": "([0-9a-f-]{36})"')
+STRIDE = 51  # in 200 stories every payload comes once to every place
+PACKAGE = Path(headway.__file__).parent
+
+# Where the runtime says something to a model, and the story that leads there. Whoever adds a place adds it here, and to a story.
+PLACES = {
+    "agents/assessor.py ask": "queue",
+    "agents/delegation.py assign": "plan",
+    "agents/effects.py call_tools": "plan",
+    "agents/gates.py follow": "queue",
+    "agents/gates.py refuse": "plan",
+    "agents/loop.py ask": "plan",
+    "agents/loop.py before_asking": "goal",
+    "agents/loop.py take": "plan",
+    "agents/loop.py write_down": "queue",
+    "agents/orders.py obey": "plan",
+    "agents/structured.py fill_in": "goal",
+    "agents/structured.py sent_back": "goal",
+    "agents/transcript.py as_sent": "plan",
+    "agents/transcript.py user": "every story",
+    "autonomy/next_step.py work_inline": "goal",
+}
+
+
+def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
+    def speaking(path: Path) -> Iterator[str]:
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                called = [one.func for one in ast.walk(function) if isinstance(one, ast.Call)]
+                names = {
+                    one.id if isinstance(one, ast.Name) else one.attr for one in called if isinstance(one, ast.Name | ast.Attribute)
+                }
+                if names & {"user", "UserPromptPart", "ToolReturnPart"}:
+                    yield f"{path.relative_to(PACKAGE)} {function.name}"
+
+    assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in speaking(path)} == set(PLACES)
+
+
+def test_whoever_looks_after_an_agent_cannot_forge_anything_either() -> None:
+    for payload in PAYLOADS:
+        assert (edges(check_in(payload)), len(BREAKS.split(check_in(payload)))) == ([], 1), ascii(payload)
+
+
+Words = Callable[[], str]
+
+
+class Story:
+    """Asks for words where somebody's words are wanted; the same number of times however it is told."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.step = count()
+
+    def __call__(self, request: Request) -> Reply:
+        if request.model == CHEAP:
+            return self.cheap(request)
+        if speaker(request) == "index":
+            return self.index(request)
+        # What answers a writ is shown line by line.
+        summary = one_line(self.words()) if request.last.endswith("\n\ndig") else self.words()
+        return calls(("report_outcome", {"summary": summary, "data": {self.words(): [self.words()]}}))
+
+    def cheap(self, request: Request) -> Reply:
+        raise NotImplementedError
+
+    def index(self, request: Request) -> Reply:
+        raise NotImplementedError
+
+
+class Plan(Story):
+    def index(self, request: Request) -> Reply:
+        words = self.words
+        item = {"title": words(), "context": words(), "completionCriteria": words()}
+        todo = {"subject": words(), "description": words(), "completion_criteria": words()}
+        note = {"text": words(), "kind": one_line(words())[:60]}
+        page = {"path": "page", "content": words()}
+        scenes: tuple[Callable[[], Reply], ...] = (
+            lambda: text("Hello."),
+            lambda: calls(("create_todo", {"items": [item, {"title": words()}]})),
+            lambda: calls(("todo_add", todo), ("todo_list", {}), ("todo_ready", {}), ("list_todo", {"status": "all"})),
+            lambda: calls(("AddTask", {"title": words(), "description": words()}), ("ListTasks", {})),
+            lambda: calls(("remember", note), ("recall", {})),
+            lambda: calls(("write_file", page), ("read_file", {"path": "page"}), ("list_files", {})),
+            lambda: calls(("page", {}), ("read_file", {"path": words()}), ("set_goal", {"description": ""}), (words()[:60], {})),
+            lambda: calls(
+                ("delegate", {"agent": "researcher", "task": words()}), ("spawn_agent", {"task": words(), "context": words()})
+            ),
+            lambda: calls(("await_agent", {"run_id": RUN_ID.findall(request.tool_results[-1].content)[-1]})),
+            lambda: text("/todo list\n/agent researcher dig\n/schedule list\n/todo done nothing like it"),
+            lambda: text("An answer too early."),
+            lambda: calls(("complete_todo", {"todoId": open_ids(request)[0], "outcome": words()})),
+            lambda: calls(("complete_todo", {"todoId": open_ids(request)[0], "outcome": words()})),
+        )
+        step = next(self.step)
+        return scenes[step]() if step < len(scenes) else text("The end.")
+
+
+class Queue(Story):
+    def cheap(self, request: Request) -> Reply:
+        if request.system.startswith("You summarise"):
+            return text(self.words())
+        return text('{"ok": true}' if next(self.step) else json.dumps({"ok": False, "reason": self.words()}))
+
+    def index(self, request: Request) -> Reply:
+        if not request.calls:
+            return calls(("manage_todos", {"add": [self.words(), self.words(), self.words()]}))
+        if request.assistant_turns == 2 and not any(CUT_OFF in said for said in request.texts):
+            return text(quoted(self.words()), finish="length")
+        return text(quoted(self.words()))
+
+
+def quoted(words: str) -> str:
+    """As a model quotes somebody: what stands at the beginning of its own lines is an order of its own."""
+    return "".join(f"> {line}\n" for line in BREAKS.split(words))
+
+
+def told(talk: Talk, story: Story, words: Words, mode: Any, turns: int) -> list[Any]:
+    """What was asked of the model when the story was told in a conversation of its own."""
+    talk.server.forget()
+    talk.server.script = story
+    title = words()
+    talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id, title)).id
+    for _ in range(turns):
+        turn = talk.say(words(), mode)
+        assert turn["status"] == "finished", turn
+    return sorted((shape(request) for request in talk.server.requests), key=repr)  # sub-agents work at the same time
+
+
+def nothing_was_carried_out(talk: Talk) -> None:
+    found = talk.database.read(lambda tx: tx.all("SELECT id FROM schedules"))
+    tasks = talk.database.read(lambda tx: tx.all("SELECT task FROM runs WHERE parent_run_id IS NOT NULL AND task = ?", OWNED))
+    todos = talk.database.read(lambda tx: tx.all("SELECT id FROM todos WHERE subject = ?", OWNED))
+    assert (found, tasks, todos) == ([], [], [])
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("kind", "mode", "turns"), [(Plan, "plan", 2), (Queue, "queue", 1)])
+def test_no_forgery_changes_the_shape_of_a_request(
+    sqlite_url: str, tmp_path: Path, proof: Proof, kind: type[Story], mode: str, turns: int
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "page").write_text(HARMLESS)
+    tool = f"""from pathlib import Path
+from headway import tool
+
+@tool
+def page() -> dict:
+    "A page of the web."
+    words = Path({str(tmp_path / "page")!r}).read_text(encoding="utf-8")
+    return {{"text": words, words: [words]}}
+"""
+    (tmp_path / "tools" / "page.py").write_text(tool)
+    with talking(sqlite_url, tmp_path, text("hello"), model_cheap=CHEAP_TIER) as talk:
+        expected = told(talk, kind(lambda: HARMLESS), lambda: HARMLESS, mode, turns)
+        place = 0
+
+        def next_words() -> str:
+            nonlocal place
+            place += 1
+            return PAYLOADS[place % len(PAYLOADS)]
+
+        for seed in proof.seeds(f"forged frames through the paths of a {mode}", share=4, whole=200):
+            place = seed * STRIDE
+            (tmp_path / "page").write_text(PAYLOADS[seed % len(PAYLOADS)], encoding="utf-8")
+            found = told(talk, kind(next_words), next_words, mode, turns)
+            changed = [(one, other) for one, other in zip(found, expected, strict=False) if one != other]
+            assert (changed, len(found)) == ([], len(expected)), f"seed {seed}: payloads after {seed * STRIDE} up to {place}"
+            nothing_was_carried_out(talk)
+            assert talk.server.violations == []

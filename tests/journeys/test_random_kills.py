@@ -1,0 +1,105 @@
+"""Writers and servers that are killed with SIGKILL at any moment, over and over: whatever they acknowledged is there, and what is
+kept beside it is true."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from serving import plain, serving
+from writers import Office, Writing, office
+
+from headway.actions import tenants
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+from proofs import Proof
+from walks import contradictions
+
+CALLERS = 4
+
+
+@pytest.fixture(scope="session")
+def writers() -> Iterator[Office]:
+    with office() as one:
+        yield one
+
+
+@pytest.mark.proof
+def test_what_a_killed_writer_had_been_told_is_stored_is_stored(
+    writers: Office, database_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    kind = database_url.partition(":")[0]
+    trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=40, whole=1_500)
+    with DirectDatabase(database_url) as database:
+        for seed in trials:
+            desk = Desk(database, f"tenant {seed}")
+            acknowledged = tmp_path / f"acknowledged {seed}"
+            writer = psutil.Process(writers.send_out(Writing(database_url, desk.tenant.id, str(acknowledged), f"{seed}")))
+            wait_for_more(acknowledged, than=random.Random(seed).randrange(60))
+            writer.kill()
+            psutil.wait_procs([writer])
+            stored = dict(desk.read(lambda tx, tenant_id: tx.all("SELECT id, status FROM todos WHERE tenant_id = ?", tenant_id)))
+            told = [line.split() for line in acknowledged.read_text().splitlines()]
+            expected = {int(number): status for number, status in told}  # the last word counts
+            early = {number for number, status in expected.items() if stored.get(number) != status}
+            # It may have got further than it was told, never less far.
+            assert {(expected[number], stored.get(number)) for number in early} <= {("pending", "completed")}, seed
+            assert desk.read(contradictions) == [], seed
+            database.write(lambda tx, tenant=desk.tenant: tenants.remove(tx, tenant.name))
+
+
+def wait_for_more(acknowledged: Path, than: int) -> None:
+    """Until so many lines are there; the kill comes at any moment after."""
+    while not acknowledged.exists() or acknowledged.stat().st_size < than * 10:
+        time.sleep(0.0005)
+
+
+@pytest.mark.proof
+def test_what_a_killed_server_had_answered_is_stored_and_what_is_asked_again_is_done_once(
+    sqlite_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    chance = random.Random(1)
+    with DirectDatabase(sqlite_url) as database:
+        desk = Desk(database)
+        secret = desk.write(tenants.new_token, "a test").secret
+        callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
+        for _ in proof.seeds("kill -9 of a server at random, sqlite", share=4, whole=300):
+            with serving(sqlite_url, tmp_path) as service:
+                begun = [threading.Thread(target=caller.call, args=(service.url,)) for caller in callers]
+                for thread in begun:
+                    thread.start()
+                time.sleep(chance.uniform(0, 0.3))
+                os.kill(service.process.pid, signal.SIGKILL)
+                service.process.wait()
+                for thread in begun:
+                    thread.join()
+        subjects = desk.read(lambda tx, tenant_id: tx.all("SELECT subject FROM todos WHERE tenant_id = ?", tenant_id))
+        stored = [subject for (subject,) in subjects]
+        assert len(stored) == len(set(stored))
+        assert {name for caller in callers for name in caller.answered} <= set(stored)
+        assert desk.read(contradictions) == []
+
+
+class Caller:
+    """Adds todos as fast as it gets answers; what it got none for, it asks for again, under the same key."""
+
+    def __init__(self, secret: str, name: str) -> None:
+        self.secret, self.name = secret, name
+        self.answered: list[str] = []
+
+    def call(self, url: str) -> None:
+        with httpx.Client(headers={"Authorization": f"Bearer {self.secret}"}, **plain(url)) as client:
+            while True:
+                subject = f"{self.name}.{len(self.answered)}"
+                try:
+                    answer = client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
+                except httpx.TransportError:
+                    return
+                assert answer.status_code == 201, answer.text
+                self.answered.append(subject)

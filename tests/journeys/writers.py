@@ -1,0 +1,87 @@
+"""Writers, each a process of its own that is forked off one that has loaded everything: several todos at once, over and over, until
+somebody kills it. What was acknowledged to it, it writes down elsewhere, after the fact."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+import apsw  # noqa: F401  loaded before the first writer is sent out
+import psycopg  # noqa: F401
+
+from headway.actions import todos
+from headway.ledger.todo import Change, Draft
+from headway.storage.database import Database
+
+AT_ONCE = 5
+
+
+class Writing(NamedTuple):
+    database_url: str
+    tenant_id: int
+    acknowledged: str  # the file of those that were
+    name: str
+
+
+class Office:
+    """Seen from outside: a process that sends writers out, and says which they are."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def send_out(self, writing: Writing) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(writing) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@contextmanager
+def office() -> Iterator[Office]:
+    command = [sys.executable, __file__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Office(process)
+        finally:
+            process.terminate()
+
+
+# Inside
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            asyncio.run(write(Writing._make(json.loads(line))))
+        print(child, flush=True)
+
+
+async def write(writing: Writing) -> None:
+    database = Database(writing.database_url)
+    acknowledged = os.open(writing.acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    await asyncio.gather(*(add(database, writing, f"{writing.name}.{place}", acknowledged) for place in range(AT_ONCE)))
+
+
+async def add(database: Database, writing: Writing, name: str, acknowledged: int) -> None:
+    for number in count(1):
+        draft = Draft(f"{name}.{number}")
+        todo = await database.write(partial(todos.add, tenant_id=writing.tenant_id, draft=draft))
+        os.write(acknowledged, f"{todo.id} pending\n".encode())
+        if number % 3 == 0:
+            ended = Change(status="completed")
+            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, wanted=ended))
+            os.write(acknowledged, f"{todo.id} completed\n".encode())
+
+
+if __name__ == "__main__":
+    main()

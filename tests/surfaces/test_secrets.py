@@ -1,0 +1,158 @@
+"""Canaries in every setting and header that holds a secret, and then all that a Headway says: none of them is heard again."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Client, Service, serving, until
+from wire import Wire, wire_to
+
+from headway.actions import goals, notices
+from headway.actions.goals import NewGoal
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+from model_server import ModelServer, Reply, Request, environment, error, text
+from proofs import Proof
+
+# With and without digits, long and short: whatever a pattern for secrets could overlook.
+CANARIES = {
+    "OPENAI_API_KEY": "sk-canary-openai-4711",
+    "ANTHROPIC_API_KEY": "canaryanthropic",
+    "GEMINI_API_KEY": "AIzaCanary0815-gemini-key-1234567890",
+    "OTEL_EXPORTER_OTLP_HEADERS": "canary-otel-77",
+    "OF_A_TOOL_TOKEN": "canary-of-a-tool",
+    "IN_A_FILE_SECRET": "canary-in-a-file",
+}
+PASSWORD = "canary:pass/word"
+CHANNEL = "canarychannel"
+FAILURES: tuple[Callable[[Request], Reply], ...] = (
+    lambda _request: error(401, f"Incorrect API key provided: {CANARIES['OPENAI_API_KEY']}."),
+    lambda _request: error(400, f"Authorization: Bearer {CANARIES['OPENAI_API_KEY']} is no header"),
+    lambda _request: error(403, "no: " + json.dumps({"headers": {"authorization": f"Bearer {CANARIES['OPENAI_API_KEY']}"}})),
+    lambda _request: text("hello"),
+)
+
+
+@pytest.fixture
+def wire(postgres_url: str) -> Iterator[Wire]:
+    with wire_to(postgres_url) as made:
+        yield made
+
+
+@pytest.fixture
+def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
+    """A server that is given every secret there is, and says all that it can."""
+    (tmp_path / ".env").write_text(f"IN_A_FILE_SECRET={CANARIES['IN_A_FILE_SECRET']}\n")
+    name, user = wire.options["dbname"], wire.options.get("user") or "postgres"
+    url = f"postgresql://{user}:{PASSWORD.replace(':', '%3A').replace('/', '%2F')}@127.0.0.1:{wire.port}/{name}"
+    given = {
+        **environment(model),
+        **{name: value for name, value in CANARIES.items() if name != "IN_A_FILE_SECRET"},
+        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization={CANARIES['OTEL_EXPORTER_OTLP_HEADERS']}",
+        "HEADWAY_NOTIFY": f"json://user:{CHANNEL}@127.0.0.1:1/{CHANNEL}",
+        "HEADWAY_MODEL_RETRIES": "0",
+        "HEADWAY_RETRY_DELAY_S": "0.01",
+    }
+    with serving(url, tmp_path, ["--log-level", "debug"], given) as service:
+        yield service, {**given, "HEADWAY_DATABASE_URL": url}
+
+
+def said_to_clients(client: Client) -> Iterator[str]:
+    for path in (
+        "/metrics",
+        "/openapi.json",
+        "/readyz",
+        "/v1/notices",
+        "/v1/jobs",
+        "/v1/agents",
+        "/v1/goals",
+        "/v1/costs",
+        "/v1/session",
+    ):
+        yield client.get(path).text
+    for conversation in client.ok("GET", "/v1/conversations")["conversations"]:
+        for part in ("messages", "timeline"):
+            yield client.get(f"/v1/conversations/{conversation['id']}/{part}").text
+
+
+def stored(desk: Desk) -> str:
+    """Every row of every table."""
+
+    def look(tx: Any) -> str:
+        tables = tx.all("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+        return "\n".join(str(tx.all(f"SELECT * FROM {table}")) for (table,) in tables)
+
+    return desk.database.read(look)
+
+
+def doctor(folder: Path, given: dict[str, str], *more: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | given
+    done = subprocess.run([sys.executable, "-m", "headway", "doctor", *more], cwd=folder, env=env, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
+    """Of a process that runs for long, whichever it is: one that meets a fault of ours, and one whose words hold a secret."""
+    script = """
+import logging, sys
+from headway import settings
+from headway.surfaces.log_lines import log_as_json
+
+log_as_json("info", settings.load({"database_url": sys.argv[1]}))
+log = logging.getLogger("a.library")
+log.warning("could not reach %s", sys.argv[1])
+try:
+    raise ValueError(f"Authorization: Bearer {sys.argv[2]}")
+except ValueError:
+    log.exception("a fault")
+"""
+    url, key = f"postgresql://ada:{CHANNEL}@db.example/headway", CANARIES["ANTHROPIC_API_KEY"]
+    env = {**os.environ, "ANTHROPIC_API_KEY": key}
+    ran = subprocess.run([sys.executable, "-c", script, url, key], env=env, capture_output=True, text=True, check=True)
+    first, second = (json.loads(line) for line in ran.stderr.splitlines())
+
+    assert first["message"] == "could not reach postgresql://ada:…@db.example/headway"
+    assert second["traceback"].endswith("ValueError: Authorization: Bearer …")
+    assert [one for one in (CHANNEL, key) if one in ran.stderr] == []
+
+
+@pytest.mark.proof
+def test_no_secret_is_ever_said_again(
+    leaky: tuple[Service, dict[str, str]], wire: Wire, postgres_url: str, model: ModelServer, tmp_path: Path, proof: Proof
+) -> None:
+    service, given = leaky
+    lines = proof.trials("log lines without a secret", share=300, whole=10_000)
+    with DirectDatabase(postgres_url) as database, Client(service.url, Desk(database)) as client:
+        heard = []
+        for failure in FAILURES:
+            model.script = failure
+            conversation = client.conversation()
+            heard.append(client.post(f"/v1/conversations/{conversation}/messages", json={"content": "hello"}).text)
+        client.desk.write(goals.add, NewGoal("a goal that nobody can plan"))
+        client.desk.write(notices.notify, "note", "look")
+        client.ok("PUT", "/v1/schedules/often", json={"every_s": 60, "tool": {"name": "now"}})
+        until(lambda: "channels could not be reached" in client.get("/v1/jobs").text, "the channel was tried")
+        heard += [client.get("/v1/todos", headers={"Authorization": f"Bearer {secret}"}).text for secret in CANARIES.values()]
+        wire.cut()
+        heard += [
+            client.get("/readyz").text,
+            client.get("/v1/todos").text,
+            doctor(tmp_path, given),
+            doctor(tmp_path, given, "--json"),
+        ]
+        wire.mend()
+        until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
+        heard += [doctor(tmp_path, given, "--json"), *said_to_clients(client), stored(client.desk)]
+        while len(service.lines()) < lines:
+            for _ in range(50):
+                client.get("/v1/todos", params={"agent_id": CHANNEL}, headers={"Cookie": f"headway_session={PASSWORD}"})
+        everything = {"log": service.log.read_text(), **{f"answer {place}": said for place, said in enumerate(heard)}}
+        secrets = [*CANARIES.values(), PASSWORD, PASSWORD.replace(":", "%3A").replace("/", "%2F"), CHANNEL, client.secret]
+    found = [(where, secret) for where, said in everything.items() for secret in secrets if secret in said]
+    assert found == []
+    assert sum(len(said) for said in heard) > 10_000

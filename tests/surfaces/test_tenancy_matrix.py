@@ -1,0 +1,384 @@
+"""Everything that can be named at any door, named by another tenant: it is answered byte for byte like what never was.
+
+Operations, tools and commands are enumerated from the OpenAPI document, the catalogue and the command line itself: one that is new
+and has no row here fails the test.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import pytest
+from documented import METHODS, Operation
+from serving import Client, Service
+from shell import Shell
+
+from furnishing import Ids, belongings, furnish
+from headway import settings
+from headway.actions import conversations, tenants
+from headway.assembly import Headway
+from headway.storage.direct import DirectDatabase
+from headway.surfaces.cli.main import headway as command_line
+from headway.surfaces.http.web_app import WebApp
+from headway.testing import Desk
+from model_server import ModelServer, text
+
+NEVER = Ids(
+    todo=888_888_888_888_881,
+    conversation=888_888_888_888_882,
+    turn="7d444840-9dc0-11d1-b245-5ffdce74fad2",
+    token=888_888_888_888_883,
+    lease="7d4448409dc011d1b2455ffdce74fad9",
+    key="nobody's",
+    job="7d444840-9dc0-11d1-b245-5ffdce74fad3",
+    schedule="nobody's daily",
+    goal=888_888_888_888_884,
+    sub_goal=888_888_888_888_885,
+    plan_item="7d444840-9dc0-11d1-b245-5ffdce74fad4",
+)
+CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")
+
+
+def as_if(theirs: Ids, said: str) -> str:
+    """What was said of what never was, as if it had been said of theirs."""
+    for name, never in vars(NEVER).items():
+        said = said.replace(str(never), str(getattr(theirs, name)))
+    return said
+
+
+# HTTP
+
+PATHS: dict[str, Callable[[Ids], object]] = {
+    "todo_id": lambda ids: ids.todo,
+    "goal_id": lambda ids: ids.goal,
+    "conversation_id": lambda ids: ids.conversation,
+    "turn_id": lambda ids: ids.turn,
+    "job_id": lambda ids: ids.job,
+    "run_id": lambda ids: ids.job,
+    "name": lambda ids: ids.schedule,
+}
+QUERIES: dict[str, Callable[[Ids], object]] = {
+    "conversation_id": lambda ids: ids.conversation,
+    "turn_id": lambda ids: ids.turn,
+    "goal_id": lambda ids: ids.goal,
+    "sub_goal_id": lambda ids: ids.sub_goal,
+}
+NAMES_NOTHING = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # within what is the caller's own
+HELLO = [{"role": "user", "content": "hello"}]
+BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
+    ("POST", "/v1/todos"): lambda ids: [
+        {"subject": "x", "conversation_id": ids.conversation},
+        {"subject": "x", "turn_id": ids.turn},
+        {"subject": "x", "depends_on": [ids.todo]},
+        {"todos": [{"subject": "x"}, {"subject": "x", "depends_on": [ids.todo]}]},
+    ],
+    ("PATCH", "/v1/todos"): lambda ids: [
+        [{"id": ids.todo, "status": "completed", "force": True}],
+        [{"id": ids.todo, "lease_token": ids.lease, "subject": "x"}],
+    ],
+    ("PATCH", "/v1/todos/{todo_id}"): lambda ids: [
+        {"status": "completed", "force": True},
+        {"status": "completed", "lease_token": ids.lease},
+        {"depends_on": [ids.todo]},
+        {},
+    ],
+    ("POST", "/v1/todos/claim"): lambda ids: [{"agent_id": "ada", "conversation_id": ids.conversation}],
+    ("POST", "/v1/todos/{todo_id}/heartbeat"): lambda ids: [{"lease_token": ids.lease}, {"lease_token": "guessed"}],
+    ("POST", "/v1/turns"): lambda ids: [{"conversation_id": ids.conversation}],
+    ("POST", "/v1/conversations/{conversation_id}/messages"): lambda ids: [
+        {"content": "hello"},
+        {"content": "hello", "mode": "queue"},
+    ],
+    ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
+    ("PUT", "/v1/schedules/{name}"): lambda ids: [
+        {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
+        {"every_s": 60, "tool": {"name": "now", "conversation_id": ids.conversation}},
+    ],
+    ("POST", "/v1/tools/{name}"): lambda ids: [],  # each of them below
+    ("POST", "/v1/writs"): lambda ids: [
+        {"text": f"/todo done {ids.todo}"},
+        {"text": f"/todo subject {ids.todo}: x\n/todo start {ids.todo}\n/todo cancel {ids.todo}\n/todo describe {ids.todo}: x"},
+        {"text": f"/schedule rm {ids.schedule}"},
+        {"text": f"/agent researcher {ids.job}"},
+        {"text": "/todo list", "conversation_id": ids.conversation},
+        {"text": "/todo list", "turn_id": ids.turn},
+    ],
+    # These name nobody's: a conversation's key is its tenant's own word. What comes of another's is in a test of its own.
+    ("POST", "/v1/ag-ui"): lambda ids: [],
+    ("POST", "/v1/ui-stream"): lambda ids: [],
+    ("POST", "/v1/conversations"): lambda ids: [],
+    ("POST", "/v1/goals"): lambda ids: [],
+    ("PUT", "/v1/halt"): lambda ids: [],
+    ("PUT", "/v1/costs"): lambda ids: [],
+}
+
+
+def requests_of(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict[str, Any], Any]]:
+    """Every way in which an operation can name something."""
+    path = re.sub(r"\{(\w+)\}", lambda found: str(PATHS[found[1]](ids)), operation.path)
+    asked = [one["name"] for one in operation.definition.get("parameters", ()) if one["in"] == "query"]
+    assert set(asked) <= set(QUERIES) | NAMES_NOTHING, (
+        f"{operation.method} {operation.path} asks for something that has no row here"
+    )
+    bodies = BODIES[operation.method, operation.path](ids) if operation.takes_body else [None]
+    for body in bodies:
+        named = [{name: QUERIES[name](ids)} for name in asked if name in QUERIES] if body is None else []
+        for query in [*named, *([{}] if path != operation.path or body is not None else [])]:
+            yield operation.method, path, query, body
+
+
+class Visitor:
+    """Another tenant's program, at the doors of an app in this process that works on nothing but what it began itself."""
+
+    def __init__(self, app: WebApp, desk: Desk, client: httpx.AsyncClient) -> None:
+        self.app = app
+        self.desk = desk
+        self.client = client
+
+    def operations(self) -> list[Operation]:
+        paths = self.app.openapi()["paths"].items()
+        return [
+            Operation(method.upper(), path, definition)
+            for path, methods in paths
+            for method, definition in methods.items()
+            if method.upper() in METHODS
+        ]
+
+    async def ask(self, method: str, path: str, query: Any, body: Any, headers: dict[str, str] | None = None) -> tuple[Any, ...]:
+        answer = await self.client.request(method, path, params=query, json=body, headers=headers)
+        lasting = sorted((name, value) for name, value in answer.headers.items() if name not in CHANGES_BY_ITSELF)
+        return answer.status_code, answer.text, lasting
+
+    async def compared(self, theirs: tuple[Any, ...], never: tuple[Any, ...], foreign: Ids) -> None:
+        of_theirs, of_never = await self.ask(*theirs), await self.ask(*never)
+        assert of_theirs == (of_never[0], as_if(foreign, of_never[1]), of_never[2]), theirs
+
+
+@asynccontextmanager
+async def visiting(url: str, folder: Path) -> AsyncIterator[Visitor]:
+    headway = Headway(settings.load({"home": str(folder), "database_url": url}))
+    app = WebApp(headway)
+    headway.start()
+    headway.start_agents(alone=True)
+    await headway.agents_ready()
+    door = asyncio.create_task(app.mcp.keep())
+    with DirectDatabase(url) as database:
+        desk = Desk(database, "visitor")
+        bearer = {"Authorization": f"Bearer {desk.write(tenants.new_token).secret}"}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=bearer) as client:
+            yield Visitor(app, desk, client)
+    door.cancel()
+    with suppress(asyncio.CancelledError):
+        await door
+    await headway.stop_agents()
+    headway.close()
+
+
+def test_every_operation_answers_for_anothers_as_for_what_never_was(database_url: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with visiting(database_url, tmp_path) as visitor:
+            owner = Desk(visitor.desk.database, "owner")
+            foreign = furnish(owner)
+            before = belongings(owner)
+            asked = 0
+            for operation in visitor.operations():
+                pairs = zip(requests_of(operation, foreign), requests_of(operation, NEVER), strict=True)
+                for theirs, never in pairs:
+                    await visitor.compared(theirs, never, foreign)
+                    asked += 1
+            assert asked > 50
+            assert belongings(owner) == before
+
+    asyncio.run(story())
+
+
+# Tools, over REST and over MCP
+
+TOOLS: dict[str, Callable[[Ids], list[dict[str, Any]]]] = {
+    "create_todo": lambda ids: [{"items": [{"title": "x"}]}],
+    "list_todo": lambda ids: [{}],
+    "start_todo": lambda ids: [{"todoId": ids.plan_item}, {"todoId": str(ids.todo)}],
+    "complete_todo": lambda ids: [{"todoId": ids.plan_item, "outcome": "x"}, {"todoId": ids.plan_item, "status": "cancelled"}],
+    "manage_todos": lambda ids: [{"delete": [ids.todo]}],
+    "write_todos": lambda ids: [{"todos": []}],
+    "TodoWrite": lambda ids: [{"todos": []}],
+    "update_plan": lambda ids: [{"plan": []}],
+    "ListTasks": lambda ids: [{}],
+    "AddTask": lambda ids: [{"title": "x"}],
+    "CompleteTask": lambda ids: [{"taskId": "1"}],
+    "UncompleteTask": lambda ids: [{"taskId": "1"}],
+    "DeleteTask": lambda ids: [{"taskId": "1"}],
+    "todo_add": lambda ids: [{"subject": "x", "depends_on": [ids.todo]}],
+    "todo_list": lambda ids: [{}],
+    "todo_update": lambda ids: [
+        {"id": ids.todo, "status": "completed"},
+        {"id": ids.todo, "subject": "x", "lease_token": ids.lease},
+    ],
+    "todo_ready": lambda ids: [{}],
+    "todo_claim": lambda ids: [{"agent_id": "ada"}],
+}
+
+
+def calls_of(name: str, ids: Ids, own: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(where, arguments): in a place of one's own with their ids, and in their place. A key is looked up like an id."""
+    for arguments in TOOLS[name](ids):
+        if any(str(one) in str(arguments) for one in (ids.todo, ids.plan_item)):
+            yield own, arguments
+        yield {"conversation": ids.conversation}, arguments
+        yield {"conversation": ids.key}, arguments
+        yield {"turn": ids.turn}, arguments
+
+
+def over_rest(name: str, where: dict[str, Any], arguments: dict[str, Any]) -> tuple[Any, ...] | None:
+    if isinstance(where.get("conversation"), str):
+        return None  # it takes no keys
+    return "POST", f"/v1/tools/{name}", None, {"arguments": arguments, **{f"{one}_id": value for one, value in where.items()}}
+
+
+def over_mcp(method: str, parameters: dict[str, Any], where: dict[str, Any]) -> tuple[Any, ...]:
+    headers = {f"Headway-{one}": str(value) for one, value in where.items()}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+    return "POST", "/mcp", None, body, {"Accept": "application/json, text/event-stream", **headers}
+
+
+def test_every_tool_answers_for_anothers_as_for_what_never_was(sqlite_url: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with visiting(sqlite_url, tmp_path) as visitor:
+            owner = Desk(visitor.desk.database, "owner")
+            foreign, mine = furnish(owner), visitor.desk.conversation()
+            before = belongings(owner)
+            own = {"conversation": mine.id, "turn": visitor.desk.write(conversations.open_turn, mine.id).id}
+            assert {one["name"] for one in visitor.app.headway.hands.catalogue()} == set(TOOLS)
+            for name in TOOLS:
+                for theirs, never in zip(calls_of(name, foreign, own), calls_of(name, NEVER, own), strict=True):
+                    rest = over_rest(name, *theirs), over_rest(name, *never)
+                    if rest[0] and rest[1]:
+                        await visitor.compared(rest[0], rest[1], foreign)
+                    mcp = [over_mcp("tools/call", {"name": name, "arguments": one[1]}, one[0]) for one in (theirs, never)]
+                    await visitor.compared(mcp[0], mcp[1], foreign)
+            for where in ("todo", "conversation"):
+                uris = [f"headway://todos/{getattr(ids, where)}" for ids in (foreign, NEVER)]
+                read = [over_mcp("resources/read", {"uri": uri}, {}) for uri in uris]
+                await visitor.compared(read[0], read[1], foreign)
+            assert belongings(owner) == before
+
+    asyncio.run(story())
+
+
+def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, model: ModelServer) -> None:
+    """Front ends name conversations by keys: each tenant has its own."""
+    model.script = lambda _request: text("hello")
+    with sqlite_chat_service.tenant() as owner, sqlite_chat_service.tenant() as visitor:
+        owner.conversation(key="shared word", title="a secret")
+        before = belongings(owner.desk)
+        for path, body in (
+            ("/v1/ag-ui", {"threadId": "shared word", "runId": "1", "messages": HELLO}),
+            ("/v1/ui-stream", {"id": "shared word", "messages": HELLO}),
+        ):
+            answer = visitor.post(path, json=body)
+            assert answer.status_code == 200
+            assert "a secret" not in answer.text
+        (found,) = visitor.ok("GET", "/v1/conversations")["conversations"]
+        assert (found["key"], found["title"]) == ("shared word", "hello")
+        assert without_use(belongings(owner.desk)) == without_use(before)
+
+
+def without_use(rows: dict[str, Any]) -> dict[str, Any]:
+    return {table: found for table, found in rows.items() if table != "tokens"}
+
+
+# The command line
+
+
+def lists(ids: Ids, *arguments: str) -> list[list[str]]:
+    return [[*arguments, "--conversation", f"{ids.conversation}"], [*arguments, "--conversation", ids.key]]
+
+
+COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
+    "todo add": lambda ids: [["x", "--after", f"{ids.todo}"], ["x", "--turn", ids.turn], *lists(ids, "x")],
+    "todo cancel": lambda ids: [[f"{ids.todo}"], [f"{ids.todo}", "--lease-token", ids.lease], [f"{ids.todo}", "--force"]],
+    "todo claim": lambda ids: lists(ids, "--agent", "ada"),
+    "todo done": lambda ids: [[f"{ids.todo}", "--force"], [f"{ids.todo}", "--lease-token", ids.lease]],
+    "todo edit": lambda ids: [[f"{ids.todo}", "--subject", "x"], [f"{ids.todo}", "--force", "--after", f"{ids.todo}"]],
+    "todo export": lists,
+    "todo heartbeat": lambda ids: [[f"{ids.todo}", "--lease-token", ids.lease]],
+    "todo import": lambda ids: lists(ids, "-"),
+    "todo list": lambda ids: [["--turn", ids.turn], *lists(ids)],
+    "todo ready": lists,
+    "todo reopen": lambda ids: [[f"{ids.todo}", "--force"]],
+    "todo rm": lambda ids: [[f"{ids.todo}", "--yes"]],
+    "todo show": lambda ids: [[f"{ids.todo}"]],
+    "todo start": lambda ids: [[f"{ids.todo}", "--force"]],
+    "goal abandon": lambda ids: [[f"{ids.goal}", "--yes"]],
+    "goal decide": lambda ids: [[f"{ids.goal}", "abandon"]],
+    "goal pause": lambda ids: [[f"{ids.goal}"]],
+    "goal resume": lambda ids: [[f"{ids.goal}"]],
+    "goal show": lambda ids: [[f"{ids.goal}"]],
+    "goal watch": lambda ids: [[f"{ids.goal}"]],
+    "goal why": lambda ids: [[f"{ids.goal}"], [f"{ids.goal}", "--sub-goal", f"{ids.sub_goal}"]],
+    "token revoke": lambda ids: [[f"{ids.token}"]],
+    "agents cancel": lambda ids: [[ids.job]],
+    "agents list": lambda ids: [["--turn", ids.turn], ["--goal", f"{ids.goal}"]],
+    "agents show": lambda ids: [[ids.job]],
+    "jobs cancel": lambda ids: [[ids.job]],
+    "jobs drop": lambda ids: [[ids.job, "--yes"]],
+    "jobs retry": lambda ids: [[ids.job]],
+    "jobs show": lambda ids: [[ids.job]],
+    "schedule pause": lambda ids: [[ids.schedule]],
+    "schedule put": lambda ids: lists(ids, "mine", "--every", "1h", "--message", "go"),
+    "schedule resume": lambda ids: [[ids.schedule]],
+    "schedule rm": lambda ids: [[ids.schedule]],
+    "schedule run": lambda ids: [[ids.schedule]],
+    "chat": lambda ids: lists(ids, "hello"),
+    "mcp": lists,
+}
+NAME_NOTHING = {
+    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
+    *("token list", "token new", "jobs list", "schedule list", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+}
+
+
+def leaves(command: click.Command, path: str = "") -> Iterator[str]:
+    context = click.Context(command)
+    if not isinstance(command, click.Group):
+        yield path.strip()
+        return
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from leaves(below, f"{path} {name}")
+
+
+def test_every_command_is_in_the_matrix() -> None:
+    assert set(leaves(command_line)) == set(COMMANDS) | NAME_NOTHING
+
+
+def test_every_command_answers_for_anothers_as_for_what_never_was(headway: Shell) -> None:
+    headway.ok("tenant", "add", "visitor")
+    with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
+        owner = Desk(database, "owner")
+        foreign = furnish(owner)
+        before = belongings(owner)
+        for command, ways in COMMANDS.items():
+            for theirs, never in zip(ways(foreign), ways(NEVER), strict=True):
+                of_theirs = headway(*command.split(), *theirs, "--tenant", "visitor")
+                of_never = headway(*command.split(), *never, "--tenant", "visitor")
+                assert of_theirs.code == of_never.code, (command, theirs, of_theirs)
+                assert (of_theirs.out, of_theirs.err) == (as_if(foreign, of_never.out), as_if(foreign, of_never.err)), theirs
+        assert belongings(owner) == before
+
+
+# The page
+
+
+@pytest.mark.parametrize("path", ["/c/{}", "/goals/{}"])
+def test_a_page_is_the_same_shell_whosever_it_is(sqlite_client: Client, path: str) -> None:
+    mine, never = sqlite_client.get(path.format(sqlite_client.conversation())), sqlite_client.get(path.format(NEVER.conversation))
+    assert (mine.status_code, mine.text) == (never.status_code, never.text)
+    assert json.dumps(sqlite_client.desk.tenant.name) not in mine.text

@@ -1,0 +1,51 @@
+"""The audit of dependencies in `make check`: a vulnerability fails it, and a service that cannot be asked does not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "audit.py"
+KNOWN = {
+    "name": "left-pad",
+    "version": "1.0",
+    "vulns": [{"id": "CVE-0000-1", "fix_versions": ["1.1"], "aliases": [], "description": ""}],
+}
+CLEAN = {"name": "right-pad", "version": "2.0", "vulns": []}
+SKIPPED = {"name": "odd", "skip_reason": "not known there"}
+
+
+def audited(folder: Path, program: str) -> tuple[int, str]:
+    """How the check ends if the auditor is this program."""
+    (folder / "pip_audit").mkdir()
+    (folder / "pip_audit" / "__init__.py").touch()
+    (folder / "pip_audit" / "__main__.py").write_text(program, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run([sys.executable, SCRIPT, "--seconds", "5"], env=env, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def answering(*packages: object, code: int = 0) -> str:
+    return f"import sys; print({json.dumps({'dependencies': packages})!r}); sys.exit({code})"
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        (answering(CLEAN, SKIPPED), 0, "No known vulnerabilities in what constraints.txt pins.\n"),
+        (answering(CLEAN, KNOWN, code=1), 1, "left-pad 1.0: CVE-0000-1, mended in 1.1\n"),
+    ],
+)
+def test_what_the_service_knows_decides(tmp_path: Path, program: str, code: int, said: str) -> None:
+    assert audited(tmp_path, program) == (code, said)
+
+
+@pytest.mark.parametrize("program", ["raise ConnectionError('no such host')", answering(SKIPPED), "print('<html>')"])
+def test_a_service_that_cannot_be_asked_is_told_in_one_line(tmp_path: Path, program: str) -> None:
+    code, said = audited(tmp_path, program)
+    assert (code, said.count("\n")) == (0, 1)
+    assert said.startswith("Dependencies were not audited")

@@ -1,0 +1,146 @@
+"""The documents: what is generated is up to date, links lead somewhere, settings and sentences are those of the code."""
+
+import ast
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from headway import settings
+from headway.ledger.errors import SettingsError
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"), *(ROOT / "bench").glob("*.md")])
+CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(<?([^()\s>]+)>?\)")
+SETTING = re.compile(r"^\| `HEADWAY_([A-Z_]+)` \|([^|]*)\|", re.MULTILINE)
+OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")  # what others say
+
+
+def written(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def reference_writer() -> ModuleType:
+    spec = spec_from_file_location("write_reference", ROOT / "scripts" / "write_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def links(page: Path) -> list[str]:
+    return LINK.findall(CODE.sub("", written(page)))
+
+
+def anchors(page: Path) -> Iterator[str]:
+    """As forges name them: the heading without its marks, in lower case, with dashes; what occurs again is numbered."""
+    seen: Counter[str] = Counter()
+    for heading in re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", written(page), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    ):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        yield f"{name}-{seen[name]}" if seen[name] else name
+        seen[name] += 1
+
+
+def leads_nowhere(page: Path, link: str) -> bool:
+    if re.match(r"[a-z]+:", link):
+        return False  # elsewhere: whether it is there today is not for this test to say
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.is_relative_to(ROOT) or not target.exists():
+        return True
+    return bool(anchor) and (target.suffix != ".md" or anchor not in anchors(target))
+
+
+def told_settings() -> dict[str, str]:
+    """Name and default of each, as the page has them."""
+    return {name.lower(): default.strip() for name, default in SETTING.findall(written(DOCS / "settings.md"))}
+
+
+def test_the_reference_is_what_the_code_says_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # whoever writes it, on whatever terminal
+    made = reference_writer().documents()
+    stale = [
+        name
+        for name, text in made.items()
+        if not (DOCS / "reference" / name).exists() or written(DOCS / "reference" / name) != text
+    ]
+    assert not stale, f"docs/reference is out of date ({', '.join(stale)}): run `make docs`, and commit what it wrote."
+    assert {path.name for path in (DOCS / "reference").iterdir()} == set(made)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert [link for link in links(page) if leads_nowhere(page, link)] == []
+
+
+def test_a_link_to_nowhere_would_be_found() -> None:
+    page = DOCS / "http.md"
+    assert leads_nowhere(page, "nothing.md")
+    assert leads_nowhere(page, "goals.md#nothing")
+    assert leads_nowhere(page, "../../elsewhere.md")
+    assert not leads_nowhere(page, "goals.md#its-life")
+    assert sum(len(links(one)) for one in PAGES) > 100
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = {link.partition("#")[0] for link in links(DOCS / "README.md")}
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*") if path.is_file() and path.parent.name != "pictures"}
+    assert pages - listed - {"README.md"} == set()
+
+
+def test_every_setting_is_told_of_and_no_other() -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings.load({"nonsense": "1"})
+    known = str(refused.value).rpartition("There are: ")[2].rstrip(".").split(", ")
+    assert sorted(told_settings()) == known
+
+
+@pytest.mark.parametrize("name", sorted(told_settings()))
+def test_the_default_of_a_setting_is_the_one_told(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable in [one for one in os.environ if one.startswith("HEADWAY_")]:
+        monkeypatch.delenv(variable)
+    usual = settings.load()
+    default = told_settings()[name].replace("`", "")
+    for word, value in {
+        "$HEADWAY_HOME": usual.home,
+        "HOST:PORT": f"{usual.host}:{usual.port}",
+        "the strong one": usual.model,
+    }.items():
+        default = default.replace(word, str(value))
+    if default:
+        assert settings.load({name: default}) == usual
+    else:
+        assert getattr(usual, name) == ()
+
+
+def sentences() -> list[str]:
+    """What the page of troubles quotes in the first column of its tables, without what differs from case to case."""
+    cells = re.findall(r"^\| (.*?) \|", written(DOCS / "troubleshooting.md"), re.MULTILINE)
+    quoted = [span for cell in cells for span in re.findall(r"`([^`]+)`", cell) if re.match(r"(… )?[A-Za-z]+ [a-z…]+ ", span)]
+    return [part.strip(" :") for span in quoted for part in span.split("…")]
+
+
+def said() -> str:
+    """Every text in the code, and the page's."""
+    modules = (ast.walk(ast.parse(written(path))) for path in (ROOT / "src").rglob("*.py"))
+    texts = [node.value for nodes in modules for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return "\n".join([*texts, *(written(path) for path in (ROOT / "src").rglob("static/js/*.js"))])
+
+
+def test_the_sentences_that_people_look_for_are_those_they_see() -> None:
+    known = said()
+    looked_for = [one for one in sentences() if one and one not in OF_LIBRARIES]
+    assert len(looked_for) > 40
+    assert [one for one in looked_for if one not in known] == []

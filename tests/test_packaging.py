@@ -1,0 +1,141 @@
+"""What is released: built, looked into, and installed where nothing of the source tree is in sight."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+import headway
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "headway"
+IN_THE_SOURCES = {
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "Makefile",
+    "constraints.txt",
+    "pyproject.toml",
+    "docs/pictures/terminal.svg",
+}
+WHERE = "import headway, headway.assembly; print(headway.__file__)"
+
+
+class Release(NamedTuple):
+    sources: Path
+    wheel: Path  # built from those sources, not from the tree
+
+
+def run(*command: str | Path, folder: Path, env: Mapping[str, str] | None = None) -> str:
+    ran = subprocess.run([str(one) for one in command], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """From a copy of what belongs to the project: what tools leave in the tree must not matter."""
+    folder = tmp_path_factory.mktemp("release")
+    tree = folder / "tree"
+    left_behind = shutil.ignore_patterns(".*", "__pycache__", "dist", "*.egg-info")
+    shutil.copytree(ROOT, tree, ignore=left_behind)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, tree, folder=folder)
+    [sources], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return Release(sources, wheel)
+
+
+def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -> None:
+    ours = {path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    with zipfile.ZipFile(release.wheel) as wheel:
+        packed = {name: wheel.read(name) for name in wheel.namelist() if not name.startswith(f"headway-{headway.__version__}")}
+        about = wheel.read(f"headway-{headway.__version__}.dist-info/METADATA").decode()
+        assert f"headway-{headway.__version__}.dist-info/licenses/LICENSE" in wheel.namelist()
+
+    assert packed == {f"headway/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in ours}
+    for name in ("py.typed", "storage/migrations/0001_ledger.sql", "surfaces/web/static/index.html"):
+        assert f"headway/{name}" in packed
+    assert f"Version: {headway.__version__}" in about
+    assert "License-Expression: MIT" in about
+    assert "The work ledger" in about
+
+
+def test_what_others_wrote_comes_with_its_licence(release: Release) -> None:
+    with zipfile.ZipFile(release.wheel) as wheel:
+        static = "headway/surfaces/web/static"
+        vendored = json.loads(wheel.read(f"{static}/vendor/VENDOR.json"))
+        licences = [wheel.read(name).decode() for name in wheel.namelist() if name.startswith(static) and "/LICENSE-" in name]
+    assert vendored
+    assert len(licences) >= 5
+    assert all(re.search(r"MIT License|Apache License|SIL OPEN FONT LICENSE", text, re.IGNORECASE) for text in licences)
+
+
+def test_the_sources_hold_what_it_takes_to_test_and_to_build(release: Release) -> None:
+    with tarfile.open(release.sources) as sources:
+        names = {name.partition("/")[2] for name in sources.getnames()}
+    assert names >= IN_THE_SOURCES
+    assert {f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py")} <= names
+    assert [name for name in names if name.startswith((".venv", "dist", ".headway")) or "__pycache__" in name] == []
+
+
+def test_every_dependency_and_extra_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    direct = {re.split(r"[\[<>=;]", one)[0] for one in project["dependencies"]}
+    extras = set(project["optional-dependencies"]) - {"dev", "bench"}
+    assert {name for name in direct if f"`{name}`" not in page} == set()
+    assert {name for name in extras if f"headway[{name}]" not in page} == set()
+
+
+@pytest.fixture(scope="module")
+def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and, borrowed from the one that runs the tests, the libraries it needs."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    # A line in a .pth file adds a folder, but not what .pth files in there add: the source tree stays out of sight.
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder).strip())
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", release.wheel, folder=folder)
+    return folder
+
+
+def surroundings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "PYTHON"))}
+
+
+def test_an_installed_headway_needs_no_source_tree(installed: Path, tmp_path: Path) -> None:
+    command = installed / "venv" / "bin" / "headway"
+    assert str(installed) in run(installed / "venv" / "bin" / "python", "-c", WHERE, folder=tmp_path, env=surroundings())
+    assert run(command, "--version", folder=tmp_path, env=surroundings()) == f"headway, version {headway.__version__}\n"
+    assert "#1" in run(command, "todo", "add", "look around", folder=tmp_path, env=surroundings())
+    assert "look around" in run(command, "todo", "list", folder=tmp_path, env=surroundings())
+
+
+def test_an_installed_headway_serves_its_page(installed: Path, tmp_path: Path) -> None:
+    command = [str(installed / "venv" / "bin" / "headway"), "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, cwd=tmp_path, env=surroundings(), stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = json.loads(server.stdout.readline())["url"]
+            with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=30) as visitor:
+                page = visitor.get("/")
+                files = re.findall(r'(?:href|src)="(/[^"]+)"', page.text)
+                assert len(files) > 3
+                assert {visitor.get(file).status_code for file in files} == {200}
+                assert visitor.get("/readyz").status_code == 200
+        finally:
+            server.terminate()
+        assert server.wait(60) == 0

@@ -1,0 +1,74 @@
+"""A fuzzer that is led by what it reaches: an input that makes a module take a way it never took is kept, and bred from."""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+Arc = tuple[CodeType, int, int]
+
+
+class ArcCounter:
+    """How often each step from line to line of a module is taken, while the block lasts."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.file = module.__file__
+        self.taken: Counter[Arc] = Counter()
+
+    def __enter__(self) -> "ArcCounter":
+        self.taken.clear()
+        self.before = sys.gettrace()
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)
+
+    def _enter(self, frame: FrameType, _event: str, _value: Any) -> Callable[..., Any] | None:
+        if frame.f_code.co_filename != self.file:
+            return None
+        last = 0
+
+        def step(frame: FrameType, event: str, _value: Any) -> Callable[..., Any]:
+            nonlocal last
+            if event == "line":
+                self.taken[frame.f_code, last, frame.f_lineno] += 1
+                last = frame.f_lineno
+            return step
+
+        return step
+
+    def features(self) -> set[tuple[Arc, int]]:
+        """Once, twice, up to four times, up to eight …: a loop that goes round more often is news, but not each time."""
+        return {(arc, times.bit_length()) for arc, times in self.taken.items()}
+
+
+def bred(seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, known: Callable[[str], bool]) -> Iterator[str]:
+    """Endless inputs: the seeds, then offspring of those that `known` did not know the ways of."""
+    corpus = [seed for seed in seeds if not known(seed)] or [""]
+    yield from seeds
+    while True:
+        child = mutated(chance.choice(corpus[-40:] if chance.random() < 0.5 else corpus), corpus, pieces, chance)
+        yield child
+        if not known(child):
+            corpus.append(child)
+
+
+def mutated(parent: str, corpus: Sequence[str], pieces: Sequence[str], chance: random.Random, longest: int = 200) -> str:
+    child = parent
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        at, to = sorted((chance.randint(0, len(child)), chance.randint(0, len(child))))
+        how = chance.randrange(5)
+        if how == 0:
+            child = child[:at] + chance.choice(pieces) + child[at:]
+        elif how == 1:
+            child = child[:at] + child[to:]
+        elif how == 2:
+            child = child[:at] + child[at:to] * 2 + child[to:]
+        elif how == 3:
+            child = child[:at] + chance.choice(corpus)[:40] + child[to:]
+        else:
+            child = child[:at] + chr(chance.choice((0, 9, 10, 13, 32, 47, 96, 126, 0x85, 0x2028, 0x1F989))) + child[at + 1 :]
+    return child[:longest]

@@ -1,0 +1,220 @@
+"""Two tenants do whatever anybody may do, in any order, and the ledger answers as the model does."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+from ledger_model import Item, Lease, LedgerModel, Refused
+
+from headway.actions import claims, conversations, todos, views
+from headway.ledger.errors import HeadwayError
+from headway.ledger.scope import Selection
+from headway.ledger.todo import Change, Draft, Todo
+from headway.storage import event_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+TENANT = st.integers(0, 1)
+ONE = st.integers(0, 11)  # which of the youngest todos, the other tenant's among them
+SOME = st.lists(ONE, max_size=3)
+PLACE = st.integers(0, 6)
+STATUS = st.sampled_from(("pending", "in_progress", "completed", "canceled"))
+WITH = st.sampled_from(("nothing", "nothing", "token", "stale token", "force"))
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """One story. The database stays as it is; each story has tenants of its own."""
+
+    database: DirectDatabase
+    clock: FixedClock
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[int] = []
+        self.desks = [Desk(self.database, uuid4().hex) for _ in range(2)]
+        self.models = [self.begun(desk) for desk in self.desks]
+
+    def begun(self, desk: Desk) -> LedgerModel:
+        conversation = desk.conversation().id
+        return LedgerModel(conversation, desk.write(conversations.open_turn, conversation).id)
+
+    # What is done
+
+    @rule(tenant=TENANT, where=st.integers(0, 2), waits_for=SOME, place=st.none() | PLACE, status=st.just("pending") | STATUS)
+    def add(self, tenant: int, where: int, waits_for: list[int], place: int | None, status: Any) -> None:
+        conversation, turn = self.models[tenant].conversation, self.models[tenant].turn
+        conversation_id, turn_id = [(0, None), (conversation, None), (conversation, turn)][where]
+        depends_on = tuple(self.known(one) for one in waits_for)
+        draft = Draft(f"number {len(self.ids)}", "", "", None, "index", conversation_id, turn_id, status, place, None, depends_on)
+
+        def expected(model: LedgerModel, todo: Todo | None) -> Item:
+            found = model.existing(depends_on)
+            assert todo is not None, "nothing was written down"
+            item = Item(todo.id, (conversation_id, turn_id), draft.subject, status, 0, found)
+            return model.add(item, self.clock.now, place)
+
+        added = self.compare(tenant, expected, lambda tx, tenant_id: todos.add(tx, tenant_id, draft), turn_id)
+        if added is not None:
+            self.ids.append(added.id)
+
+    @rule(tenant=TENANT, one=ONE, status=STATUS, how=WITH)
+    def move(self, tenant: int, one: int, status: Any, how: str) -> None:
+        self.change(tenant, one, how, status=status)
+
+    @rule(tenant=TENANT, one=ONE, place=PLACE)
+    def place(self, tenant: int, one: int, place: int) -> None:
+        self.change(tenant, one, "force", position=place)
+
+    @rule(tenant=TENANT, one=ONE, waits_for=SOME, status=st.none() | STATUS)
+    def depend(self, tenant: int, one: int, waits_for: list[int], status: Any) -> None:
+        more = {"status": status} if status else {}
+        self.change(tenant, one, "force", depends_on=tuple(self.known(other) for other in waits_for), **more)
+
+    @rule(tenant=TENANT, one=ONE, status=st.sampled_from(("completed", "canceled")), how=WITH)
+    def end(self, tenant: int, one: int, status: Any, how: str) -> None:
+        todo_id, (token, force) = self.known(one), self.pass_for(tenant, one, how)
+
+        def expected(model: LedgerModel, _todo: Todo | None) -> Item:
+            item = model.get(todo_id)
+            if item.status == status:
+                raise Refused("already_ended")
+            model.check_lease(item, token, self.clock.now, force=force)
+            return model.change(item, self.clock.now, {"status": status, "outcome": "so it went"})
+
+        self.compare(
+            tenant,
+            expected,
+            lambda tx, tenant_id: todos.end(tx, tenant_id, todo_id, status, "so it went", token, force=force),
+            self.turn_of(tenant, todo_id),
+        )
+
+    @rule(tenant=TENANT, one=ONE)
+    def remove(self, tenant: int, one: int) -> None:
+        todo_id = self.known(one)
+
+        def expected(model: LedgerModel, _todo: Todo | None) -> None:
+            waiting = [item for item in model.items.values() if todo_id in item.depends_on]
+            model.remove(model.get(todo_id))
+            if any(item.list[1] for item in waiting):
+                model.tell_queue()
+
+        self.compare(tenant, expected, lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id))
+
+    @rule(tenant=TENANT, where=st.integers(0, 2), seconds=st.sampled_from((1, 30, 60)))
+    def claim(self, tenant: int, where: int, seconds: int) -> None:
+        model, desk = self.models[tenant], self.desks[tenant]
+        conversation = (None, 0, model.conversation)[where]
+        taken = desk.write(claims.claim, "ada", conversation, seconds)
+        wanted = model.claimable(conversation, self.clock.now)
+        assert (taken.todo.id if taken else None) == (wanted.id if wanted else None)
+        if taken and wanted:
+            lease = Lease("ada", taken.lease.token, self.clock.now + seconds * 1000)
+            assert shown(taken.todo) == model.claim(wanted, "ada", self.clock.now, lease).shown()
+            assert taken.lease.expires_at == lease.expires_at
+
+    @rule(tenant=TENANT, one=ONE, how=WITH)
+    def heartbeat(self, tenant: int, one: int, how: str) -> None:
+        todo_id, token = self.known(one), self.pass_for(tenant, one, how)[0] or "none"
+
+        def expected(model: LedgerModel, _todo: Todo | None) -> Item:
+            item = model.get(todo_id)
+            model.check_lease(item, token, self.clock.now, force=False)
+            model.leases[todo_id].expires_at = self.clock.now + 60_000
+            return item
+
+        self.compare(tenant, expected, lambda tx, tenant_id: claims.heartbeat(tx, tenant_id, todo_id, token, 60).todo)
+
+    @rule(seconds=st.sampled_from((1, 29, 61)))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    # What is seen
+
+    @rule(tenant=TENANT)
+    def look(self, tenant: int) -> None:
+        self.desks[tenant].database.read(lambda tx: self.see(tx, tenant))
+
+    def see(self, tx: Transaction, tenant: int) -> None:
+        model, tenant_id = self.models[tenant], self.desks[tenant].tenant.id
+        for conversation, turn in ((None, None), (0, None), (model.conversation, None), (None, model.turn)):
+            found = views.todo_list(tx, tenant_id, Selection(conversation, turn), 500)
+            assert [todo.id for todo in found.todos] == model.listed(conversation, turn)
+            assert [shown(todo) for todo in found.todos] == [model.items[todo.id].shown() for todo in found.todos]
+            assert found.counts == model.counts(conversation, turn)
+        for conversation in (None, model.conversation):
+            lists = (conversation, 0) if conversation else (None,)
+            wanted = [item.id for one in lists for item in model.ready() if one in (None, item.list[0])]
+            assert [todo.id for todo in views.ready(tx, tenant_id, conversation)] == wanted
+
+    def teardown(self) -> None:
+        for tenant, (desk, model) in enumerate(zip(self.desks, self.models, strict=True)):
+            self.look(tenant)
+            log = desk.read(event_store.after, 0, 100_000)
+            assert [(event.kind, json.loads(event.data)) for event in log] == model.told
+            assert [event.seq for event in log] == sorted({event.seq for event in log})
+
+    # How it is compared
+
+    def known(self, one: int) -> int:
+        return self.ids[-1 - one % len(self.ids)] if self.ids else 404
+
+    def pass_for(self, tenant: int, one: int, how: str) -> tuple[str | None, bool]:
+        """What a caller brings along: its lease's token, that of a lease long gone, or the word that it knows better."""
+        lease = self.models[tenant].leases.get(self.known(one))
+        return {"token": lease.token if lease else "none", "stale token": "stale"}.get(how), how == "force"
+
+    def turn_of(self, tenant: int, todo_id: int) -> str | None:
+        item = self.models[tenant].items.get(todo_id)
+        return item.list[1] if item else None
+
+    def change(self, tenant: int, one: int, how: str, **wanted: Any) -> None:
+        todo_id, (token, force) = self.known(one), self.pass_for(tenant, one, how)
+
+        def expected(model: LedgerModel, _todo: Todo | None) -> Item:
+            item = model.get(todo_id)
+            model.check_lease(item, token, self.clock.now, force=force)
+            return model.change(item, self.clock.now, wanted)
+
+        self.compare(
+            tenant,
+            expected,
+            lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, Change(**wanted), token, force=force),
+            self.turn_of(tenant, todo_id),
+        )
+
+    def compare(
+        self,
+        tenant: int,
+        expected: Callable[[LedgerModel, Todo | None], Item | None],
+        action: Callable[[Transaction, int], Todo],
+        turn: str | None = None,
+    ) -> Todo | None:
+        """The same answer, or the same refusal; and whoever is refused changed nothing."""
+        model = self.models[tenant]  # it refuses before it changes anything
+        told = len(model.told)
+        done, answer = None, ""
+        try:
+            done = self.desks[tenant].write(action)
+        except HeadwayError as error:
+            answer = error.code
+        item, refusal = None, ""
+        try:
+            item = expected(model, done)
+        except Refused as refused:
+            refusal = str(refused)
+        assert answer == refusal
+        if refusal:
+            return None
+        if item is not None and done is not None:
+            assert shown(done) == item.shown()
+        if turn and len(model.told) > told:
+            model.tell_queue()
+        return done
+
+
+def shown(todo: Todo) -> dict[str, Any]:
+    return {**todo.as_json(), "depends_on": list(todo.depends_on)}

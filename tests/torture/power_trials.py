@@ -1,0 +1,181 @@
+"""Work on a ledger whose disk loses its power, again and again. A process of its own: the disk is SQLite's for all of it.
+
+A life is recorded once, and the power fails at many moments of it. `python power_trials.py FOLDER SYNCHRONOUS FIRST LAST` tries
+the seeds from FIRST to before LAST, and prints what became of them.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, TypeVar
+
+import apsw
+from recording_disk import Acknowledged, Deed, Platter, RecordingDisk
+
+from headway.actions import todos
+from headway.ledger.errors import HeadwayError
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+from headway.storage.sqlite_connection import SqliteConnection
+from headway.storage.transaction import Work
+from headway.testing import Desk, FixedClock
+from walks import Walk, contradictions
+
+LEDGER = "headway.db"
+CUTS = 100  # moments of one life at which the power fails
+TRANSACTIONS = 8  # between opening the ledger and closing it
+CHECKPOINTS = (apsw.SQLITE_CHECKPOINT_RESTART, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+T = TypeVar("T")
+
+
+class Life(NamedTuple):
+    """What was done to the disk, and how the ledger looked whenever something was acknowledged."""
+
+    before: dict[str, bytes]
+    deeds: list[Deed]
+    states: list[str]
+
+
+class Lives:
+    def __init__(self, folder: Path, synchronous: str) -> None:
+        self.disk = RecordingDisk()
+        self.folder = folder
+        self.synchronous = synchronous
+        self.template = folder / "template.db"
+        DirectDatabase(f"sqlite:///{self.template}", FixedClock()).close()
+
+    def live(self, seed: int) -> Life:
+        folder = emptied(self.folder / "life")
+        before = {LEDGER: self.template.read_bytes()} if seed % 4 else {}  # or a new ledger, from its first moment on
+        restore(folder, before)
+        self.disk.deeds.clear()
+        apsw.set_default_vfs("recording")
+        try:
+            self.work(f"sqlite:///{folder / LEDGER}", seed)
+        finally:
+            apsw.set_default_vfs("unix")
+        deeds = list(self.disk.deeds)
+        return Life(before, deeds, [deed.state for deed in deeds if isinstance(deed, Acknowledged)])
+
+    def work(self, url: str, seed: int) -> None:
+        chance = Random(seed)
+        walk: Walk | None = None
+        for _ in range(3):  # who closes a ledger last ends its write-ahead log
+            with Witnessed(url, self.disk.deeds) as database:
+                raw = database.connection.raw
+                raw.execute(f"PRAGMA synchronous={self.synchronous}")
+                raw.wal_autocheckpoint(chance.choice((1000, 40, 8)))  # pages; with few, the log begins anew often
+                walk = walk or Walk(Desk(database), seed)
+                for _ in range(TRANSACTIONS):
+                    write(database, walk, chance)
+                    if chance.random() < 0.1:
+                        raw.wal_checkpoint(mode=chance.choice(CHECKPOINTS))
+
+
+class Witnessed(DirectDatabase):
+    """Every acknowledgement is in the record, with how the ledger looks then."""
+
+    connection: SqliteConnection
+
+    def __init__(self, url: str, deeds: list[Deed]) -> None:
+        super().__init__(url, FixedClock())
+        self.deeds = deeds
+        self.acknowledge()
+
+    def write(self, work: Work[T]) -> T:
+        value = super().write(work)
+        self.acknowledge()
+        return value
+
+    def write_group(self, works: list[Work[None]]) -> None:
+        """As the writer of a server does it."""
+        outcomes = self.connection.write_group(works)
+        assert not any(one.error for one in outcomes), outcomes
+        self.acknowledge()
+
+    def acknowledge(self) -> None:
+        self.deeds.append(Acknowledged(state(self.connection.raw)))
+
+
+def write(database: Witnessed, walk: Walk, chance: Random) -> None:
+    kind = chance.random()
+    if kind < 0.6:
+        database.write(walk.steps)
+    elif kind < 0.8:
+        database.write_group([walk.steps] * 3)
+    else:
+        size = chance.choice((5_000, 60_000, 190_000))
+        database.write(lambda tx: todos.add(tx, walk.tenant_id, Draft("large", description="x" * size)))
+
+
+def state(raw: apsw.Connection) -> str:
+    """Every row of every table."""
+    digest = sha256()
+    for (table,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall():
+        digest.update(repr((table, raw.execute(f"SELECT * FROM {table}").fetchall())).encode())
+    return digest.hexdigest()
+
+
+def power_fails(life: Life, seeds: list[int], folder: Path) -> Iterator[tuple[int, str]]:
+    """What becomes of the life, for each of these seeds."""
+    lots = [Random(seed) for seed in seeds]
+    moments = sorted((lot.randrange(len(life.deeds) + 1), seed, lot) for lot, seed in zip(lots, seeds, strict=True))
+    platter = Platter(life.before)
+    done = 0
+    for moment, seed, lot in moments:
+        for deed in life.deeds[done:moment]:
+            platter.happens(deed)
+        done = moment
+        restore(emptied(folder), platter.after_power_loss(lot))
+        yield seed, verdict(folder, life.states, platter.acknowledged)
+
+
+def verdict(folder: Path, states: list[str], acknowledged: int) -> str:
+    """`held`: what is found is what was acknowledged last, or the transaction that was under way then, and it is whole."""
+    try:
+        with DirectDatabase(f"sqlite:///{folder / LEDGER}", FixedClock()) as database:
+            assert isinstance(database.connection, SqliteConnection)
+            raw = database.connection.raw
+            found = state(raw)
+            wrong = [*raw.execute("PRAGMA integrity_check").fetchall(), *raw.execute("PRAGMA foreign_key_check").fetchall()]
+            wrong += [said for (tenant,) in raw.execute("SELECT id FROM tenants").fetchall() for said in books(database, tenant)]
+            Desk(database, "with power again").add()
+    except (HeadwayError, apsw.Error) as error:
+        return f"torn: {error}"
+    if wrong != [("ok",)]:
+        return f"torn: {wrong}"
+    if found not in states:
+        return "torn: nobody ever saw the ledger like this"
+    return "held" if found in states[max(0, acknowledged - 1) : acknowledged + 1] else "lost"
+
+
+def books(database: DirectDatabase, tenant_id: int) -> list[str]:
+    return database.read(lambda tx: contradictions(tx, tenant_id))
+
+
+def emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def restore(folder: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def main(folder: Path, synchronous: str, first: int, last: int) -> None:
+    lives = Lives(folder, synchronous)
+    for life_seed, seeds in groupby(range(first, last), key=lambda seed: seed // CUTS):
+        for seed, became in power_fails(lives.live(life_seed), list(seeds), folder / "after"):
+            print(json.dumps([seed, became]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

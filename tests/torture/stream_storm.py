@@ -1,0 +1,85 @@
+"""Clients of an event stream by the thousand, over plain sockets: some come and go, some never read, and some read everything."""
+
+import asyncio
+import socket
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+AT_ONCE = 100
+SMALLEST_BUFFER = 4096
+
+
+def asked(url: str, secret: str, after: int | None) -> bytes:
+    query = "" if after is None else f"?after={after}"
+    return f"GET /v1/events{query} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nAuthorization: Bearer {secret}\r\n\r\n".encode()
+
+
+@asynccontextmanager
+async def connected(url: str, secret: str, after: int | None = None) -> AsyncIterator[StreamReader]:
+    """A stream that has begun: its first frame is the next to be read."""
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        writer.write(asked(url, secret, after))
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 "), head
+        yield reader
+    finally:
+        await hang_up(writer)
+
+
+async def hang_up(writer: StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def storm(url: str, secret: str, connects: int) -> None:
+    """So many come, hear the first thing that is told, and go."""
+    turnstile = asyncio.Semaphore(AT_ONCE)
+
+    async def visit() -> None:
+        async with turnstile, connected(url, secret) as reader:
+            await reader.readuntil(b"\n\n")
+
+    await asyncio.gather(*(visit() for _ in range(connects)))
+
+
+class Stalled:
+    """Connects, asks, and never reads a byte."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        place = urlsplit(url)
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALLEST_BUFFER)
+        self.socket.connect((place.hostname, place.port))
+        self.socket.sendall(asked(url, secret, 0))
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Faithful:
+    """Reads everything, and comes back to where it was when it was cut off."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret = secret
+        self.seen: list[int] = []
+
+    async def follow(self, url: str) -> None:
+        """Until the server hangs up."""
+        after = self.seen[-1] if self.seen else 0
+        with suppress(ConnectionError):
+            async with connected(url, self.secret, after) as reader:
+                number = 0
+                while line := await reader.readline():
+                    if line.startswith(b"id: "):
+                        number = int(line[4:])
+                    elif line.startswith(b"event: ") and line != b"event: ping\n":
+                        self.seen.append(number)
+
+    async def has_seen(self, number: int) -> None:
+        while not self.seen or self.seen[-1] < number:
+            await asyncio.sleep(0.02)

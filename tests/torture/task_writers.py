@@ -1,0 +1,90 @@
+"""Eight writers of one task list, killed again and again. A process of its own, which forks them: they begin at once.
+
+`python task_writers.py FOLDER KILLS`. Each writer keeps one task of its own and counts it up; what it says is stored for certain.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from random import Random
+from time import sleep
+from typing import Any
+
+from headway.storage.task_files import TaskFile
+
+CONVERSATION = "0c0ffee00000400080000000deadbeef"
+WRITERS = 8
+
+
+class Writer:
+    """A process that counts its task up until it is killed, from what it finds."""
+
+    def __init__(self, file: TaskFile, name: str, seed: int) -> None:
+        self.name = name
+        self.acknowledged = 0
+        said, says = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(said)
+                count_up(file, name, Random(seed), says)
+            finally:
+                os._exit(1)  # nobody listens any more
+        os.close(says)
+        self.said = os.fdopen(said)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        with self.said:
+            self.acknowledged = max([self.acknowledged, *(int(line) for line in self.said if line.endswith("\n"))])
+
+
+def count_up(file: TaskFile, name: str, chance: Random, says: int) -> None:
+    def change(tasks: list[dict[str, Any]]) -> int:
+        (task,) = (task for task in tasks if task["id"] == name)
+        task["count"] += 1
+        task["title"] = f"{task['count']} " + "x" * chance.choice((0, 500, 9_000))
+        return int(task["count"])
+
+    while True:
+        os.write(says, f"{file.change(change)}\n".encode())
+
+
+def check(tasks: list[dict[str, Any]], killed: Writer) -> None:
+    """Whole, everybody's task there once, and of the one who was killed at most what it could no longer say."""
+    assert [task["id"] for task in tasks] == [str(number) for number in range(WRITERS)]
+    assert all(int(task["title"].split()[0]) == task["count"] for task in tasks)
+    found = tasks[int(killed.name)]["count"]
+    assert killed.acknowledged <= found <= killed.acknowledged + 1, f"{killed.acknowledged} acknowledged, {found} found"
+
+
+def main(folder: str, kills: int) -> None:
+    file = TaskFile(folder, CONVERSATION)
+    file.change(lambda tasks: tasks.extend({"id": str(number), "title": "0 ", "count": 0} for number in range(WRITERS)))
+    writers = [Writer(file, str(number), number) for number in range(WRITERS)]
+    for seed in range(kills):
+        chance = Random(seed)
+        sleep(chance.uniform(0, 0.02))  # at any moment of what they do
+        victim = chance.randrange(WRITERS)
+        writers[victim].kill()
+        try:
+            check(file.read(), writers[victim])
+        except BaseException:
+            print("seed", seed, file=sys.stderr)
+            raise
+        acknowledged = file.read()[victim]["count"]
+        writers[victim] = Writer(file, str(victim), seed)
+        writers[victim].acknowledged = acknowledged
+    for writer in writers:
+        writer.kill()
+        check(file.read(), writer)
+    file.change(lambda _tasks: None)
+    left = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+    assert left == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json"], left
+    print(sum(task["count"] for task in file.read()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

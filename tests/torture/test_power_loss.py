@@ -1,0 +1,54 @@
+"""The power fails at any moment of a ledger's life on SQLite: nothing acknowledged is lost, and nothing is torn."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from proofs import Proof
+
+HERE = Path(__file__).parent
+MEMORY = Path("/dev/shm")  # quicker than a disk, and it is not this machine's that loses its power
+
+
+def after_power_loss(synchronous: str, trials: int) -> dict[int, str]:
+    """What became of each trial, by its seed."""
+    with TemporaryDirectory(prefix="hw-power-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        command = [sys.executable, str(HERE / "power_trials.py"), folder, synchronous, "0", str(trials)]
+        run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(HERE.parent)})
+    assert run.returncode == 0, run.stderr
+    became = dict(json.loads(line) for line in run.stdout.splitlines())
+    assert sorted(became) == list(range(trials))
+    return became
+
+
+def failed(became: dict[int, str], how: str = "") -> dict[int, str]:
+    return {seed: said for seed, said in became.items() if said != "held" and said.startswith(how)}
+
+
+@pytest.mark.proof
+def test_nothing_acknowledged_is_lost_and_nothing_is_torn_when_the_power_fails(proof: Proof) -> None:
+    trials = proof.trials("power loss at any moment of a ledger's life (SQLite)", share=400, whole=20_000)
+
+    assert failed(after_power_loss("FULL", trials)) == {}
+
+
+@pytest.mark.proof
+def test_a_ledger_that_synced_only_its_checkpoints_would_lose_what_it_acknowledged_and_stay_whole(proof: Proof) -> None:
+    """Proves that the lost power is one: less than we do is not enough."""
+    became = after_power_loss("NORMAL", proof.trials("power loss, control: synchronous=NORMAL must lose", 100, 2_000))
+
+    assert failed(became, "lost")
+    assert failed(became, "torn") == {}
+
+
+@pytest.mark.proof
+def test_a_ledger_that_never_synced_would_lose_what_it_acknowledged_and_be_torn(proof: Proof) -> None:
+    became = after_power_loss("OFF", proof.trials("power loss, control: synchronous=OFF must lose and tear", 100, 2_000))
+
+    assert failed(became, "lost")
+    assert failed(became, "torn")

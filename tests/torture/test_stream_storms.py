@@ -1,0 +1,72 @@
+"""Thousands connect to the event stream and leave, fifty never read, the server is restarted: it grows no fatter, and whoever does
+read misses nothing."""
+
+import asyncio
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import psutil
+import pytest
+from listening import log_of
+from serving import PATIENCE_S, Client, Service, serving
+from stream_storm import Faithful, Stalled, storm
+
+from proofs import Proof
+
+CONNECTS = 1_000
+STALLED = 50
+FAITHFUL = 3
+GROWN_LIMIT = 12 * 2**20  # a thousand streams that left as little as 12 KiB each would be more
+
+
+class Weather:
+    """One life of the server, with those who listen to it."""
+
+    def __init__(self, service: Service, client: Client, faithful: list[Faithful]) -> None:
+        self.service = service
+        self.client = client
+        self.faithful = faithful
+        self.process = psutil.Process(service.process.pid)
+
+    async def pass_over(self, rounds: int) -> None:
+        url, secret = self.service.url, self.client.secret
+        followers = [asyncio.create_task(one.follow(url)) for one in self.faithful]
+        with ExitStack() as stack:
+            for _ in range(STALLED):
+                stack.enter_context(closing(Stalled(url, secret)))
+            await self.one_round()  # whatever is loaded and filled when it is first needed is so now
+            before = self.process.memory_info().rss
+            for _ in range(rounds - 1):
+                await self.one_round()
+            grown = self.process.memory_info().rss - before
+            assert grown < GROWN_LIMIT, f"{grown / 2**20:.1f} MiB in {rounds - 1} rounds"
+        await asyncio.to_thread(self.service.end)
+        await asyncio.gather(*followers)
+
+    async def one_round(self) -> None:
+        """A storm, and things to tell while it lasts."""
+        raging = asyncio.create_task(storm(self.service.url, self.client.secret, CONNECTS))
+        while not raging.done():
+            await asyncio.to_thread(self.client.desk.add, "news", description="x" * 2_000)
+            await asyncio.sleep(0.05)
+        await raging
+        last = log_of(self.client)[-1]
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*(one.has_seen(last) for one in self.faithful))
+
+
+@pytest.mark.proof
+def test_storms_of_readers_leave_nothing_behind_and_harm_nobody_who_reads(tmp_path: Path, proof: Proof) -> None:
+    rounds = proof.trials("event streams: rounds of 1,000 connects", share=4, whole=20)
+    lives = 4 if proof.whole else 2
+    database_url = f"sqlite:///{tmp_path / 'headway.db'}"
+    faithful: list[Faithful] = []
+    with serving(database_url, tmp_path) as service, service.tenant() as client:
+        faithful += [Faithful(client.secret) for _ in range(FAITHFUL)]
+        asyncio.run(Weather(service, client, faithful).pass_over(rounds // lives))
+        for _ in range(lives - 1):
+            with serving(database_url, tmp_path) as next_service:
+                asyncio.run(Weather(next_service, client, faithful).pass_over(rounds // lives))
+        log = log_of(client)
+
+    assert [one.seen for one in faithful] == [log] * FAITHFUL
