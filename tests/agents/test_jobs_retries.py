@@ -54,13 +54,12 @@ def check_that_it_passes(database_url: str, tmp_path: Path, failure: Reply) -> N
         assert talk.answers() == ["Hello."]
 
 
-def test_a_provider_that_is_not_there_is_asked_again(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_that_is_not_there_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, HELLO, retry_delay_s=LONG_S) as talk:
-        with ModelServer(HELLO) as gone:
-            port, url = gone.server_port, gone.url
-        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        talk.server.shutdown()
+        talk.server.server_close()
         talk.wait(delayed(talk))
-        with ModelServer(HELLO, port) as back:
+        with ModelServer(HELLO, talk.server.server_port) as back:
             make_due(talk)
             assert talk.wait(over(talk))["outcome"] == "answered"
             assert len(back.requests) == 1
