@@ -53,7 +53,7 @@ class TaskFile(NamedTuple):
 
     def forget(self) -> None:
         """Remove the list, and what a killed writer left of it."""
-        if os.path.exists(self._lock):  # or there never was one
+        if os.path.exists(self._lock) or os.path.exists(self.path):  # or there never was one
             with self._locked():
                 remove(self.path)
 
