@@ -144,6 +144,7 @@ class Nursery:
     """Seen from outside: the process that has loaded everything."""
 
     def __init__(self) -> None:
+        self.turn = threading.Lock()
         self.door, theirs = socket.socketpair()
         own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         command = [sys.executable, "-P", __file__, str(theirs.fileno())]
@@ -156,19 +157,28 @@ class Nursery:
     def bear(self, asked: dict[str, Any], descriptors: Sequence[int]) -> int:
         """The number of the new process. It reports to the last of these descriptors how it ended."""
         message = json.dumps(asked).encode()
-        socket.send_fds(self.door, [len(message).to_bytes(4, "big")], descriptors)
-        self.door.sendall(message)
-        return int.from_bytes(received(self.door, 4), "big")
+        with self.turn:  # tests have threads, and each must get its own child
+            socket.send_fds(self.door, [len(message).to_bytes(4, "big")], descriptors)
+            self.door.sendall(message)
+            return int.from_bytes(received(self.door, 4), "big")
 
     def close(self) -> None:
         self.door.close()
         self.process.wait(PATIENCE_S)
 
 
+OPENING = threading.Lock()
+
+
 @cache
+def opened() -> Nursery:
+    return Nursery()
+
+
 def nursery() -> Nursery:
     """One for all the tests of a process."""
-    return Nursery()
+    with OPENING:
+        return opened()
 
 
 def received(door: socket.socket, size: int) -> bytes:

@@ -340,7 +340,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 }
 NAME_NOTHING = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
-    *("token list", "token new", "jobs list", "schedule list", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    *("token list", "token new", "jobs list", "schedule list", "halt", "unhalt", "doctor", "serve", "worker", "demo", "completion"),
 }
 
 
