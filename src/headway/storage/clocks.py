@@ -45,24 +45,23 @@ def machine_drift() -> DriftOf:
     known: list[int] = []
 
     def drift(tx: "Transaction") -> int:
-        ahead = known[0] if known else ahead_on(tx, boot_id())
-        if ahead is None:
-            return 0
-        if tx.read_only and not known:  # what a transaction that writes found may yet be undone
-            known.append(ahead)
-        return heeded(ahead + steady_ms() - tx.now)
+        if not known:
+            boot = boot_id()
+            row = tx.one("SELECT ahead_ms FROM machine_clocks WHERE boot_id = ?", boot)
+            if row is None:
+                begin_counting(tx, boot)
+                return 0
+            known.append(int(row[0]))
+        return heeded(known[0] + steady_ms() - tx.now)
 
     return drift
 
 
-def ahead_on(tx: "Transaction", boot: str) -> int | None:
-    row = tx.one("SELECT ahead_ms FROM machine_clocks WHERE boot_id = ?", boot)
-    if row or not boot or tx.read_only:
-        return int(row[0]) if row else None
-    ahead = tx.now - steady_ms()
-    tx.run("DELETE FROM machine_clocks")
-    tx.run("INSERT INTO machine_clocks (boot_id, ahead_ms) VALUES (?, ?)", boot, ahead)
-    return ahead
+def begin_counting(tx: "Transaction", boot: str) -> None:
+    """The first since the machine was started that may write says what its count is to be added to."""
+    if boot and not tx.read_only:
+        tx.run("DELETE FROM machine_clocks")
+        tx.run("INSERT INTO machine_clocks (boot_id, ahead_ms) VALUES (?, ?)", boot, tx.now - steady_ms())
 
 
 def boot_id() -> str:

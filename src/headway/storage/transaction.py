@@ -4,17 +4,17 @@ SQL is written once, with `?` for parameters and in the words both databases sha
 where they differ are the constants of Dialect.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
 from headway.storage.clocks import DriftOf
 
-log = logging.getLogger("headway.storage")
+if TYPE_CHECKING:
+    from logging import Logger
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -159,8 +159,8 @@ class LoggedTransaction(ABC):
         self.run("SAVEPOINT glance")
         try:
             return work(self)
-        except Exception:  # a database that cannot go back to the savepoint either raises an error that goes on
-            log.warning("a look-up that one can do without failed", exc_info=True)
+        except Exception:  # noqa: BLE001  a database that cannot go back to the savepoint either raises an error that goes on
+            log().warning("a look-up that one can do without failed", exc_info=True)
             return None
         finally:
             self.run("ROLLBACK TO SAVEPOINT glance")
@@ -203,7 +203,11 @@ def tell(listener: Listener, events: Iterable[Event]) -> None:
     try:
         if tenants:
             listener(tenants)
-    except Exception:
-        import logging  # noqa: PLC0415  a cold start that meets no failure need not load it
+    except Exception:  # noqa: BLE001
+        log().exception("a listener failed after a commit")
 
-        logging.getLogger("headway.storage").exception("a listener failed after a commit")
+
+def log() -> "Logger":
+    import logging  # noqa: PLC0415  a cold start that meets no failure need not load it
+
+    return logging.getLogger("headway.storage")

@@ -5,16 +5,18 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
-from click.shell_completion import CompletionItem
 
 from headway import __version__
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError
 from headway.surfaces.cli.calling import Family, exit_code
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Where each command lives. A module is imported when its command is called, so that `todo add` loads no web stack.
 COMMANDS = {
@@ -49,8 +51,10 @@ class Headway(Family):
         command: click.Command = getattr(import_module(f"headway.surfaces.cli.{module}"), name)
         return command
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Names alone: for more than that every command would be loaded, while somebody waits with a finger on the Tab key."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  for those who press it, not for every command
+
         names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
