@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-WORKERS ?= auto
+# One more than there are cores: tests wait for processes, databases and browsers half of the time.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Tests start hundreds of processes; where this is set, each would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE

@@ -35,6 +35,11 @@ class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
         return folder if folder.endswith("browser") else nodeid
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, or one worker would have them all at the end while the others have nothing to do."""
+    items.sort(key=lambda item: 0 if "browser/" in item.nodeid else 1 if item.get_closest_marker("proof") else 2)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
     return Shares(config, log)

@@ -148,9 +148,12 @@ def test_a_resubmission_is_announced_for_two_seconds(page: Visit, model: ModelSe
         return slow(4, accept(request)) if going_on else accept(request)
 
     model.script = script
+    model.hold()
     page.open().live()
     page.page.get_by_label("How to work").select_option("queue")
     page.say("go")
+    expect(page.log).to_contain_text("Working")  # the page is there: what happens from now on, it hears
+    model.release()
     expect(page.panel).to_contain_text("Continuing: second thing")
     expect(page.panel).not_to_contain_text("Continuing")
     expect(page.panel).to_contain_text("All done")
