@@ -18,6 +18,7 @@ def lasting_model() -> Iterator[ModelServer]:
 def model(lasting_model: ModelServer) -> Iterator[ModelServer]:
     """The model behind servers that talk to one: it says hello until a test gives it a script of its own."""
     lasting_model.script = scripted(text("hello"))
+    lasting_model.release()  # a script of the test before may have held it since, for a request that came late
     lasting_model.forget()
     yield lasting_model
     lasting_model.release()
