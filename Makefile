@@ -10,13 +10,16 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests start hundreds of processes; where this is set, each would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test torture check format docs chromium bench pictures lock clean
+.PHONY: run test test-again torture check format docs chromium bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgres of its own, and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
+
+test-again: $(VENV)/.installed-dev  ## what failed last time, and nothing else, one after the other
+	$(BIN)/pytest --last-failed --last-failed-no-failures none -m "not torture"
 
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"

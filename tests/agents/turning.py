@@ -9,6 +9,7 @@ Whatever a test looks at: every turn that ended told so exactly once, and no req
 import asyncio
 import json
 import re
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -31,6 +32,7 @@ from headway.ledger.todo import Todo
 from headway.storage import halt_store, message_store, run_store, spending_store, todo_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.spending_store import ModelCall, Pool
+from headway.storage.transaction import Work
 from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 
 T = TypeVar("T")
@@ -62,6 +64,22 @@ class Watched(Headway):
     def _whisper(self, run: Run, data: dict[str, Any]) -> None:
         self.whispers.append(data)
         super()._whisper(run, data)
+
+
+class SharedDatabase(DirectDatabase):
+    """For the test, and for what its model does on threads of its own: one at a time."""
+
+    def __init__(self, url: str) -> None:
+        self.turn = threading.RLock()
+        super().__init__(url)
+
+    def write(self, work: Work[T]) -> T:
+        with self.turn:
+            return super().write(work)
+
+    def read(self, work: Work[T]) -> T:
+        with self.turn:
+            return super().read(work)
 
 
 class Talk:
@@ -304,7 +322,7 @@ def talking(
     with (
         pytest.MonkeyPatch.context() as patch,
         ModelServer(Reply() if isinstance(said, Model) else said) as server,
-        DirectDatabase(url) as database,
+        SharedDatabase(url) as database,
         asyncio.Runner() as loop,
     ):
         for variable, value in environment(server).items():

@@ -48,9 +48,12 @@ def entries(config: Path) -> dict[str, Any]:
     return found
 
 
+IGNORED = ("README.md", "__pycache__")
+
+
 def test_every_example_is_in_the_list() -> None:
     page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert [path.name for path in EXAMPLES.iterdir() if path.name != "README.md" and f"({path.name})" not in page] == []
+    assert [path.name for path in EXAMPLES.iterdir() if f"({path.name})" not in page and path.name not in IGNORED] == []
 
 
 # Scripts

@@ -14,6 +14,8 @@ from serving import PATIENCE_S, Client, Service, serving
 
 from headway.actions import goals, jobs, runs, turns
 from headway.actions.goals import NewGoal
+from headway.storage import job_store
+from headway.storage.transaction import Transaction
 
 
 def key() -> dict[str, str]:
@@ -38,7 +40,15 @@ def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_r
 def sub_agent(client: Client) -> str:
     """One that waits for its turn, in a conversation of its own."""
     parent = client.desk.write(turns.start, client.conversation(), turns.Beginning("look", owner="somebody"))
-    return client.desk.database.write(lambda tx: runs.begin_child(tx, parent, "coder", "fix it", 10)).id
+
+    def begin(tx: Transaction) -> str:
+        child = runs.begin_child(tx, parent, "coder", "fix it", 10)
+        job = job_store.get(tx, child.tenant_id, child.id)
+        assert job is not None
+        jobs.sleep(tx, job)  # or a server that is quick would have worked it off
+        return child.id
+
+    return client.desk.database.write(begin)
 
 
 def tool_job(client: Client) -> str:
