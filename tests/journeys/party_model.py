@@ -28,6 +28,7 @@ SUMMARY = "The letter to all has been begun."
 UNKNOWN = "The effect of this call is unknown"
 FINAL = "The party is prepared."
 USAGE = (1_000, 100)
+AGAIN = "-again"
 
 
 def reply(request: Request) -> Reply:
@@ -46,26 +47,26 @@ def supervisor(request: Request) -> Reply:
 
 def after_words(request: Request, last: str) -> Reply:
     if last.startswith("Not finished"):
-        return made(ended(request, ORDER))
+        return made(request, ended(request, ORDER))
     if "clean up afterwards" in last:
         return text(LONG, finish="length", usage=USAGE)
     if SUMMARY in last:
-        return made(ended(request, TELL))
+        return made(request, ended(request, TELL))
     assert last == REQUEST, last
-    return made(("create_todo", {"items": [{"title": one} for one in (READ, ORDER, TELL)]}), text="First a plan.")
+    return made(request, ("create_todo", {"items": [{"title": one} for one in (READ, ORDER, TELL)]}), text="First a plan.")
 
 
 def after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any]]) -> Reply:
     results = "".join(text_of(message) for message in newest_results(said))
     match tools:
         case ["create_todo"]:
-            return made(("read_file", {"path": "guests.txt"}), ("invite", {"guest": "Ada"}), ended(request, READ))
+            return made(request, ("read_file", {"path": "guests.txt"}), ("invite", {"guest": "Ada"}), ended(request, READ))
         case ["read_file", "invite", "complete_todo"]:
-            return made(*(("order", {"what": what}) for what in WANTED), text="There is much to order.")
+            return made(request, *(("order", {"what": what}) for what in WANTED), text="There is much to order.")
         case ["order", *_] if UNKNOWN in results:
-            return made(("read_file", {"path": "orders.txt"}))
+            return made(request, ("read_file", {"path": "orders.txt"}))
         case ["read_file"] if missing := [what for what in WANTED if what not in results]:
-            return made(*(("order", {"what": what}) for what in missing), again=True)
+            return made(request, *(("order", {"what": what}) for what in missing))
         case ["complete_todo"] if ORDER in results:
             return text("I keep in mind what is left.\n/todo add clean up afterwards\n\nNow the letter.", usage=USAGE)
         case ["complete_todo"]:
@@ -73,10 +74,15 @@ def after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any
     return text("Everything is ordered, so I am done.", usage=USAGE)
 
 
-def made(*wanted: tuple[str, dict[str, Any]], text: str = "", again: bool = False) -> Reply:
-    """Calls with ids that tell them apart wherever they stand."""
-    named = [call(name, given, id="-".join([name, *map(str, key(given)), *["again"] * again])) for name, given in wanted]
+def made(request: Request, *wanted: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+    """Calls with ids that tell them apart wherever they stand: what was called before is called -again."""
+    taken = {one["id"] for message in request.messages for one in message.get("tool_calls") or []}
+    named = [call(name, given, id=untaken("-".join([name, *key(given)]), taken)) for name, given in wanted]
     return calls(*named, text=text, usage=USAGE)
+
+
+def untaken(id: str, taken: set[str]) -> str:
+    return untaken(f"{id}{AGAIN}", taken) if id in taken else id
 
 
 def key(arguments: dict[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from lives import Life
-from party_model import FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
+from party_model import AGAIN, FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
 from remains import Remains, essence
 
 from headway.ledger.events import TURN_ENDS
@@ -86,7 +86,7 @@ def check_log(left: Remains) -> None:
 def check_tools(life: Life, left: Remains, lives: int) -> None:
     """What must not be done twice was not, and every call has its one result."""
     ran = Counter(name for name, _ in left["ran"])
-    made = Counter(one["call_id"].removesuffix("-again") for one in left["effects"])
+    made = Counter(one["call_id"].replace(AGAIN, "") for one in left["effects"])
     assert [what for what in WANTED if ran[f"order-{what}"] > made[f"order-{what}"]] == []
     assert 1 <= ran["invite-Ada"] <= lives
     assert sorted((life.workspace / "orders.txt").read_text().split()) == sorted(WANTED)
@@ -118,7 +118,8 @@ def assert_same_but_for_a_detour(left: Remains, unkilled: Remains) -> None:
     detour = bent[ordering + 1 : -rest]
     assert UNKNOWN in json.dumps(detour[0])
     called = [part["tool_name"] for message in detour for part in message["parts"] if part["part_kind"] == "tool-call"]
-    assert called in (["read_file"], ["read_file", "order"])
+    assert called[::2] == ["read_file"] * len(called[::2])
+    assert called[1::2] == ["order"] * len(called[1::2])
 
 
 def spoken(remains: Remains) -> list[dict[str, Any]]:
