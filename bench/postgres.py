@@ -20,9 +20,8 @@ from bench.harness import Measurements, Unavailable, Workshop, at_least, benchma
 from headway.actions import conversations, tenants, todos
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import CHANNEL, LOG_LOCK
+from headway.storage.postgres_connection import CHANNEL, LOG_LOCK, insert_events
 from headway.storage.todo_store import APPEND, INSERT
-from headway.storage.transaction import INSERT_EVENT
 
 CALLERS = 8
 EACH = 60
@@ -32,7 +31,6 @@ SCRIPT = r"""\set uuid random(1, 9000000000000000000)
 BEGIN;
 {append} AS position \gset
 {insert};
-SELECT pg_advisory_xact_lock({lock}, {tenant});
 {event};
 COMMIT;
 SELECT pg_notify('{channel}', '{tenant}');
@@ -169,10 +167,9 @@ def script(tenant_id: int) -> str:
     return SCRIPT.format(
         append=written(APPEND["pending"], (tenant_id, 0, "", 2)),
         insert=written(INSERT, bare.todo_values(":uuid", tenant_id, ":position")),
-        lock=LOG_LOCK,
         channel=CHANNEL,
         tenant=tenant_id,
-        event=written(INSERT_EVENT, (tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
+        event=written(insert_events(1), (LOG_LOCK, tenant_id, tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
     )
 
 

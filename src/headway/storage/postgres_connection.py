@@ -22,6 +22,8 @@ from headway.ledger.errors import (
 from headway.ledger.events import Event
 from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
 from headway.storage.transaction import (
+    ANOTHER_EVENT,
+    EVENTS_AT_ONCE,
     POSTGRES,
     Dialect,
     Listener,
@@ -51,6 +53,18 @@ IDLE_IN_TRANSACTION_MS = 5_000
 CONNECTING: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
 # Names the advisory locks of the log among those of other programs on the same server.
 LOG_LOCK = 0x4865_6164
+
+
+@cache
+def insert_events(count: int) -> str:
+    """So many, and the lock before them."""
+    rows = ANOTHER_EVENT.removeprefix(", ") + ANOTHER_EVENT * (count - 1)
+    return f"""INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at)
+        SELECT news.* FROM (SELECT pg_advisory_xact_lock(?, ?)) held, (VALUES {rows}) news"""
+
+
+def lock_of(tenant_id: int) -> int:
+    return tenant_id & 0x7FFF_FFFF
 
 
 @cache
@@ -86,9 +100,14 @@ class PostgresTransaction(LoggedTransaction):
     def write_log(self) -> None:
         """Numbers are given under a lock per tenant that is held until commit: whoever has read up to a number
         has missed nothing before it. It is the last thing a transaction does, so the lock is short and cannot deadlock."""
-        for tenant_id in sorted({event.tenant_id for event in self.events}):
-            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, tenant_id & 0x7FFF_FFFF)
-        super().write_log()
+        *others, last = sorted({event.tenant_id for event in self.events})
+        for tenant_id in others:
+            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, lock_of(tenant_id))
+        if len(self.events) > EVENTS_AT_ONCE:
+            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, lock_of(last))
+            super().write_log()
+        else:  # on one journey: no row comes out of the join, and gets its number, before the lock is there
+            self.run(insert_events(len(self.events)), LOG_LOCK, lock_of(last), *self.rows_of(self.events))
 
     def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
         self.set_savepoints()  # the server takes giving up for a failure: whoever goes on after it goes back to one

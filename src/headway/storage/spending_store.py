@@ -43,8 +43,10 @@ def pool(tx: Transaction, tenant_id: int) -> Pool:
 
 def pool_locked(tx: Transaction, tenant_id: int) -> Pool:
     """The pool, with nobody else able to draw on it before this transaction ends."""
-    tx.run("INSERT INTO pools (tenant_id) VALUES (?) ON CONFLICT (tenant_id) DO NOTHING", tenant_id)
     row = tx.one(POOL + tx.dialect.for_update, tenant_id)
+    if row is None:
+        tx.run("INSERT INTO pools (tenant_id) VALUES (?) ON CONFLICT (tenant_id) DO NOTHING", tenant_id)
+        row = tx.one(POOL + tx.dialect.for_update, tenant_id)
     return Pool._make(row) if row else Pool()
 
 

@@ -139,8 +139,11 @@ class LoggedTransaction(ABC):
         """Rows of one statement are numbered in their order, as statements are."""
         for start in range(0, len(self.events), EVENTS_AT_ONCE):
             some = self.events[start : start + EVENTS_AT_ONCE]
-            rows = ((one.tenant_id, one.conversation_id, one.turn_id, one.kind, one.data, self.now) for one in some)
-            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *chain.from_iterable(rows))
+            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.rows_of(some))
+
+    def rows_of(self, events: list[Event]) -> Iterable[Any]:
+        rows = ((one.tenant_id, one.conversation_id, one.turn_id, one.kind, one.data, self.now) for one in events)
+        return chain.from_iterable(rows)
 
     def attempt(self, work: Work[T]) -> T:
         """Its savepoint is set when it first writes: what only reads leaves nothing to undo."""
