@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headway.ledger.events import Event, encode
+from headway.ledger.events import Event, encode, joined
 from headway.ledger.goal import Goal, JournalEntry
 from headway.ledger.run import dollars
 from headway.storage import goal_store
@@ -16,8 +16,8 @@ def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[
 
 
 def tell(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
-    told = encode({"n": entry.n, "kind": entry.kind, "at": entry.at // 1000}, data=entry.data)
-    tx.emit(Event(tenant_id, "journal_appended", encode({"goal_id": goal_id}, entry=told)))
+    told = joined(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
+    tx.emit(Event(tenant_id, "journal_appended", joined(goal_id=goal_id, entry=told)))
 
 
 def announce(tx: Transaction, tenant_id: int, goal_id: int) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headway.actions import journal
-from headway.ledger.events import Event, encode
+from headway.ledger.events import Event, encode, joined
 from headway.ledger.goal import Divergence, Goal, SubGoal, SubGoalStatus
 from headway.ledger.run import Run, dollars
 from headway.storage import goal_store, run_store
@@ -20,7 +20,7 @@ def change(tx: Transaction, one: SubGoal, entry: Entry | None = None, /, **chang
     if written:
         journal.tell(tx, one.tenant_id, one.goal_id, written)
     told = encode(after.all_but_outcome(), outcome=after.outcome or "null")
-    tx.emit(Event(one.tenant_id, "sub_goal_changed", encode({"goal_id": one.goal_id}, sub_goal=told)))
+    tx.emit(Event(one.tenant_id, "sub_goal_changed", joined(goal_id=one.goal_id, sub_goal=told)))
     journal.announce(tx, one.tenant_id, one.goal_id)
     return after
 

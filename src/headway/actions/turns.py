@@ -77,10 +77,10 @@ def say(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
     return message
 
 
-def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
-    """An event of the run's turn."""
+def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
+    """An event of the run's turn; what is JSON already comes last in it."""
     whose = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
-    tx.emit(Event(run.tenant_id, kind, encode({**whose, **data}), run.conversation_id, run.turn_id))
+    tx.emit(Event(run.tenant_id, kind, encode({**whose, **data}, **encoded), run.conversation_id, run.turn_id))
 
 
 def tell_last(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:

@@ -26,6 +26,16 @@ INTERRUPTED: Final = (
 )
 
 
+def refuse_constant(constant: str) -> None:
+    """Python reads NaN and infinity, and would write them for readers that do not."""
+    raise ValueError(constant)
+
+
+# Made once: json.loads and json.dumps would make one for every call.
+READER: Final = json.JSONDecoder(parse_constant=refuse_constant)
+WRITER: Final = json.JSONEncoder(ensure_ascii=False)
+
+
 def call_tools(step: Step, entry: Entry, response: ModelResponse) -> CallTool | Sleep | None:
     """Those without a recorded result, one after the other; then all results go back together."""
     known = entry.n < step.first_new  # what was just said has begun nothing yet
@@ -51,9 +61,9 @@ def begin(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTo
     arguments = parsed_arguments(call)
     execution = step.work.execution
     tool = step.work.means.toolbox.tools.get(call.tool_name)
-    written = storable(json.dumps(arguments, ensure_ascii=False))
+    written = storable(WRITER.encode(arguments))
     effect = Effect(n, place, call.tool_call_id, call.tool_name, written, "started")
-    step.tell("tool_call", {**named(step, effect), "arguments": json.loads(written)})
+    step.tell("tool_call", named(step, effect), arguments=written)
     if tool is None:
         return record(step, effect, judged({"error": no_such_tool(step, call.tool_name)}))
     if not isinstance(arguments, dict):
@@ -121,7 +131,7 @@ def take_result(step: Step, done: Done) -> None:
 
 
 def record(step: Step, effect: Effect, result: Result) -> Effect:
-    written = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    written = result.value if isinstance(result.value, str) else WRITER.encode(result.value)
     shown = storable(shortened(written))
     state: EffectState = "unknown" if result.uncertain else "failed" if result.is_error else "succeeded"
     ended = effect._replace(state=state, result=shown)
@@ -148,7 +158,7 @@ def parsed_arguments(call: ToolCallPart) -> Any:
     if not isinstance(call.args, str):
         return call.args or {}
     try:
-        read = json.loads(call.args, parse_constant=refuse_constant) if call.args.strip() else {}
+        read = READER.decode(call.args) if call.args.strip() else {}
     except (ValueError, RecursionError):
         return call.args
     return call.args if too_deep(read) else read
@@ -163,11 +173,6 @@ def too_deep(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-def refuse_constant(constant: str) -> None:
-    """Python reads NaN and infinity, and would write them for readers that do not."""
-    raise ValueError(constant)
 
 
 def shortened(text: str) -> str:

@@ -134,7 +134,8 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple
         need = next_thing(step)
     need = step.settle(need)
     step.write()
-    if not step.run.ended:
+    got_further = news is not None or len(step.entries) > len(entries) or step.run != run
+    if got_further and not step.run.ended:  # a look at what is next is no change, and needs no commit
         run_store.save(tx, step.run._replace(updated_at=tx.now))
     return need, step.entries
 

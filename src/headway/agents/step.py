@@ -75,8 +75,8 @@ class Step:
         """What a person gets to read of something the model said: all but the writs."""
         turns.say(self.tx, self.run, "assistant", parse(text).visible)
 
-    def tell(self, kind: str, data: dict[str, Any]) -> None:
-        turns.tell(self.tx, self.run, kind, data)
+    def tell(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
+        turns.tell(self.tx, self.run, kind, data, **encoded)
 
     # Endings
 

@@ -40,6 +40,11 @@ def encode(data: dict[str, Any], /, **encoded: str) -> str:
     return text[:-1] + "".join(f',"{name}":{part}' for name, part in encoded.items()) + "}" if encoded else text
 
 
+def joined(**parts: int | str) -> str:
+    """An object of numbers, and of parts that are JSON already."""
+    return "{" + ",".join([f'"{name}":{part}' for name, part in parts.items()]) + "}"
+
+
 def todo_changed(tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"]) -> Event:
     data = encode({"change": change, "todo": todo.as_json()})
     return Event(tenant_id, "todo_changed", data, todo.conversation_id, todo.turn_id)
