@@ -35,7 +35,8 @@ def frames() -> re.Pattern[str]:
     of_writs = reads_as("/TODO", "/AGENT", "/SCHEDULE", "/PARALLEL")
     ends = reads_as("ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL")
     goal = rf"(?:{reads_as('GOAL')}){UNSEEN}(?:{reads_as(']')})"
-    return re.compile(rf"{reads_as('[')}(?={UNSEEN}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))")
+    first = reads_as(*"TDG/E")  # of them all: most brackets are looked at no further
+    return re.compile(rf"{reads_as('[')}(?={UNSEEN}(?:{first}))(?={UNSEEN}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))")
 
 
 @cache
