@@ -16,7 +16,8 @@ def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[
 
 
 def tell(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
-    tx.emit(Event(tenant_id, "journal_appended", encode({"goal_id": goal_id, "entry": entry.as_json()})))
+    told = encode({"n": entry.n, "kind": entry.kind, "at": entry.at // 1000}, data=entry.data)
+    tx.emit(Event(tenant_id, "journal_appended", encode({"goal_id": goal_id}, entry=told)))
 
 
 def announce(tx: Transaction, tenant_id: int, goal_id: int) -> None:

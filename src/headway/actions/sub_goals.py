@@ -19,7 +19,8 @@ def change(tx: Transaction, one: SubGoal, entry: Entry | None = None, /, **chang
     after, written = goal_store.change_sub_goal(tx, one, entry, **changed)
     if written:
         journal.tell(tx, one.tenant_id, one.goal_id, written)
-    tx.emit(Event(one.tenant_id, "sub_goal_changed", encode({"goal_id": one.goal_id, "sub_goal": after.as_json()})))
+    told = encode(after.all_but_outcome(), outcome=after.outcome or "null")
+    tx.emit(Event(one.tenant_id, "sub_goal_changed", encode({"goal_id": one.goal_id}, sub_goal=told)))
     journal.announce(tx, one.tenant_id, one.goal_id)
     return after
 
@@ -67,14 +68,14 @@ def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubG
     status: SubGoalStatus = "completed" if result["status"] == "completed" else "failed"
     inline = run.cost - one.cost if run.is_main else 0
     cost = inline + run_store.cost_of_sub_goal(tx, one.tenant_id, one.id)
-    outcome = {**result, "summary": str(result.get("summary") or "")[:SUMMARY_KEPT], "cost_usd": dollars(cost)}
-    duration_s = (tx.now - one.started_at) // 1000
+    outcome = encode({**result, "summary": str(result.get("summary") or "")[:SUMMARY_KEPT], "cost_usd": dollars(cost)})
+    about_end = about(one, status=status, duration_s=(tx.now - one.started_at) // 1000)
     return change(
         tx,
         one,
-        entry(one, "sub_goal_ended", status=status, outcome=outcome, duration_s=duration_s),
+        Entry("sub_goal_ended", encode(about_end, outcome=outcome)),
         status=status,
-        outcome=encode(outcome),
+        outcome=outcome,
         reason="" if status == "completed" else str(result.get("error") or "It failed.")[:TITLE],
         cost=cost,
         interrupted=0,

@@ -104,6 +104,10 @@ class SubGoal(NamedTuple):
         return self.priority * self.expected_value
 
     def as_json(self) -> dict[str, Any]:
+        return {**self.all_but_outcome(), "outcome": json.loads(self.outcome) if self.outcome else None}
+
+    def all_but_outcome(self) -> dict[str, Any]:
+        """What is not JSON already."""
         return {
             "id": self.id,
             "description": self.description,
@@ -115,7 +119,6 @@ class SubGoal(NamedTuple):
             "status": self.status,
             "priority": self.priority,
             "expected_value": self.expected_value,
-            "outcome": json.loads(self.outcome) if self.outcome else None,
             "reason": self.reason,
             "divergence": self.divergence,
             "divergence_reason": self.divergence_reason,
