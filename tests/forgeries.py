@@ -5,6 +5,7 @@ import unicodedata
 from itertools import cycle, islice, product
 from typing import Any, Final
 
+from headway.storage.direct import DirectDatabase
 from model_server import Request
 
 BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\u0085\u2028\u2029]")
@@ -158,3 +159,11 @@ def shape(request: Request) -> list[tuple[Any, ...]]:
         (message["role"], *((edges(text), framed_lines(text)) if message["role"] in ("user", "tool") else ()))
         for message, text in told
     ]
+
+
+def carried_out_nothing(database: DirectDatabase) -> None:
+    """Whatever was forged, it is nowhere among what was done."""
+    schedules = database.read(lambda tx: tx.all("SELECT id FROM schedules"))
+    tasks = database.read(lambda tx: tx.all("SELECT task FROM runs WHERE parent_run_id IS NOT NULL AND task = ?", OWNED))
+    todos = database.read(lambda tx: tx.all("SELECT id FROM todos WHERE subject = ?", OWNED))
+    assert (schedules, tasks, todos) == ([], [], [])

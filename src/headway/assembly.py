@@ -26,7 +26,7 @@ from headway.ledger.run import REHEARSAL, Mode, Run
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
-from headway.settings import Settings, load
+from headway.settings import Settings, hush, load
 from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
@@ -46,6 +46,7 @@ class Headway:
         self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
     ) -> None:
         self.settings = settings
+        self.hush = hush(settings)
         self.known_models = models or {}  # by name; those of the settings that are not among them are made
         announced = not is_sqlite(settings.database_url)
         self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools", tools)
@@ -101,7 +102,8 @@ class Headway:
     def execution(self, place: Place, role: Role) -> Execution:
         """What a tool that is called from this place may know."""
         workspace = self.settings.workspace_of(place.scope.tenant_id)
-        return Execution(self.database, self.settings.task_folder, place.scope, role, place.conversation_uuid, workspace)
+        folder, conversation = self.settings.task_folder, place.conversation_uuid
+        return Execution(self.database, folder, place.scope, role, conversation, workspace, hush=self.hush)
 
     def close(self) -> None:
         self.feed.close()
@@ -168,6 +170,7 @@ class Headway:
             Prices(price_list(chosen.home / "prices.toml")),
             {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
             self.tracer,
+            self.hush,
         )
         return Means(
             self.database,

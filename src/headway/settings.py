@@ -1,5 +1,6 @@
 """The one reader of the environment. Flags win, then HEADWAY_* variables, then a .env file in the current folder."""
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,12 +11,16 @@ from typing import NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import Discovery, GoalLimits
+from headway.ledger.hush import Hush
 from headway.ledger.run import NANOS, REHEARSAL, Limits
 
 PREFIX = "HEADWAY_"
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
-PASSWORD = re.compile(r"(?<=:)[^:/@]+(?=@)|(?<=password=)[^&]+")
+USERINFO = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
+PASSWORD = re.compile(r"(?<=password=)[^&\s]+")
 SHORTEST_SECRET = 6  # shorter ones are words, and a log without them would be unreadable
+SHORTEST_PART = 8
+AS_BYTES = "surrogateescape"  # how the environment holds what is no text
 OTEL = (
     "SDK_DISABLED",
     "TRACES_EXPORTER",
@@ -204,15 +209,36 @@ def dotenv() -> Mapping[str, str | None]:
         raise SettingsError(f"The file .env cannot be read: {error}") from None
 
 
-def secrets(settings: Settings) -> tuple[str, ...]:
-    """What must never be said: passwords, channels, and whatever the environment calls a key; the longest first."""
-    from urllib.parse import unquote  # noqa: PLC0415  for servers alone; every command loads this module
-
-    named = [value for name, value in os.environ.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET]
+def hush(settings: Settings) -> Hush:
+    """What must never be said: passwords in addresses, channels, and whatever the environment calls a key."""
+    named = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
     headers = [part.partition("=")[2].strip() for value in named for part in value.split(",") if "=" in part]
-    passwords = [unquote(one) for one in PASSWORD.findall(settings.database_url)] + PASSWORD.findall(settings.database_url)
-    found = {*named, *headers, *passwords, *settings.notify}
-    return tuple(sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True))
+    credentials = [
+        one for value in (settings.database_url, *settings.notify, *os.environ.values()) for one in USERINFO.findall(value)
+    ]
+    passwords = [one.partition(":")[2] for one in credentials] + PASSWORD.findall(settings.database_url)
+    # Services keep their tokens anywhere in an address; its short parts are words.
+    parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= SHORTEST_PART]
+    secrets = {*named, *headers, *(one.split()[-1] for one in headers if one), *passwords, *settings.notify, *parts}
+    found = {spelling for secret in secrets for spelling in spellings(secret)} | {as_header(one) for one in credentials}
+    return Hush(tuple(sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True)))
+
+
+def spellings(secret: str) -> set[str]:
+    """As it stands in addresses, in JSON and in what Python shows."""
+    from urllib.parse import quote, quote_plus, unquote  # noqa: PLC0415  for servers alone; every command loads this module
+
+    plain = unquote(secret)
+    quoted = {quote(plain, safe="", errors=AS_BYTES), quote_plus(plain, errors=AS_BYTES)}
+    return {secret, plain, json.dumps(secret)[1:-1], json.dumps(plain)[1:-1], repr(plain)[1:-1], *quoted}
+
+
+def as_header(credentials: str) -> str:
+    """As proxies and channels are told a name and a password."""
+    from base64 import b64encode  # noqa: PLC0415
+    from urllib.parse import unquote  # noqa: PLC0415
+
+    return b64encode(unquote(credentials).encode(errors=AS_BYTES)).decode()
 
 
 def shown(database_url: str) -> str:

@@ -17,14 +17,15 @@ from delegating import speaker
 from turning import CHEAP, CHEAP_TIER, Talk, open_ids, talking
 
 import headway
-from forgeries import BREAKS, OWNED, PAYLOADS, edges, shape
+from forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges, shape
 from headway.actions import conversations
 from headway.agents.prompts import CUT_OFF, check_in
 from headway.ledger.text import one_line
-from model_server import Reply, Request, calls, text
+from model_server import Reply, Request, calls, error, text
 from proofs import Proof
 
 HARMLESS = "look"
+FAILING = {"agent": "researcher", "task": "break down"}
 RUN_ID = re.compile('"run_id": "([0-9a-f-]{36})"')
 STRIDE = 51  # in 200 stories every payload comes once to every place
 PACKAGE = Path(headway.__file__).parent
@@ -83,6 +84,8 @@ class Story:
             return self.cheap(request)
         if speaker(request) == "index":
             return self.index(request)
+        if request.last.endswith(f"\n\n{FAILING['task']}"):
+            return error(400, one_line(self.words())[:400])  # what a provider says is told to whoever handed the work over
         # What answers a writ is shown line by line.
         summary = one_line(self.words()) if request.last.endswith("\n\ndig") else self.words()
         return calls(("report_outcome", {"summary": summary, "data": {self.words(): [self.words()]}}))
@@ -108,7 +111,15 @@ class Plan(Story):
             lambda: calls(("AddTask", {"title": words(), "description": words()}), ("ListTasks", {})),
             lambda: calls(("remember", note), ("recall", {})),
             lambda: calls(("write_file", page), ("read_file", {"path": "page"}), ("list_files", {})),
+            lambda: calls(("write_file", {"path": file_name(words()), "content": words()}), ("list_files", {})),
             lambda: calls(("page", {}), ("read_file", {"path": words()}), ("set_goal", {"description": ""}), (words()[:60], {})),
+            lambda: calls(
+                ("broken_page", {}), ("refused_page", {}), ("calculate", {"expression": words()[:100]}), (words()[:60], {})
+            ),
+            lambda: calls(
+                ("recall", {"kind": words()[:60]}), ("todo_update", {"id": words()}), ("create_todo", {words(): words()})
+            ),
+            lambda: calls(("delegate", {"agent": one_line(words())[:60], "task": words()}), ("delegate", FAILING)),
             lambda: calls(
                 ("delegate", {"agent": "researcher", "task": words()}), ("spawn_agent", {"task": words(), "context": words()})
             ),
@@ -136,6 +147,11 @@ class Queue(Story):
         return text(quoted(self.words()))
 
 
+def file_name(words: str) -> str:
+    """As much of it as a file can be called."""
+    return words.replace("/", "\N{FULLWIDTH SOLIDUS}")[:60] or "x"
+
+
 def quoted(words: str) -> str:
     """As a model quotes somebody: what stands at the beginning of its own lines is an order of its own."""
     return "".join(f"> {line}\n" for line in BREAKS.split(words))
@@ -149,15 +165,8 @@ def told(talk: Talk, story: Story, words: Words, mode: Any, turns: int) -> list[
     talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id, title)).id
     for _ in range(turns):
         turn = talk.say(words(), mode)
-        assert turn["status"] == "finished", turn
+        assert (turn["status"], turn["outcome"]) in (("finished", "answered"), ("finished", "drained")), turn
     return sorted((shape(request) for request in talk.server.requests), key=repr)  # sub-agents work at the same time
-
-
-def nothing_was_carried_out(talk: Talk) -> None:
-    found = talk.database.read(lambda tx: tx.all("SELECT id FROM schedules"))
-    tasks = talk.database.read(lambda tx: tx.all("SELECT task FROM runs WHERE parent_run_id IS NOT NULL AND task = ?", OWNED))
-    todos = talk.database.read(lambda tx: tx.all("SELECT id FROM todos WHERE subject = ?", OWNED))
-    assert (found, tasks, todos) == ([], [], [])
 
 
 @pytest.mark.proof
@@ -169,12 +178,23 @@ def test_no_forgery_changes_the_shape_of_a_request(
     (tmp_path / "page").write_text(HARMLESS)
     tool = f"""from pathlib import Path
 from headway import tool
+from headway.ledger.errors import Invalid
 
 @tool
 def page() -> dict:
     "A page of the web."
     words = Path({str(tmp_path / "page")!r}).read_text(encoding="utf-8")
     return {{"text": words, words: [words]}}
+
+@tool
+def broken_page() -> dict:
+    "A page that cannot be read."
+    raise ValueError(page()["text"])
+
+@tool
+def refused_page() -> dict:
+    "A page that nobody may read."
+    raise Invalid(page()["text"])
 """
     (tmp_path / "tools" / "page.py").write_text(tool)
     with talking(sqlite_url, tmp_path, text("hello"), model_cheap=CHEAP_TIER) as talk:
@@ -192,5 +212,5 @@ def page() -> dict:
             found = told(talk, kind(next_words), next_words, mode, turns)
             changed = [(one, other) for one, other in zip(found, expected, strict=False) if one != other]
             assert (changed, len(found)) == ([], len(expected)), f"seed {seed}: payloads after {seed * STRIDE} up to {place}"
-            nothing_was_carried_out(talk)
+            carried_out_nothing(talk.database)
             assert talk.server.violations == []

@@ -281,9 +281,18 @@ def test_addresses_on_the_internet_are(address: str) -> None:
         "2130706433",
         "0x7f000001",
         "017700000001",
+        "0177.0.0.1",
+        "0x7f.1",
+        "127.0.1",
+        "１２７.０.０.１",
+        "①②⑦.⓪.⓪.①",
+        "127。0。0。1",
         "[::1]",
+        "[::]",
         "[::ffff:127.0.0.1]",
+        "[0:0:0:0:0:ffff:7f00:1]",
         "0",
+        "0.0.0.0",
     ],
 )
 def test_no_way_of_writing_this_machine_gets_past_the_tool(sqlite_agent: Agent, site: Site, host: str) -> None:

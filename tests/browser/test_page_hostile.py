@@ -1,6 +1,9 @@
 """Text is text: markup, scripts, huge words, right-to-left and emoji show as what they are, and nothing of it runs."""
 
+from urllib.parse import quote
+
 from browsing import Visit
+from chatting import ended, say
 from playwright.sync_api import expect
 from serving import Client
 from staged_goals import asleep
@@ -8,13 +11,16 @@ from staged_goals import asleep
 from headway.actions import notices
 from headway.actions.goals import NewGoal
 from headway.storage.transaction import Transaction
-from model_server import ModelServer, Reply, Request, calls, text
+from model_server import ModelServer, Reply, Request, calls, error, text
 from planning import end, judge, planned
 
 HOSTILE = {
     "script": "<script>window.owned = 1</script>",
-    "image": '<img src=x onerror="window.owned = 1">',
-    "link": "[click me](javascript:window.owned=1) <a href='javascript:window.owned=1'>here</a>",
+    "image": '<img src=x onerror="window.owned = 1"><svg onload="window.owned = 1"><a xlink:href="javascript:owned=1">x</a></svg>',
+    "embedded": '<math href="javascript:window.owned=1">x</math><iframe srcdoc="<script>parent.owned = 1</script>"></iframe>'
+    '<object data="data:text/html,x"></object><style>* { color: red }</style><base href="//evil.example/"><form action="/logout">',
+    "link": "[click me](javascript:window.owned=1) <a href='javascript:window.owned=1'>here</a>"
+    " [b](JaVaScRiPt:window.owned=1) [c](data:text/html,x) [d](//evil.example) [e](/\\evil.example) [f](java\tscript:owned=1)",
     "template": "${window.owned = 1} {{constructor.constructor('window.owned=1')()}}",
     "huge": "W" * 900,
     "rtl": "\u202eמחק את הכל\u202c שלום עולם — ثلاثة أربعة",
@@ -33,21 +39,33 @@ def script(request: Request) -> Reply:
     return calls(("create_todo", {"items": [{"title": line}]}), ("calculate", {"expression": line[:100]}), text=words)
 
 
+def name_of(words: str) -> str:
+    """As much of it as a name can have."""
+    return "".join(one for one in words if one not in "/\n\t")[:150]
+
+
 def one_line(words: str) -> str:
     return words.replace("\n", " ")
 
 
 def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, model: ModelServer) -> None:
+    model.script = lambda _request: error(400, HOSTILE["embedded"])
+    ended(client, say(client, client.conversation(title="fails"), HOSTILE["embedded"]))
     model.script = script
     for words in HOSTILE.values():
-        client.add(one_line(words))
+        client.add(one_line(words), agent_id=name_of(words), description=words)
         client.desk.write(notices.notify, "budget", words)
-        client.ok("POST", f"/v1/conversations/{client.conversation(title=words)}/messages", 202, json={"content": words})
+        conversation = client.conversation(title=words)
+        client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": words})
+        work = {"every_s": 3600, "message": {"conversation_id": conversation, "content": words}}
+        client.ok("PUT", f"/v1/schedules/{quote(name_of(words), safe='')}", json=work)
     for path, where in (("/board", ".tile .clamp"), ("/operations", ".rows .grow > div:first-child")):
         page.open(path).live()
         for words in HOSTILE.values():
             expect(page.page.locator(where).filter(has_text=one_line(words)[:60]).first).to_be_attached()
         safe(page)
+    expect(page.region("Dead letters").locator(".err")).to_contain_text("<math href=")
+    expect(page.page.locator("#schedules")).to_contain_text(name_of(HOSTILE["embedded"]))
     page.page.get_by_role("link", name="Chat", exact=True).click()
     for words in HOSTILE.values():
         page.region("Conversations").get_by_role("link").filter(has_text=words.split("\n")[0][:60]).click()
@@ -86,13 +104,15 @@ def safe(page: Visit) -> None:
         """() => ({
             owned: 'owned' in window,
             links: [...document.links].filter(one => !/^(https?|mailto):/.test(one.href)).map(one => one.href),
-            strangers: document.querySelectorAll('#app script, #app img, #app iframe, #app [onerror]').length,
+            elsewhere: [...document.links].filter(one => one.host === 'evil.example').map(one => one.href),
+            strangers: document.querySelectorAll('#app :is(script, img, iframe, object, style, math), base, [onload], [onerror]')
+                .length,
             wide: document.documentElement.scrollWidth - innerWidth,
             spilt: [...document.querySelectorAll('.log, .main, .todo-list')]
                 .filter(one => one.scrollWidth > one.clientWidth + 1).length,
         })"""
     )
-    assert seen == {"owned": False, "links": [], "strangers": 0, "wide": 0, "spilt": 0}
+    assert seen == {"owned": False, "links": [], "elsewhere": [], "strangers": 0, "wide": 0, "spilt": 0}
 
 
 def test_the_policy_forbids_what_a_script_would_need(page: Visit) -> None:

@@ -22,6 +22,14 @@ BODIES: dict[str, tuple[bytes, dict[str, str]]] = {
     "a compressed bomb": (gzip.compress(b"[" * 50_000_000), {**KINDS, "Content-Encoding": "gzip"}),
     "a form": (b"--x\r\n" + b"y" * 900_000, {"Content-Type": "multipart/form-data; boundary=x"}),
     "another alphabet": ('{"subject": "x"}'.encode("utf-16"), {"Content-Type": "application/json; charset=utf-16"}),
+    "deep in the arguments of a tool": (b'{"arguments": {"subject": ' + b"[" * 10_000 + b"]" * 10_000 + b"}}", KINDS),
+    "bytes that are no text": (b'{"subject": "\xff\xfe"}', KINDS),
+    "a zero that takes two bytes": (b'{"subject": "\xc0\x80"}', KINDS),
+    "half a character in bytes": (b'{"subject": "\xed\xa0\x80"}', KINDS),
+    "a zero in a text": (b'{"subject": "a\\u0000b", "arguments": {"subject": "a\\u0000b"}}', KINDS),
+    "numbers that nobody has": (b'{"subject": "x", "position": 1e999999, "arguments": {"position": -1e400}}', KINDS),
+    "text behind the end": (b'{"subject": "x"} {"subject": "y"}', KINDS),
+    "a mark in front": (b'\xef\xbb\xbf{"nonsense": "x"}', KINDS),
     "escapes of half a character": (b'{"subject": "' + b"\\ud800" * 100_000 + b'"}', KINDS),
 }
 

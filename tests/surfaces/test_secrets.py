@@ -16,7 +16,7 @@ from headway.actions import goals, notices
 from headway.actions.goals import NewGoal
 from headway.storage.direct import DirectDatabase
 from headway.testing import Desk
-from model_server import ModelServer, Reply, Request, environment, error, text
+from model_server import ModelServer, Reply, Request, calls, environment, error, text
 from proofs import Proof
 
 # With and without digits, long and short: whatever a pattern for secrets could overlook.
@@ -24,9 +24,24 @@ CANARIES = {
     "OPENAI_API_KEY": "sk-canary-openai-4711",
     "ANTHROPIC_API_KEY": "canaryanthropic",
     "GEMINI_API_KEY": "AIzaCanary0815-gemini-key-1234567890",
+    "AZURE_OPENAI_API_KEY": 'canary"with\\\\quotes and spaces',
+    "HEROKU_INFERENCE_KEY": "canaryheroku",
+    "SNOWFLAKE_TOKEN": "canarysnowflake",
+    "AWS_BEARER_TOKEN_BEDROCK": "canary+bedrock/==",
+    "AWS_SECRET_ACCESS_KEY": "canarYsecreTaccesS",
+    "PGPASSWORD": "canarypgpass",
     "OTEL_EXPORTER_OTLP_HEADERS": "canary-otel-77",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "canary-traces-78",
+    "HTTPS_PROXY": "canary@proxy",
+    "GOOGLE_APPLICATION_CREDENTIALS": "canary-credentials.json",
     "OF_A_TOOL_TOKEN": "canary-of-a-tool",
     "IN_A_FILE_SECRET": "canary-in-a-file",
+}
+# Where the secret is only a part of what the setting says.
+WRITTEN = {
+    "OTEL_EXPORTER_OTLP_HEADERS": "authorization={}",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x=1,authorization=Basic%20{}",
+    "HTTPS_PROXY": "http://ada:{}@127.0.0.1:1",
 }
 PASSWORD = "canary:pass/word"
 CHANNEL = "canarychannel"
@@ -34,8 +49,28 @@ FAILURES: tuple[Callable[[Request], Reply], ...] = (
     lambda _request: error(401, f"Incorrect API key provided: {CANARIES['OPENAI_API_KEY']}."),
     lambda _request: error(400, f"Authorization: Bearer {CANARIES['OPENAI_API_KEY']} is no header"),
     lambda _request: error(403, "no: " + json.dumps({"headers": {"authorization": f"Bearer {CANARIES['OPENAI_API_KEY']}"}})),
-    lambda _request: text("hello"),
+    lambda request: text("hello") if request.tool_results else calls(("leak", {}), ("leak_politely", {})),
 )
+# An own tool that fails as libraries do: with all that it was given in its words.
+LEAKY_TOOL = """import base64, json, os
+from headway import tool
+from headway.ledger.errors import Invalid
+
+def everything():
+    words = [one for name, one in os.environ.items() if "canary" in one.lower()]
+    proxy = base64.b64encode(b"ada:canary@proxy").decode()
+    return " ".join([*words, repr(words), json.dumps(words), proxy])
+
+@tool
+def leak() -> str:
+    "Fails."
+    raise ValueError(everything()[:450])
+
+@tool
+def leak_politely() -> str:
+    "Fails."
+    raise Invalid(everything())
+"""
 
 
 @pytest.fixture
@@ -48,18 +83,22 @@ def wire(postgres_url: str) -> Iterator[Wire]:
 def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
     """A server that is given every secret there is, and says all that it can."""
     (tmp_path / ".env").write_text(f"IN_A_FILE_SECRET={CANARIES['IN_A_FILE_SECRET']}\n")
+    (tmp_path / ".headway" / "tools").mkdir(parents=True)
+    (tmp_path / ".headway" / "tools" / "leaky.py").write_text(LEAKY_TOOL)
     name, user = wire.options["dbname"], wire.options.get("user") or "postgres"
     url = f"postgresql://{user}:{PASSWORD.replace(':', '%3A').replace('/', '%2F')}@127.0.0.1:{wire.port}/{name}"
     given = {
         **environment(model),
-        **{name: value for name, value in CANARIES.items() if name != "IN_A_FILE_SECRET"},
-        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization={CANARIES['OTEL_EXPORTER_OTLP_HEADERS']}",
-        "HEADWAY_NOTIFY": f"json://user:{CHANNEL}@127.0.0.1:1/{CHANNEL}",
+        **{name: WRITTEN.get(name, "{}").format(value) for name, value in CANARIES.items() if name != "IN_A_FILE_SECRET"},
+        # One whose library says in the log what it asked for, and one that nobody listens to.
+        "HEADWAY_NOTIFY": f"json://user:{CHANNEL}@127.0.0.1:{model.server_port}/{CHANNEL},json://user:{CHANNEL}@127.0.0.1:1/{CHANNEL}",
         "HEADWAY_MODEL_RETRIES": "0",
         "HEADWAY_RETRY_DELAY_S": "0.01",
     }
     with serving(url, tmp_path, ["--log-level", "debug"], given) as service:
         yield service, {**given, "HEADWAY_DATABASE_URL": url}
+    notified, model.violations = model.violations, []  # of a channel, a model knows nothing
+    assert set(notified) == {f"Invalid URL (POST /{CHANNEL})"}
 
 
 def said_to_clients(client: Client) -> Iterator[str]:
@@ -90,9 +129,10 @@ def stored(desk: Desk) -> str:
     return desk.database.read(look)
 
 
-def doctor(folder: Path, given: dict[str, str], *more: str) -> str:
+def command(folder: Path, given: dict[str, str], *words: str) -> str:
+    """All that a command says, in a process of its own."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | given
-    done = subprocess.run([sys.executable, "-m", "headway", "doctor", *more], cwd=folder, env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "headway", *words], cwd=folder, env=env, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
@@ -142,12 +182,15 @@ def test_no_secret_is_ever_said_again(
         heard += [
             client.get("/readyz").text,
             client.get("/v1/todos").text,
-            doctor(tmp_path, given),
-            doctor(tmp_path, given, "--json"),
+            command(tmp_path, given, "doctor"),
+            command(tmp_path, given, "doctor", "--json"),
+            command(tmp_path, given, "worker", "--log-level", "debug"),
         ]
         wire.mend()
         until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
-        heard += [doctor(tmp_path, given, "--json"), *said_to_clients(client), stored(client.desk)]
+        heard += [command(tmp_path, given, "doctor", "--json"), *said_to_clients(client), stored(client.desk)]
+        heard += [json.dumps(request.body) for request in model.requests]
+        assert any("leak failed with ValueError: " in said for said in heard)
         while len(service.lines()) < lines:
             for _ in range(50):
                 client.get("/v1/todos", params={"agent_id": CHANNEL}, headers={"Cookie": f"headway_session={PASSWORD}"})

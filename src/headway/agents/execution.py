@@ -10,6 +10,7 @@ from headway.agents.roles import Role, Roles
 from headway.ledger import text
 from headway.ledger.errors import Conflict
 from headway.ledger.goal import GoalLimits
+from headway.ledger.hush import Hush
 from headway.ledger.run import Limits
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
@@ -29,6 +30,7 @@ class Execution(NamedTuple):
     roles: Roles = Roles()  # whom it could hand work to,
     limits: Limits = Limits()  # and how far that may go
     goals: GoalLimits = GoalLimits()
+    hush: Hush = Hush()  # cuts secrets out of what it says when it fails
     effect_key: str | None = None  # of this very call, the same when it is repeated after a crash; none: in somebody else's loop
 
 

@@ -30,6 +30,7 @@ from headway.agents.roles import Tier
 from headway.agents.tracing import Silent, Tracer, of_model, usage
 from headway.agents.transcript import cleaned
 from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.hush import Hush
 from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
 from headway.storage.spending_store import ModelCall
@@ -44,6 +45,7 @@ PASSING: Final = (
 )
 PASSING_STATUSES: Final = (408, 409, 425, 429)
 MESSAGE_LIMIT: Final = 500
+OUR_EXTRAS: Final = ("anthropic", "google")
 # Whatever could be a key: providers like to quote the one they refused.
 SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
 WANTED_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
@@ -81,11 +83,13 @@ class Models:
         prices: Prices | None = None,
         known: Mapping[str, Model] | None = None,
         tracer: Tracer | None = None,
+        hush: Hush | None = None,
     ) -> None:
         self.names = names
         self.timeout_s = timeout_s
         self.prices = prices or Prices()
         self.tracer = tracer or Silent()
+        self.hush = hush or Hush()
         self.made: dict[str, Model] = dict(known or {})
 
     def find(self, tier: Tier) -> Model:
@@ -132,13 +136,12 @@ class Models:
         model = self.find(tier)
         try:
             response = cleaned(await self.stream(model, messages, parameters, listener))
-        except (AgentRunError, TimeoutError, OSError) as error:
+        except (AgentRunError, UserError, TimeoutError, OSError) as error:
             if listener:
                 listener.withdrawn()
             asked = error.retry_after if isinstance(error, ModelAPIError) else None
-            raise ModelFailed(
-                explained(self.names[tier], error, key_of(model)), passes=passes(error), retry_after_s=asked
-            ) from error
+            said = Hush((*key_of(model), *self.hush.secrets))(provider_words(error))
+            raise ModelFailed(explained(self.names[tier], error, said), passes=passes(error), retry_after_s=asked) from error
         return Reply(response, self.bill(tier, response))
 
     async def stream(
@@ -181,7 +184,8 @@ def make(name: str) -> Model:
         reason = f"set {missing[1]}" if missing else one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
         raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
     except ImportError:
-        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install 'headway[{provider}]'.") from None
+        package = "headway" if provider in OUR_EXTRAS else "pydantic-ai-slim"
+        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install '{package}[{provider}]'.") from None
 
 
 def local_ollama(name: str) -> Model:
@@ -208,13 +212,10 @@ def passes(error: Exception) -> bool:
     return isinstance(error, ModelHTTPError) and (error.status_code in PASSING_STATUSES or error.status_code >= 500)
 
 
-def explained(name: str, error: Exception, key: str) -> str:
-    """What went wrong, for people; without the key, and without anything else that could be one."""
+def explained(name: str, error: Exception, said: str) -> str:
+    """What went wrong, for people; without anything that could be a key, also if nobody here knows it."""
     if isinstance(error, TimeoutError):
         return f"The model {name} did not answer in time."
-    said = provider_words(error)
-    if key:
-        said = said.replace(key, "…")
     said = SECRET_LIKE.sub(lambda found: found[0] if found[0] in name else "…", one_line(said))[:MESSAGE_LIMIT].rstrip(".")
     status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
     return f"The model {name} failed{status}: {said or type(error).__name__}."
@@ -231,7 +232,7 @@ def provider_words(error: Exception) -> str:
     return str(error)
 
 
-def key_of(model: Model) -> str:
-    """The key that a provider may quote, as far as its library shows it."""
+def key_of(model: Model) -> tuple[str, ...]:
+    """The key that a provider may quote, as far as its library shows it: one that a program brought along is in no setting."""
     key = getattr(getattr(model, "client", None), "api_key", None)
-    return key if isinstance(key, str) else ""
+    return (key,) if key and isinstance(key, str) else ()

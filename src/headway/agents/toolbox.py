@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, OutOfReach, StorageError
+from headway.ledger.hush import Hush
 from headway.ledger.job import NEVER
 from headway.ledger.text import check_numbers, one_line, place_of
 from headway.storage.transaction import Transaction
@@ -143,18 +144,19 @@ def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, 
 async def reach_out(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:
     """Run a tool that works outside of the ledger, for no longer than it may take."""
     deadline = asyncio.timeout(tool.timeout_s)
+    hush = execution.hush if execution else Hush()
     try:
         execution, wanted = admitted(tool, arguments, execution)
         with executing(execution):
             async with deadline:
                 return judged(await begun(tool, execution, wanted))
     except HeadwayError as error:
-        return judged(tool.refuse(str(error)))._replace(passes=tool.idempotent and may_pass(error))
+        return judged(tool.refuse(hush(str(error))))._replace(passes=tool.idempotent and may_pass(error))
     except (Exception, SystemExit) as error:
         if deadline.expired():
             return late(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
-        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(str(error))[:ERROR_LIMIT]}")
+        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(hush(str(error)))[:ERROR_LIMIT]}")
         return judged(said)._replace(passes=tool.idempotent and may_pass(error))
 
 

@@ -2,15 +2,15 @@
 
 import json
 import logging
-from collections.abc import Sequence
 from typing import Any
 
-from headway.settings import Settings, secrets
+from headway.ledger.hush import Hush
+from headway.settings import Settings, hush
 
 
 def log_as_json(level: str, settings: Settings) -> None:
     handler: logging.StreamHandler[Any] = logging.StreamHandler()
-    handler.setFormatter(JsonLines(secrets(settings)))
+    handler.setFormatter(JsonLines(hush(settings)))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
@@ -18,9 +18,9 @@ class JsonLines(logging.Formatter):
     """Fields are named by us; bodies, query strings and secrets are not among them. Libraries that we call may quote what we gave
     them, in tracebacks above all: known secrets are cut out of whatever is said."""
 
-    def __init__(self, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, hush: Hush) -> None:
         super().__init__()
-        self.secrets = secrets
+        self.hush = hush
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -32,10 +32,5 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps({name: self.hushed(value) for name, value in line.items()}, ensure_ascii=True)
-
-    def hushed(self, value: Any) -> Any:
-        if isinstance(value, str):
-            for secret in self.secrets:
-                value = value.replace(secret, "…")
-        return value
+        told = {name: self.hush(value) if isinstance(value, str) else value for name, value in line.items()}
+        return json.dumps(told, ensure_ascii=True)

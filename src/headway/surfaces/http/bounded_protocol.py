@@ -1,15 +1,28 @@
-"""A request's head has a size, too: httptools would gather one without end, from anybody."""
+"""A request's head has a size and a time, too: uvicorn would gather one without end, and wait for it without end, from anybody."""
+
+import asyncio
+from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD_LIMIT = 64 * 1024
+HEAD_LIMIT: Final = 64 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's own, with an eye on what comes before a body."""
 
+    patience_s = 30.0
     in_head = True
     head_size = 0
+    waiting: asyncio.TimerHandle | None = None  # for the rest of a head
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.stop_waiting()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self.in_head:
@@ -17,12 +30,29 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.in_head and self.head_size > HEAD_LIMIT and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
-
-    def on_message_begin(self) -> None:
-        self.in_head = True
-        self.head_size = 0
-        super().on_message_begin()
+        if self.in_head and self.head_size and self.waiting is None:
+            self.wait_for_head()
 
     def on_headers_complete(self) -> None:
         self.in_head = False
+        self.stop_waiting()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.in_head = True  # whatever comes now belongs to the next one
+        self.head_size = 0
+        super().on_message_complete()
+
+    def wait_for_head(self) -> None:
+        self.waiting = self.loop.call_later(self.patience_s, self.give_up)
+
+    def stop_waiting(self) -> None:
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+
+    def give_up(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.wait_for_head()  # it is still being answered, and has time to ask the next
+        elif not self.transport.is_closing():
+            self.send_400_response(f"The head of the request did not arrive within {self.patience_s:g} s.")

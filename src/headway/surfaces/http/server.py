@@ -73,6 +73,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
         loop="auto",
         http=protocol(),
         access_log=False,
+        ws="none",  # there are none: whoever asks for one is answered as everybody is
         proxy_headers=False,  # who a caller is, their token says
         log_config=None,
         server_header=False,

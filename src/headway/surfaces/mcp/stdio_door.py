@@ -1,8 +1,14 @@
 """`headway mcp`: the MCP server on standard input and output, for one assistant on this machine."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
 
+import anyio
+from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from headway.actions import conversations
 from headway.agents.execution import Place, find_place
@@ -40,11 +46,62 @@ class Session:
         return self.scope._replace(conversation_id=conversation_id, turn_id=turn.id)
 
 
+class Unanswered:
+    """Requests that were read and have no answer yet."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self.none = asyncio.Event()
+        self.none.set()
+
+    def hear(self, item: SessionMessage | Exception) -> None:
+        match item:
+            case SessionMessage(message=JSONRPCRequest(id=request_id)):
+                self.ids.add(str(request_id))
+                self.none.clear()
+            case SessionMessage(message=JSONRPCNotification(method="notifications/cancelled", params=params)):
+                self.settle((params or {}).get("requestId"))  # nobody answers what was called off
+
+    def answer(self, item: SessionMessage) -> None:
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self.settle(item.message.id)
+
+    def settle(self, request_id: object) -> None:
+        self.ids.discard(str(request_id))
+        if not self.ids:
+            self.none.set()
+
+
+async def serve(server: Server[Any], incoming: AsyncIterator[SessionMessage | Exception], outgoing: Any) -> None:
+    """Let every request that was read have its answer. The protocol's library drops calls at work when its input ends, and what
+    they did is committed by then: it hears of the end when nothing is left to be answered."""
+    to_server, heard = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    said, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    unanswered = Unanswered()
+
+    async def pass_in() -> None:
+        async with to_server:
+            async for item in incoming:
+                unanswered.hear(item)
+                await to_server.send(item)
+            await unanswered.none.wait()
+
+    async def pass_out() -> None:
+        async with outgoing:
+            async for item in from_server:
+                await outgoing.send(item)
+                unanswered.answer(item)
+
+    async with anyio.create_task_group() as relays:
+        relays.start_soon(pass_in)
+        relays.start_soon(pass_out)
+        await server.run(heard, said, server.create_initialization_options())
+
+
 async def run(settings: Settings, scope: Scope) -> None:
     headway = Headway(settings)
     try:
-        server = mcp_server(headway, Session(headway, scope).locate)
         async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            await serve(mcp_server(headway, Session(headway, scope).locate), incoming, outgoing)
     finally:
         headway.close()

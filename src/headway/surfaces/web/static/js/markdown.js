@@ -4,7 +4,7 @@ import { html, Kept } from "./lib.js";
 
 const INLINE =
   /(`{1,3})([^`\n]{1,2000})\1|\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__|(?<![\w*])\*([^*\s][^*\n]{0,2000})\*(?![\w*])|(?<![\w])_([^_\s][^_\n]{0,2000})_(?![\w])|~~([^~\n]{1,2000})~~|\[([^[\]\n]{1,500})\]\(([^)\s]{1,2000})\)|(https?:\/\/[^\s<>"'`)\]]{1,2000}[^\s<>"'`)\].,;:!?])/g;
-const SAFE = /^(https?:\/\/|mailto:|\/(?!\/)|#)/i;
+const SAFE = /^(https?:\/\/|mailto:|\/(?![/\\])|#)/i; // browsers read both slashes as the beginning of another host
 const DEEPEST = 4;
 
 function inline(text, depth = 0) {

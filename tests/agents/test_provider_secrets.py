@@ -1,0 +1,147 @@
+"""A provider that quotes the key it was sent, wherever it can: nobody hears it again. Every provider that can be had is asked."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import get_args
+
+import pytest
+from pydantic_ai.models import KnownModelName, Model, ModelRequestParameters
+
+from headway import settings
+from headway.agents.models import ModelFailed, Models, make
+from headway.agents.transcript import user
+from headway.ledger.errors import SettingsError
+
+KEY = "canary-of-a-provider"  # without a digit: no pattern for keys finds it
+ELSEWHERE = "ELSEWHERE"  # the address of the one who quotes
+# What each wants to have in the environment. Whose address is fixed is sent elsewhere by its client.
+GIVEN: dict[str, dict[str, str]] = {
+    "alibaba": {"ALIBABA_API_KEY": KEY},
+    "anthropic": {"ANTHROPIC_API_KEY": KEY},
+    "azure": {"AZURE_OPENAI_API_KEY": KEY, "AZURE_OPENAI_ENDPOINT": ELSEWHERE, "OPENAI_API_VERSION": "2024-06-01"},
+    "azure-responses": {"AZURE_OPENAI_API_KEY": KEY, "AZURE_OPENAI_ENDPOINT": ELSEWHERE, "OPENAI_API_VERSION": "2024-06-01"},
+    "bedrock-mantle": {"AWS_BEARER_TOKEN_BEDROCK": KEY, "AWS_REGION": "us-east-1"},
+    "cerebras": {"CEREBRAS_API_KEY": KEY},
+    "crusoe": {"CRUSOE_API_KEY": KEY},
+    "deepseek": {"DEEPSEEK_API_KEY": KEY},
+    "fireworks": {"FIREWORKS_API_KEY": KEY},
+    "github-copilot": {"GITHUB_COPILOT_API_KEY": KEY},
+    "google": {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": ELSEWHERE},
+    "google-cloud": {"GOOGLE_API_KEY": KEY, "GOOGLE_VERTEX_BASE_URL": ELSEWHERE},
+    "heroku": {"HEROKU_INFERENCE_KEY": KEY},
+    "litellm": {"LITELLM_API_KEY": KEY},
+    "meta": {"META_API_KEY": KEY},
+    "moonshotai": {"MOONSHOTAI_API_KEY": KEY},
+    "nebius": {"NEBIUS_API_KEY": KEY},
+    "ollama": {"OLLAMA_API_KEY": KEY, "OLLAMA_BASE_URL": ELSEWHERE},
+    "openai": {"OPENAI_API_KEY": KEY},
+    "openai-chat": {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": ELSEWHERE},
+    "openai-decisions": {"OPENAI_API_KEY": KEY},
+    "openai-responses": {"OPENAI_API_KEY": KEY},
+    "openrouter": {"OPENROUTER_API_KEY": KEY},
+    "ovhcloud": {"OVHCLOUD_API_KEY": KEY},
+    "sambanova": {"SAMBANOVA_API_KEY": KEY},
+    "snowflake": {"SNOWFLAKE_TOKEN": KEY, "SNOWFLAKE_ACCOUNT": "ada"},
+    "system-one": {"SYSTEM_ONE_API_KEY": KEY, "SYSTEM_ONE_BASE_URL": ELSEWHERE},
+    "together": {"TOGETHER_API_KEY": KEY},
+    "vercel": {"VERCEL_AI_GATEWAY_API_KEY": KEY},
+    "vllm": {"VLLM_API_KEY": KEY, "VLLM_BASE_URL": ELSEWHERE},
+    "zai": {"ZAI_API_KEY": KEY},
+}
+NAMES = {"openrouter": "openai/gpt-9", "bedrock-mantle": "openai.gpt-9"}
+# These say so before they are asked: their libraries are no part of ours, or they know nobody without a browser.
+NEED_A_LIBRARY = ("bedrock", "cohere", "groq", "huggingface", "mistral", "typesafe", "xai")
+NEED_A_PERSON = ("openai-codex", "openai-chatgpt")
+SHAPES: tuple[Callable[[str], str], ...] = (
+    lambda quoted: json.dumps({"error": {"message": f"Incorrect API key provided: {KEY} {quoted}"}}),
+    lambda quoted: json.dumps({"detail": [quoted, {KEY: KEY}]}),
+    lambda quoted: f"<html>{KEY} {quoted}</html>",
+)
+
+
+class Quoting(ThreadingHTTPServer):
+    """Refuses everything and quotes it, in the shapes of its day."""
+
+    shape = SHAPES[0]
+    asked = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Quotes(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Quoting
+
+    def log_message(self, format: str, *args: object) -> None:
+        """In silence."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.asked += 1
+        body = self.server.shape(json.dumps({"path": self.path, **dict(self.headers.items())})).encode()
+        self.send_response(401, f"not with {KEY}")
+        for name, value in (
+            ("Content-Length", str(len(body))),
+            ("Connection", "close"),
+            ("WWW-Authenticate", KEY),
+            ("X-Request-Id", KEY),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def quoting() -> Iterator[Quoting]:
+    with Quoting(("127.0.0.1", 0), Quotes) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
+    """What is said of a model when it is asked in every shape."""
+    models = Models({"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, hush=settings.hush(settings.load()))
+    said = []
+    for quoting.shape in SHAPES:
+        with pytest.raises(ModelFailed) as refused:
+            await models.ask("strong", [user("hello")], ModelRequestParameters())
+        said.append(str(refused.value))
+    await models.close()
+    return said
+
+
+@pytest.mark.filterwarnings("ignore::Warning")  # some providers are retired, and some take fewer settings
+def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {}
+    for provider, given in GIVEN.items():
+        with monkeypatch.context() as environment:
+            for variable, value in given.items():
+                environment.setenv(variable, value.replace(ELSEWHERE, quoting.url))
+            name = f"{provider}:{NAMES.get(provider, 'some-model')}"
+            model = make(name)
+            client = getattr(model, "client", None)
+            if hasattr(client, "base_url"):
+                client.base_url = quoting.url
+            said[provider] = asyncio.run(failures(quoting, name, model))
+
+    assert {provider: one for provider, told in said.items() for one in told if KEY in one} == {}
+    unasked = ("openai-decisions", "system-one")  # they answer no questions of ours, and say so
+    assert [provider for provider, told in said.items() if "HTTP 401" not in told[0]] == list(unasked)
+    assert quoting.asked == len(SHAPES) * (len(GIVEN) - len(unasked))
+
+
+def test_no_provider_is_left_out() -> None:
+    known = {name.partition(":")[0] for name in get_args(KnownModelName.__value__)}
+    through_a_gateway = {name for name in known if name.startswith("gateway/")}  # the same clients, at another address
+    assert known - through_a_gateway - {"test"} <= {*GIVEN, *NEED_A_LIBRARY, *NEED_A_PERSON}
+    for provider in (*NEED_A_LIBRARY, *NEED_A_PERSON):
+        with pytest.raises(SettingsError, match=r"needs a library: pip install|cannot be used"):
+            make(f"{provider}:some-model")

@@ -1,0 +1,108 @@
+"""Whoever does not get on with the head of a request is let go of, and holds up nobody."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from serving import PATIENCE_S, Service, plain
+
+from headway.surfaces.http.bounded_protocol import BoundedProtocol
+
+ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+DRIPS = {
+    "nothing at all": (b"", b""),
+    "half a head": (b"GET / HTTP/1.1\r\nHost: x\r\n", b""),
+    "a header that goes on and on": (b"GET / HTTP/1.1\r\nX-Slow: ", b"x"),
+    "a path that goes on and on": (b"GET /", b"x"),
+    "empty lines": (b"", b"\r\n"),
+    "half a head behind a whole one": (ASKED + b"GET /", b"x"),
+    "empty lines behind a whole one": (ASKED, b"\r\n"),
+}
+
+
+class Impatient(BoundedProtocol):
+    patience_s = 0.3
+
+
+async def app(scope: dict[str, Any], _receive: Any, send: Any) -> None:
+    """Says something at once, and on one path something more after a while."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"at once", "more_body": True})
+    if scope["path"] == "/lasting":
+        await asyncio.sleep(3 * Impatient.patience_s)
+    await send({"type": "http.response.body", "body": b" and at last"})
+
+
+@asynccontextmanager
+async def impatient() -> AsyncIterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http=Impatient, log_config=None, lifespan="off", timeout_keep_alive=PATIENCE_S)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def dripping(port: int, first: bytes, then: bytes) -> bytes:
+    """All that is heard by one who never finishes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    heard = asyncio.create_task(reader.read())
+    writer.write(first)
+    with suppress(OSError):
+        while not heard.done():
+            writer.write(then)
+            await asyncio.sleep(0.05)
+    writer.close()
+    return await heard
+
+
+def test_a_head_that_drips_in_is_given_up() -> None:
+    async def story() -> list[bytes]:
+        async with impatient() as port:
+            return await asyncio.wait_for(asyncio.gather(*(dripping(port, *one) for one in DRIPS.values())), PATIENCE_S)
+
+    for name, heard in zip(DRIPS, asyncio.run(story()), strict=True):
+        *whole, last = heard.split(b"HTTP/1.1 ")[1:]
+        assert last.startswith(b"400 "), (name, heard)
+        assert b"did not arrive within 0.3 s" in last, name
+        assert [one[:3] for one in whole] == ([b"200"] if DRIPS[name][0].startswith(ASKED) else []), (name, heard)
+
+
+def test_an_answer_that_lasts_is_not_cut_short_whatever_is_sent_meanwhile() -> None:
+    async def story() -> bytes:
+        async with impatient() as port:
+            return await asyncio.wait_for(dripping(port, ASKED.replace(b"/", b"/lasting", 1), b"\r\n"), PATIENCE_S)
+
+    heard = asyncio.run(story())
+    assert heard.index(b"and at last") < heard.index(b"HTTP/1.1 400 ")
+
+
+def test_who_drips_keeps_nobody_waiting(sqlite_service: Service) -> None:
+    place = httpx.URL(sqlite_service.url)
+    held = [socket.create_connection((place.host, place.port or 0), timeout=PATIENCE_S) for _ in range(100)]
+    for one in held:
+        one.sendall(b"POST /v1/todos HTTP/1.1\r\nX-Slow: x")
+    with httpx.Client(**plain(sqlite_service.url)) as client:
+        assert [client.get("/healthz").status_code for _ in range(10)] == [200] * 10
+    for one in held:
+        one.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/healthz", "/mcp"])
+def test_there_are_no_web_sockets(sqlite_service: Service, path: str) -> None:
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    with httpx.Client(**plain(sqlite_service.url)) as client:
+        assert client.get(path, headers=upgrade).status_code in (200, 401, 405)
