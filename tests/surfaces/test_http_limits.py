@@ -16,6 +16,8 @@ from inside import inside
 from listening import listening
 from serving import PATIENCE_S, Client, Service
 
+from headway.surfaces.http.guard import Buckets, Exchange, Measures
+
 RATE = 600
 HARDEST = 20_000
 EVERYWHERE = {
@@ -101,6 +103,37 @@ def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite
         assert answer.headers["content-security-policy"].startswith("default-src 'none'")
         assert "server" not in answer.headers
         assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
+
+
+def test_no_other_site_is_told_that_it_may_read_anything(sqlite_client: Client) -> None:
+    asking = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "*"}
+    for path in ("/v1/todos", "/mcp", "/openapi.json", "/metrics", "/login", "/"):
+        for method in ("OPTIONS", "GET"):
+            answer = sqlite_client.request(method, path, headers=asking)
+            assert [name for name in answer.headers if name.startswith("access-control-")] == [], (method, path)
+            assert method == "GET" or answer.status_code == 405, path
+
+
+def test_a_fault_of_ours_is_told_by_the_name_of_its_request_and_not_by_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def broken(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise ValueError("/home/ada/headway.db: no such table")
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/v1/todos", "headers": [(b"x-request-id", b"mine")]}
+    asyncio.run(Exchange(scope, send, [], Measures(), Buckets()).run(broken, receive))
+
+    start, body = sent
+    assert start["status"] == 500
+    assert json.loads(body["body"])["detail"] == "Something broke here; request mine."
+    assert "headway.db" not in str(sent)
+    assert "no such table" in caplog.text
 
 
 def test_a_request_keeps_the_name_it_was_given_if_it_is_a_decent_one(sqlite_client: Client) -> None:
