@@ -22,7 +22,7 @@ test-again: $(VENV)/.installed-dev  ## what failed last time, and nothing else, 
 	$(BIN)/pytest --last-failed --last-failed-no-failures none -m "not torture"
 
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
-	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof"
+	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
 
 check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
 	$(BIN)/ruff format --check .

@@ -65,7 +65,7 @@ def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **f
         ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
         goal_store.put_edges(tx, ids[words], [ids[below] for below in after])
     for number in ids.values():
-        sub_goals.save(tx, found(tx, goal, number))
+        sub_goals.change(tx, found(tx, goal, number))
     goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
     return ids
 

@@ -41,7 +41,7 @@ def contradictions(tx: Transaction, tenant_id: int) -> list[str]:
     )
     found += [f"{n} pending todos stand at {place}" for place, n in places.items() if n > 1]
     ends = {(conversation, turn): next_position for conversation, turn, next_position, *_ in lists}
-    found += [f"the place {place} would be given out again" for place in places if place[2] >= ends[place[:2]]]
+    found += [f"the place {place} would be given out again" for place in places if place[2] >= ends.get(place[:2], 0)]
     open_ids = {row[0] for row in rows if row[3] in ("pending", "in_progress")}
     blocked = Counter(todo for todo, waits_for in edges if waits_for in open_ids)
     found += [f"todo {row[0]} waits for {blocked[row[0]]}, blocked_by says {row[6]}" for row in rows if row[6] != blocked[row[0]]]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.ledger.goal import Experience, SubGoal, frontier, progress, ready, replan_reason, stranded
+from headway.ledger.goal import Experience, SubGoal, frontier, in_doubt, ready, replan_reason, stranded
 from planning import GOAL, sub_goal
 
 DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
@@ -94,6 +94,7 @@ def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
 )
 def test_one_that_went_wrong_or_several_that_are_a_little_off_call_for_a_new_plan(divergences: list[str], due: bool) -> None:
     assert (replan_reason(GOAL, diverged(*divergences)) is not None) == due
+    assert in_doubt(GOAL, [one for one in divergences if one != "none"]) == due
 
 
 def test_a_new_plan_starts_with_a_clean_slate() -> None:
@@ -131,9 +132,9 @@ def test_the_same_words_under_a_new_number_are_the_same_work() -> None:
 
 
 def test_progress_counts_every_status() -> None:
-    counts = {"pending": 2, "in-progress": 1, "completed": 1, "failed": 1, "skipped": 1}
-    assert progress(counts) == {"total": 6, "pending": 2, "in_progress": 1, "completed": 1, "failed": 1, "skipped": 1}
-    assert progress({}) == {"total": 0, "pending": 0, "in_progress": 0, "completed": 0, "failed": 0, "skipped": 0}
+    goal = GOAL._replace(pending=2, in_progress=1, completed=1, failed=1, skipped=1)
+    assert goal.progress == {"total": 6, "pending": 2, "in_progress": 1, "completed": 1, "failed": 1, "skipped": 1}
+    assert GOAL.progress == {"total": 0, "pending": 0, "in_progress": 0, "completed": 0, "failed": 0, "skipped": 0}
 
 
 def test_experience_is_told_in_rates_and_averages() -> None:

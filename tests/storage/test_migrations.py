@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from headway.ledger.errors import DatabaseTooNew, StorageError
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.migrate import migrations
+from headway.storage.migrate import apply_missing, migrations
 from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk, FixedClock
 
@@ -99,6 +100,37 @@ def test_a_migration_that_fails_half_way_leaves_nothing_behind(new_database_url:
 
     with closing(connect(new_database_url)) as connection:
         assert connection.read(tables) == ["events"]
+
+
+def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, known=migrations()[:5]))
+        connection.write(older_goal)
+
+    with DirectDatabase(new_database_url) as database:
+        assert database.read(lambda tx: tx.all("SELECT pending, in_progress, completed, failed, skipped FROM goals")) == [
+            (3, 1, 2, 1, 0)
+        ]
+        waits = database.read(lambda tx: tx.all("SELECT waits_for, waits_in_vain FROM sub_goals ORDER BY id"))
+        assert waits == [(0, 0)] * 4 + [(0, 0), (2, 1), (1, 0)]
+
+
+def older_goal(tx: Transaction) -> None:
+    """Judged, not judged, failed and begun; and three that wait for the first, for the first three, and for the last of these."""
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    tx.run("INSERT INTO goals (id, tenant_id, source, description, status, created_at, updated_at) "
+           "VALUES (1, 1, 'operator-injected', 'x', 'active', 1, 1)")  # fmt: skip
+    rows = [("completed", "none", 1), ("completed", None, 1), ("failed", "major", 1), ("in-progress", None, 0)]
+    for number, row in enumerate([*rows, *[("pending", None, 0)] * 3], 1):
+        tx.run(
+            """INSERT INTO sub_goals (id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
+               expected_value, created_at, updated_at, status, divergence, ended_at)
+               VALUES (?, 1, 1, 1, 'x', 'y', 'work', 'inline', 'index', 5, 0.5, 1, 1, ?, ?, ?)""",
+            number,
+            *row,
+        )
+    for above, below in [(5, 1), (6, 1), (6, 2), (6, 3), (7, 6)]:
+        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", above, below)
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

@@ -109,7 +109,7 @@ STEPS = {
     "jobs.wake",
     "journal.announce",
     "journal.append",
-    "journal.summary",
+    "journal.tell",
     "journal.tell_watchers",
     "runs.page",  # of a turn or a goal that is not theirs: none
     "turns.incomplete",

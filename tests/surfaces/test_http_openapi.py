@@ -14,6 +14,7 @@ from serving import Client, Service
 from proofs import Proof
 
 HERE = Path(__file__).parent
+KEPT = HERE.parent.parent / ".hypothesis"  # what characters there are takes seconds to find out
 SHARES = 2  # of the routes, so that no worker has to try all of them
 # 413 refuses what breaks the rules as well as what is only too long; the fuzzer does not count it by itself.
 CONFIG = """
@@ -51,7 +52,8 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     command += ["--checks", "all", "--generation-database", "none", "--continue-on-failure", "--phases", phases]
     command += [flag for name in names for flag in ("--include-name", name)]
     command += ["--report", "json", "--report-json-path", str(report), "--no-color", *flags]
-    env = {**os.environ, "SCHEMATHESIS_HOOKS": "fuzzing_hooks", "PYTHONPATH": str(HERE)}
+    own = {"SCHEMATHESIS_HOOKS": "fuzzing_hooks", "PYTHONPATH": str(HERE), "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT)}
+    env = {**os.environ, **own}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr  # it says with which seed
     found: dict[str, Any] = json.loads(report.read_text())
@@ -75,7 +77,7 @@ def test_a_fuzzer_that_tries_each_route_often_finds_nothing(
     sqlite_client: Client, tmp_path: Path, proof: Proof, share: int
 ) -> None:
     names = tried(sqlite_client)[share::SHARES]
-    cases = proof.trials("OpenAPI: cases for each route", share=50, whole=2_000)
+    cases = proof.trials("OpenAPI: cases for each route", share=100, whole=2_000)
     seed = [] if proof.whole else ["--seed", "1"]
 
     report = fuzz(sqlite_client, tmp_path, names, "fuzzing", "--max-examples", str(cases), *seed)

@@ -28,15 +28,17 @@ def page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int,
         raise Invalid("cursor must be the next_cursor of another page.")
     before = int(cursor) if cursor else text.MAX_INTEGER
     found = goal_store.page(tx, tenant_id, status, limit + 1, before)
-    shown = [journal.summary(tx, tenant_id, goal.id) for goal in found[:limit]]
+    shown = [journal.summary(goal, run_store.cost_of_goal(tx, tenant_id, goal.id)) for goal in found[:limit]]
     return GoalPage(shown, str(found[limit - 1].id) if len(found) > limit else None)
 
 
 def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULTS) -> dict[str, Any]:
     """A goal with all of its sub-goals, and what the tenant's plans have to learn from."""
-    goals.get(tx, tenant_id, goal_id)
+    found = goal_store.with_cost(tx, tenant_id, goal_id)
+    if found is None:
+        raise NotFound(goals.UNKNOWN.format(goal_id))
     return {
-        **journal.summary(tx, tenant_id, goal_id),
+        **journal.summary(*found),
         "replan_limit": limits.replans,
         "sub_goals": [one.as_json() for one in goal_store.sub_goals(tx, tenant_id, goal_id)],
         "experience": [one.as_json() for one in goal_store.experience(tx, tenant_id)],

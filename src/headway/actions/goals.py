@@ -19,6 +19,7 @@ DESCRIPTION_LIMIT = 10_000
 LOWEST_PRIORITY = 1_000
 DEFAULT_PRIORITY = 50
 DEFAULTS = Limits()
+UNKNOWN = "No goal #{}."
 ASKS = "Continue, replan with a note, or abandon it?"
 
 
@@ -133,7 +134,7 @@ def save(tx: Transaction, goal: Goal) -> Goal:
 def get(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
     goal = goal_store.get(tx, tenant_id, goal_id)
     if goal is None:
-        raise NotFound(f"No goal #{goal_id}.")
+        raise NotFound(UNKNOWN.format(goal_id))
     return goal
 
 

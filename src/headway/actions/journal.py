@@ -3,16 +3,21 @@
 from typing import Any
 
 from headway.ledger.events import Event, encode
-from headway.ledger.goal import progress
+from headway.ledger.goal import Goal, JournalEntry
 from headway.ledger.run import dollars
-from headway.storage import goal_store, run_store
+from headway.storage import goal_store
+from headway.storage.goal_store import Entry
 from headway.storage.transaction import Transaction
 
 
 def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[str, Any]) -> None:
-    entry = goal_store.append_entry(tx, tenant_id, goal_id, kind, encode(data))
-    tx.emit(Event(tenant_id, "journal_appended", encode({"goal_id": goal_id, "entry": entry.as_json()})))
+    tell(tx, tenant_id, goal_id, goal_store.append_entry(tx, tenant_id, goal_id, Entry(kind, encode(data))))
     announce(tx, tenant_id, goal_id)
+
+
+def tell(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
+    told = encode({"n": entry.n, "kind": entry.kind, "at": entry.at // 1000}, data=entry.data)
+    tx.emit(Event(tenant_id, "journal_appended", encode({"goal_id": goal_id}, entry=told)))
 
 
 def announce(tx: Transaction, tenant_id: int, goal_id: int) -> None:
@@ -21,13 +26,13 @@ def announce(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 
 def tell_watchers(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    tx.emit(Event(tenant_id, "goal_changed", encode({"goal": summary(tx, tenant_id, goal_id)})))
+    found = goal_store.with_cost(tx, tenant_id, goal_id)
+    assert found is not None
+    tx.emit(Event(tenant_id, "goal_changed", encode({"goal": summary(*found)})))
 
 
-def summary(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+def summary(goal: Goal, cost: int) -> dict[str, Any]:
     """A goal with how far it got, without its sub-goals."""
-    goal = goal_store.get(tx, tenant_id, goal_id)
-    assert goal is not None
     return {
         "id": goal.id,
         "source": goal.source,
@@ -41,8 +46,8 @@ def summary(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
         "pause_kind": goal.pause_kind or None,
         "pause_reason": goal.pause_reason or None,
         "run_id": goal.run_id,
-        "progress": progress(goal_store.count_by_status(tx, tenant_id, goal_id)),
-        "cost_usd": dollars(run_store.cost_of_goal(tx, tenant_id, goal_id)),
+        "progress": goal.progress,
+        "cost_usd": dollars(cost),
         "budget_usd": dollars(goal.budget) if goal.budget else None,
         "deadline": goal.deadline_at // 1000,
         "created_at": goal.created_at // 1000,

@@ -30,7 +30,7 @@ def lay_out(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: str)
         goal_store.put_edges(tx, ids[step.key], [ids[below] for below in step.depends_on])
     for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id):
         if key_of(one) in named or one.plan_no == goal.plan_no:
-            sub_goals.save(tx, one)
+            sub_goals.change(tx, one)
         if one.status == "in-progress":
             runs.let_go(tx, one.tenant_id, one.id)
     about = {

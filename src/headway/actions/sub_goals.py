@@ -7,28 +7,42 @@ from headway.ledger.events import Event, encode
 from headway.ledger.goal import Divergence, Goal, SubGoal, SubGoalStatus
 from headway.ledger.run import Run, dollars
 from headway.storage import goal_store, run_store
+from headway.storage.goal_store import Entry
 from headway.storage.transaction import Transaction
 
 SUMMARY_KEPT = 20_000  # characters of an outcome; what is longer belongs into files
 TITLE = 200
 
 
-def save(tx: Transaction, one: SubGoal) -> SubGoal:
-    one = one._replace(updated_at=tx.now)
-    goal_store.save_sub_goal(tx, one)
-    tx.emit(Event(one.tenant_id, "sub_goal_changed", encode({"goal_id": one.goal_id, "sub_goal": one.as_json()})))
+def change(tx: Transaction, one: SubGoal, entry: Entry | None = None, /, **changed: Any) -> SubGoal:
+    """Told to whoever watches, the journal's entry first."""
+    after, written = goal_store.change_sub_goal(tx, one, entry, **changed)
+    if written:
+        journal.tell(tx, one.tenant_id, one.goal_id, written)
+    told = encode(after.all_but_outcome(), outcome=after.outcome or "null")
+    tx.emit(Event(one.tenant_id, "sub_goal_changed", encode({"goal_id": one.goal_id}, sub_goal=told)))
     journal.announce(tx, one.tenant_id, one.goal_id)
-    return one
+    return after
 
 
 def write(tx: Transaction, one: SubGoal, kind: str, **data: Any) -> None:
     """Into the journal of its goal."""
-    about = {"sub_goal_id": one.id, "description": one.description[:TITLE], **data}
-    journal.append(tx, one.tenant_id, one.goal_id, kind, about)
+    journal.append(tx, one.tenant_id, one.goal_id, kind, about(one, **data))
+
+
+def entry(one: SubGoal, kind: str, **data: Any) -> Entry:
+    return Entry(kind, encode(about(one, **data)))
+
+
+def about(one: SubGoal, **data: Any) -> dict[str, Any]:
+    return {"sub_goal_id": one.id, "description": one.description[:TITLE], **data}
 
 
 def start(tx: Transaction, one: SubGoal, run: Run) -> SubGoal:
-    begun = one._replace(
+    return change(
+        tx,
+        one,
+        entry(one, "sub_goal_started", mode=one.mode, role=one.role, run_id=run.id),
         status="in-progress",
         run_id=run.id,
         started_at=tx.now,
@@ -38,8 +52,6 @@ def start(tx: Transaction, one: SubGoal, run: Run) -> SubGoal:
         progress_steps=0,
         progress_effects=0,
     )
-    write(tx, one, "sub_goal_started", mode=one.mode, role=one.role, run_id=run.id)
-    return save(tx, begun)
 
 
 def run_ended(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
@@ -56,30 +68,33 @@ def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubG
     status: SubGoalStatus = "completed" if result["status"] == "completed" else "failed"
     inline = run.cost - one.cost if run.is_main else 0
     cost = inline + run_store.cost_of_sub_goal(tx, one.tenant_id, one.id)
-    outcome = {**result, "summary": str(result.get("summary") or "")[:SUMMARY_KEPT], "cost_usd": dollars(cost)}
-    ended = one._replace(
+    outcome = encode({**result, "summary": str(result.get("summary") or "")[:SUMMARY_KEPT], "cost_usd": dollars(cost)})
+    about_end = about(one, status=status, duration_s=(tx.now - one.started_at) // 1000)
+    return change(
+        tx,
+        one,
+        Entry("sub_goal_ended", encode(about_end, outcome=outcome)),
         status=status,
-        outcome=encode(outcome),
+        outcome=outcome,
         reason="" if status == "completed" else str(result.get("error") or "It failed.")[:TITLE],
         cost=cost,
         interrupted=0,
         ended_at=tx.now,
     )
-    write(tx, one, "sub_goal_ended", status=status, outcome=outcome, duration_s=(tx.now - one.started_at) // 1000)
-    return save(tx, ended)
 
 
 def judge(tx: Transaction, goal: Goal, one: SubGoal, divergence: Divergence, reason: str, by: str) -> SubGoal:
     """How far its outcome is from what was expected. An evaluation counts for the plan that is in force."""
-    write(tx, one, "evaluated", divergence=divergence, reason=reason, by=by)
-    return save(tx, one._replace(divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no))
+    told = entry(one, "evaluated", divergence=divergence, reason=reason, by=by)
+    return change(tx, one, told, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
 
 
 def skip(tx: Transaction, one: SubGoal, reason: str) -> SubGoal:
-    write(tx, one, "sub_goal_skipped", reason=reason)
-    return save(tx, one._replace(status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now))
+    told = entry(one, "sub_goal_skipped", reason=reason)
+    return change(tx, one, told, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
 
 
-def put_off(tx: Transaction, one: SubGoal) -> SubGoal:
+def put_off(tx: Transaction, one: SubGoal, **changed: Any) -> SubGoal:
     """Begun in vain: it is to be begun anew."""
-    return save(tx, one._replace(status="pending", run_id=None, cost=0, interrupted=0, started_at=0, checks=0))
+    begun_with = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
+    return change(tx, one, status="pending", **{**changed, **begun_with})

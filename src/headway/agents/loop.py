@@ -43,7 +43,7 @@ from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import unframed
 from headway.ledger.run import Run
 from headway.ledger.writ_parser import WritParser
-from headway.storage import halt_store, run_store
+from headway.storage import run_store
 from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Transaction
 
@@ -119,19 +119,21 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple
     held = runs.lock(tx, work.run)
     if held is None or held.state != "running" or held.owner != work.means.owner:
         return NOT_OURS, entries
-    run = run_store.get(tx, work.run.tenant_id, work.run.id)
-    if run is None:
+    found = run_store.to_move(tx, work.run.tenant_id, work.run.id)
+    if found is None:
         return NOT_OURS, entries
+    run, halted = found
     step = Step(tx, work, held, run, entries)
     if step.over:
         return NOT_OURS, entries
     if not entries:
         step.append(user(unframed(run.task)))
     write_down(step, news)
-    need: Need | None = Stop("halted") if halt_store.in_force(tx) else None
+    need: Need | None = Stop("halted") if halted else None
     while need is None:
         need = next_thing(step)
     need = step.settle(need)
+    step.write()
     if not step.run.ended:
         run_store.save(tx, step.run._replace(updated_at=tx.now))
     return need, step.entries

@@ -30,6 +30,7 @@ class Step:
         self.turn_id = work.scope.turn_id or ""  # whose plan it is: a sub-agent has none
         self.entries = list(entries)
         self.first_new = self.next_number
+        self.unwritten: list[str] = []  # the last of them, as they are to be stored
         self.limits = work.means.limits
 
     @property
@@ -46,12 +47,19 @@ class Step:
         return self.held.attempts + 1 >= self.held.max_attempts
 
     def append(self, message: ModelMessage, stored: str = "") -> None:
-        entry = Entry(self.next_number, message)
-        run_store.append(self.tx, self.run.tenant_id, self.run.id, entry.n, stored or transcript.encode(message))
-        self.entries.append(entry)
+        self.unwritten.append(stored or transcript.encode(message))
+        self.entries.append(Entry(self.next_number, message))
+
+    def write(self) -> None:
+        """What was appended, in one statement: before the step ends, or something happens to it."""
+        if self.unwritten:
+            first = self.next_number - len(self.unwritten)
+            run_store.append(self.tx, self.run.tenant_id, self.run.id, first, *self.unwritten)
+            self.unwritten.clear()
 
     def withdraw_last(self) -> None:
         """The last message stays in the journal and is not sent any more."""
+        self.write()
         entry = self.entries[-1]
         run_store.withdraw(self.tx, self.run.tenant_id, self.run.id, entry.n)
         self.entries[-1] = entry._replace(sent=False)

@@ -1,6 +1,6 @@
 """Looking after sub-agents at work: rarely, the longer they are at it; and stepping in when one gets no further."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -29,12 +29,13 @@ def due_at(one: SubGoal, limits: GoalLimits) -> int:
     return one.checked_at + min(limits.check_in_ms << min(one.checks, 20), LONGEST_MS)
 
 
-def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[SubGoal, str]:
-    """How far it is; and why it counts as stuck, if it does. A look that leads to a question is over when that is answered."""
+def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[dict[str, int], str]:
+    """What changes by the look; and why it counts as stuck, if it does. A look that leads to a question is over when that is
+    answered."""
     effects = run_store.effects_done(tx, one.tenant_id, run.id)
-    looked = one._replace(checks=one.checks + 1, checked_at=tx.now)
+    looked = {"checks": one.checks + 1, "checked_at": tx.now}
     if effects > one.progress_effects or run.status == "queued":
-        return looked._replace(progress_at=tx.now, progress_steps=run.iterations, progress_effects=effects), ""
+        return {**looked, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
     if run.iterations - one.progress_steps >= STUCK_STEPS:
         return looked, f"{run.iterations - one.progress_steps} steps without a tool call that went well"
     if tx.now - one.progress_at >= limits.stuck_after_ms:
@@ -54,23 +55,27 @@ def intervene(tx: Transaction, one: SubGoal, run: Run, filled: Filled[Interventi
     )
     form = form or fallback
     sub_goals.write(tx, one, "intervened", action=form.action, text=form.text, why=why)
-    one = one._replace(
-        interventions=one.interventions + 1, progress_at=tx.now, progress_steps=run.iterations, checks=0, checked_at=tx.now
-    )
+    noted = {
+        "interventions": one.interventions + 1,
+        "progress_at": tx.now,
+        "progress_steps": run.iterations,
+        "checks": 0,
+        "checked_at": tx.now,
+    }
     match form.action:
         case "message":
             runs.hint(tx, run, form.text or NUDGE)
-            sub_goals.save(tx, one)
+            sub_goals.change(tx, one, **noted)
         case "wait":
-            sub_goals.save(tx, one)
+            sub_goals.change(tx, one, **noted)
         case "rescope":
-            begin_anew(tx, one._replace(description=form.text.strip() or one.description), run)
+            begin_anew(tx, one, run, **noted, description=form.text.strip() or one.description)
         case "cancel":
-            sub_goals.save(tx, one)
+            sub_goals.change(tx, one, **noted)
             runs.cancel_tree(tx, run)
 
 
-def begin_anew(tx: Transaction, one: SubGoal, run: Run) -> None:
+def begin_anew(tx: Transaction, one: SubGoal, run: Run, **changed: Any) -> None:
     """What was half done is thrown away."""
-    sub_goals.put_off(tx, one)
+    sub_goals.put_off(tx, one, **changed)
     plans.free(tx, run)

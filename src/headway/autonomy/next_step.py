@@ -12,9 +12,9 @@ from headway.autonomy import check_ins, evaluator, planner, resumption
 from headway.autonomy import goal_prompts as prompts
 from headway.autonomy.stage import Ask, Rest, Stage, WorkInline
 from headway.ledger.errors import Invalid
-from headway.ledger.goal import Goal, SubGoal, ready, replan_reason
+from headway.ledger.goal import Goal, SubGoal, in_doubt, replan_reason
 from headway.ledger.run import dollars
-from headway.storage import goal_store, run_store
+from headway.storage import goal_store, pursuit_store, run_store
 
 REASON_SHOWN: Final = 1_000
 
@@ -58,14 +58,14 @@ def in_a_cycle(stage: Stage) -> Look:
     looked at before it goes on."""
     if goal_store.open_cycle(stage.tx, stage.goal.tenant_id, stage.goal.id):
         journal.append(stage.tx, stage.goal.tenant_id, stage.goal.id, "cycle_began", {"plan_no": stage.goal.plan_no})
-    half_done = [one for one in stage.known if one.interrupted]
+    half_done = stage.half_done()
     if half_done:
         return Ask(resumption.about(stage.goal, half_done), take_resumption)
     return CLEAR
 
 
 def take_resumption(stage: Stage, filled: Filled[resumption.ResumptionForm]) -> None:
-    resumption.apply(stage.tx, stage.goal, [one for one in stage.known if one.interrupted], filled)
+    resumption.apply(stage.tx, stage.goal, stage.half_done(), filled)
 
 
 def measured(stage: Stage) -> Look:
@@ -80,7 +80,7 @@ def planned(stage: Stage) -> Look:
     goal = stage.goal
     if goal.plan_no == 0:
         return Ask(planner.first_plan(goal, stage.means.roles, stage.experience()), take_plan)
-    why = replan_reason(goal, stage.known)
+    why = replan_reason(goal, stage.known) if in_doubt(goal, pursuit_store.doubts(stage.tx, goal)) else None
     if why is None:
         return CLEAR
     if goal.replan_count >= stage.limits.replans:
@@ -141,11 +141,12 @@ def reword(stage: Stage, goal: Goal, description: str) -> Goal:
 def begin_agents(stage: Stage) -> Look:
     """Those that are ready, as many as there may be at once, the worthiest first."""
     room = stage.means.limits.per_parent - len(stage.at_work())
-    waiting = [one for one in ready(stage.known) if one.mode == "agent"]
-    if stage.poor or room <= 0 or not waiting:
+    waiting = pursuit_store.ready(stage.tx, stage.goal, "agent", room) if room > 0 and not stage.poor else []
+    if not waiting:
         return CLEAR
-    for one in waiting[:room]:
-        assignment = Assignment(stage.means.roles.find(one.role), prompts.task_of(one), prompts.context_of(one, stage.known))
+    for one in waiting:
+        given = prompts.context_of(one, pursuit_store.below(stage.tx, one))
+        assignment = Assignment(stage.means.roles.find(one.role), prompts.task_of(one), given)
         child = assign(stage.tx, stage.run, assignment, stage.means.limits, one.id)
         sub_goals.start(stage.tx, one, child)
     stage.progressed()
@@ -168,11 +169,12 @@ def take_evaluation(stage: Stage, filled: Filled[evaluator.EvaluationForm], sub_
 def work_inline(stage: Stage) -> Look:
     if stage.run.sub_goal_id is not None:
         return WorkInline(stage.run)
-    waiting = [one for one in ready(stage.known) if one.mode == "inline"]
-    if stage.poor or not waiting:
+    waiting = pursuit_store.ready(stage.tx, stage.goal, "inline", 1) if not stage.poor else []
+    if not waiting:
         return CLEAR
     one = waiting[0]
-    said = transcript.encode(transcript.user(prompts.working(stage.goal, one, stage.known)))
+    done = pursuit_store.last_done(stage.tx, stage.goal, prompts.DONE_SHOWN)
+    said = transcript.encode(transcript.user(prompts.working(stage.goal, one, done, pursuit_store.below(stage.tx, one))))
     run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.iterations)
     stage.progressed()
     return WorkInline(run)  # all that comes before it is clear
@@ -186,7 +188,7 @@ def look_after_agents(stage: Stage) -> Look:
     run = runs.get(stage.tx, one.tenant_id, one.run_id or "")
     looked, why = check_ins.look_after(stage.tx, one, run, stage.limits)
     if not why or stage.poor:
-        sub_goals.save(stage.tx, looked)
+        sub_goals.change(stage.tx, one, **looked)
         return None
     if one.interventions >= check_ins.MOST_INTERVENTIONS:
         check_ins.intervene(stage.tx, one, run, None, why)
@@ -212,10 +214,10 @@ def await_agents(stage: Stage) -> Look:
 def conclude(stage: Stage) -> Look:
     """Everything has ended."""
     tx, goal = stage.tx, stage.goal
-    if stage.poor and any(one.status == "pending" for one in stage.known):
+    if stage.poor and goal.pending:
         goals.paid_again(tx, goal.tenant_id, goal.id)  # nobody else is left who would find out whether there is money
         return None
-    if not any(one.status == "completed" for one in stage.known):
+    if not goal.completed:
         goals.escalate(tx, goal, "escalation", "Nothing is left to do, and nothing was achieved.")
         return None
     if goal.success_criteria:

@@ -49,7 +49,7 @@ def mark(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> None:
     at = {run.sub_goal_id for run in runs}
     half_done = [one for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id) if one.status == "in-progress" and one.id in at]
     for one in half_done:
-        sub_goals.save(tx, one._replace(interrupted=1))
+        sub_goals.change(tx, one, interrupted=1)
     about = {"agents": [run.role for run in runs], "sub_goals": [one.id for one in half_done]}
     journal.append(tx, goal.tenant_id, goal.id, "interrupted", about)
 

@@ -40,7 +40,7 @@ def apply(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], filled: Fil
     for found in half_done:
         answer = answers.get(str(found.id))
         decided[str(found.id)] = answer.action if answer else "resume"
-        one = sub_goals.save(tx, found._replace(interrupted=0, checked_at=tx.now, progress_at=tx.now))
+        one = sub_goals.change(tx, found, interrupted=0, checked_at=tx.now, progress_at=tx.now)
         if answer and answer.action == "retry":
             run = run_store.get(tx, one.tenant_id, one.run_id or "")
             if run:

@@ -14,7 +14,7 @@ from headway.agents.work import Means
 from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
 from headway.ledger.job import NEVER, Job
 from headway.ledger.run import Run
-from headway.storage import goal_store, run_store
+from headway.storage import goal_store, pursuit_store, run_store
 from headway.storage.spending_store import ModelCall
 from headway.storage.transaction import Transaction
 
@@ -57,11 +57,17 @@ class Stage:
         self.run = runs.get(self.tx, tenant_id, self.run.id)
         self.held = jobs.get(self.tx, tenant_id, self.run.id)
         vars(self).pop("known", None)
+        vars(self).pop("at_hand", None)
 
     @cached_property
     def known(self) -> list[SubGoal]:
-        """All of its sub-goals, read when they are looked at: nothing else in a step takes longer in a larger goal."""
+        """All of its sub-goals. Only for a new plan and at the end: nothing else in a step takes longer in a larger goal."""
         return goal_store.sub_goals(self.tx, self.goal.tenant_id, self.goal.id)
+
+    @cached_property
+    def at_hand(self) -> list[SubGoal]:
+        """Those at work, and those that wait to be judged."""
+        return pursuit_store.at_hand(self.tx, self.goal)
 
     @property
     def going(self) -> bool:
@@ -79,13 +85,17 @@ class Stage:
         return found
 
     def at_work(self) -> list[SubGoal]:
-        return [one for one in self.known if one.status == "in-progress" and one.mode == "agent"]
+        return [one for one in self.at_hand if one.status == "in-progress" and one.mode == "agent"]
+
+    def half_done(self) -> list[SubGoal]:
+        """What a crash interrupted, and nobody has looked at since."""
+        return [one for one in self.at_hand if one.interrupted]
 
     def experience(self) -> list[Experience]:
         return goal_store.experience(self.tx, self.goal.tenant_id)
 
     def unjudged(self) -> list[SubGoal]:
-        return [one for one in self.known if one.status in ("completed", "failed") and one.divergence is None]
+        return [one for one in self.at_hand if one.ended]
 
     def tell_operator(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.goal.tenant_id, kind, text, About(goal_id=self.goal.id))

@@ -34,8 +34,10 @@ TURN_ENDS: Final = frozenset({"turn_finished", "turn_failed", "turn_canceled"})
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
 
-def encode(data: dict[str, Any]) -> str:
-    return ENCODER.encode(data)
+def encode(data: dict[str, Any], /, **encoded: str) -> str:
+    """As JSON; what is JSON already comes last, behind at least one thing that is not."""
+    text = ENCODER.encode(data)
+    return text[:-1] + "".join(f',"{name}":{part}' for name, part in encoded.items()) + "}" if encoded else text
 
 
 def todo_changed(tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"]) -> Event:

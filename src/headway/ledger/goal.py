@@ -1,7 +1,7 @@
 """Objectives that are pursued without a person, and the graph of what has to be done for them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.run import dollars
@@ -43,10 +43,22 @@ class Goal(NamedTuple):
     created_at: int
     updated_at: int
     ended_at: int
+    pending: int = 0  # sub-goals, by status
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
 
     @property
     def ended(self) -> bool:
         return self.ended_at != 0
+
+    @property
+    def progress(self) -> dict[str, int]:
+        """How far it got, from how many of its sub-goals have which status."""
+        counts = (self.pending, self.in_progress, self.completed, self.failed, self.skipped)
+        by_status = {status.replace("-", "_"): count for status, count in zip(STATUSES, counts, strict=True)}
+        return {"total": sum(counts), **by_status}
 
 
 class SubGoal(NamedTuple):
@@ -92,6 +104,10 @@ class SubGoal(NamedTuple):
         return self.priority * self.expected_value
 
     def as_json(self) -> dict[str, Any]:
+        return {**self.all_but_outcome(), "outcome": json.loads(self.outcome) if self.outcome else None}
+
+    def all_but_outcome(self) -> dict[str, Any]:
+        """What is not JSON already."""
         return {
             "id": self.id,
             "description": self.description,
@@ -103,7 +119,6 @@ class SubGoal(NamedTuple):
             "status": self.status,
             "priority": self.priority,
             "expected_value": self.expected_value,
-            "outcome": json.loads(self.outcome) if self.outcome else None,
             "reason": self.reason,
             "divergence": self.divergence,
             "divergence_reason": self.divergence_reason,
@@ -205,6 +220,13 @@ def replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
     return None
 
 
+def in_doubt(goal: Goal, doubts: Collection[str]) -> bool:
+    """Whether `replan_reason` has one to give, from the divergences under the plan in force other than none, and whether anything
+    waits in vain. (More than half of at least four are more than two.)"""
+    minor = sum(doubt == "minor" for doubt in doubts)
+    return bool(goal.replan_why) or minor > MINOR_BORNE or len(doubts) > minor
+
+
 def frontier(sub_goals: Iterable[SubGoal]) -> frozenset[str]:
     """What is still to be done, by what it says: the same words under a new number are the same work."""
     return frozenset(wording(one.description) for one in sub_goals if one.status in OPEN)
@@ -212,9 +234,3 @@ def frontier(sub_goals: Iterable[SubGoal]) -> frozenset[str]:
 
 def wording(description: str) -> str:
     return " ".join(description.casefold().split())
-
-
-def progress(counts: Mapping[str, int]) -> dict[str, int]:
-    """How far a goal got, from how many of its sub-goals have which status."""
-    by_status = {status.replace("-", "_"): counts.get(status, 0) for status in STATUSES}
-    return {"total": sum(by_status.values()), **by_status}

@@ -1,13 +1,19 @@
 """Rows of goals: their sub-goals with what each waits for, their journal, and the stretches in which they were pursued."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from headway.ledger.goal import Experience, Goal, GoalStatus, JournalEntry, SubGoal
+from headway.ledger.goal import STATUSES, Experience, Goal, GoalStatus, JournalEntry, SubGoal, SubGoalStatus
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
-    replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at"""
+    replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
+    completed, failed, skipped"""
+WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
+    FROM goals WHERE tenant_id = ? AND id = ?"""
+# Numbers the journal, and counts sub-goals by status: whoever else writes of the goal waits until this is stored.
+COUNT = """UPDATE goals SET journaled = journaled + ?, pending = pending + ?, in_progress = in_progress + ?,
+    completed = completed + ?, failed = failed + ?, skipped = skipped + ? WHERE tenant_id = ? AND id = ? RETURNING journaled"""
 LEARNT_FROM = 1_000  # the newest sub-goals that were tried
 
 
@@ -65,6 +71,12 @@ def save(tx: Transaction, goal: Goal) -> None:
     )
 
 
+def with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal, int] | None:
+    """A goal, and what its agents have cost so far."""
+    row = tx.one(WITH_COST, tenant_id, goal_id)
+    return (Goal._make(row[:-1]), int(row[-1] or 0)) if row else None
+
+
 def page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int) -> list[Goal]:
     """The newest first, before that id."""
     chosen, parameters = ("AND status = ?", (status,)) if status else ("", ())
@@ -90,6 +102,27 @@ SUB_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_outcome,
     checks, checked_at, progress_at, progress_steps, progress_effects, created_at, updated_at, started_at, ended_at"""
 
 
+SUB_GOALS = f"""SELECT {SUB_COLUMNS}, (SELECT string_agg(CAST(depends_on AS TEXT), ',') FROM sub_goal_edges
+    WHERE sub_goal_id = sub_goals.id) FROM sub_goals"""
+# What a sub-goal waits for, as its edges and the rows below it say. Those that it builds on are good when they are done and judged.
+WAITS = """UPDATE sub_goals SET
+    waits_for = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
+        WHERE sub_goal_id = sub_goals.id AND (below.status <> 'completed' OR below.divergence IS NULL)),
+    waits_in_vain = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
+        WHERE sub_goal_id = sub_goals.id AND below.status IN ('failed', 'skipped'))"""
+
+
+class Entry(NamedTuple):
+    """What is written into the journal."""
+
+    kind: str
+    data: str
+
+
+def made(row: Row) -> SubGoal:
+    return SubGoal._make((*row[:-1], tuple(sorted(map(int, row[-1].split(",")))) if row[-1] else ()))
+
+
 def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
     row = tx.one(
         """INSERT INTO sub_goals (tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
@@ -100,55 +133,42 @@ def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
         tx.now,
     )
     assert row is not None
+    count(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, moved={"pending": 1})
     return int(row[0])
 
 
 def get_sub_goal(tx: Transaction, tenant_id: int, sub_goal_id: int) -> SubGoal | None:
-    row = tx.one(f"SELECT {SUB_COLUMNS} FROM sub_goals WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
-    return with_edges(tx, [row], "sub_goal_id = ?", sub_goal_id)[0] if row else None
+    row = tx.one(f"{SUB_GOALS} WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
+    return made(row) if row else None
 
 
 def sub_goals(tx: Transaction, tenant_id: int, goal_id: int) -> list[SubGoal]:
-    rows = tx.all(f"SELECT {SUB_COLUMNS} FROM sub_goals WHERE tenant_id = ? AND goal_id = ? ORDER BY id", tenant_id, goal_id)
-    return with_edges(tx, rows, "sub_goal_id IN (SELECT id FROM sub_goals WHERE goal_id = ?)", goal_id)
+    rows = tx.all(f"{SUB_GOALS} WHERE tenant_id = ? AND goal_id = ? ORDER BY id", tenant_id, goal_id)
+    return [made(row) for row in rows]
 
 
-def with_edges(tx: Transaction, rows: list[Row], of: str, owner: int) -> list[SubGoal]:
-    below: dict[int, list[int]] = {}
-    for upper, lower in tx.all(f"SELECT sub_goal_id, depends_on FROM sub_goal_edges WHERE {of} ORDER BY depends_on", owner):
-        below.setdefault(int(upper), []).append(int(lower))
-    return [SubGoal._make((*row, tuple(below.get(int(row[0]), ())))) for row in rows]
-
-
-def save_sub_goal(tx: Transaction, one: SubGoal) -> None:
-    tx.run(
-        """UPDATE sub_goals SET description = ?, expected_outcome = ?, status = ?, outcome = ?, reason = ?, divergence = ?,
-           divergence_reason = ?, judged_under = ?, run_id = ?, cost = ?, interrupted = ?, interventions = ?, checks = ?,
-           checked_at = ?, progress_at = ?, progress_steps = ?, progress_effects = ?, updated_at = ?, started_at = ?, ended_at = ?
-           WHERE tenant_id = ? AND id = ?""",
-        one.description,
-        one.expected_outcome,
-        one.status,
-        one.outcome,
-        one.reason,
-        one.divergence,
-        one.divergence_reason,
-        one.judged_under,
-        one.run_id,
-        one.cost,
-        one.interrupted,
-        one.interventions,
-        one.checks,
-        one.checked_at,
-        one.progress_at,
-        one.progress_steps,
-        one.progress_effects,
-        one.updated_at,
-        one.started_at,
-        one.ended_at,
+def change_sub_goal(tx: Transaction, one: SubGoal, entry: Entry | None, **changed: Any) -> tuple[SubGoal, JournalEntry | None]:
+    """The only way in which one changes: with an entry in the journal if there is something to tell, its goal's counters true, and
+    those that wait for it knowing where they stand."""
+    after = one._replace(updated_at=tx.now, **changed)
+    moved = {one.status: -1, after.status: 1} if after.status != one.status else {}
+    written = None
+    if entry or moved:
+        number = count(tx, one.tenant_id, one.goal_id, entries=int(entry is not None), moved=moved)
+        written = write_entry(tx, one.tenant_id, one.goal_id, number, entry) if entry else None
+    sets = "".join(f"{name} = ?, " for name in changed)
+    row = tx.one(
+        f"UPDATE sub_goals SET {sets}updated_at = ? WHERE tenant_id = ? AND id = ? AND status = ? RETURNING id",
+        *changed.values(),
+        tx.now,
         one.tenant_id,
         one.id,
+        one.status,
     )
+    assert row is not None, "a sub-goal is changed by whoever holds its goal still"
+    if "divergence" in changed or after.status in ("failed", "skipped"):
+        tx.run(f"{WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", one.id)
+    return after, written
 
 
 def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
@@ -160,11 +180,14 @@ def put_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> N
     tx.run("DELETE FROM sub_goal_edges WHERE sub_goal_id = ?", sub_goal_id)
     for below in sorted(set(depends_on)):
         tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, below)
+    tx.run(f"{WAITS} WHERE id = ?", sub_goal_id)
 
 
-def count_by_status(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, int]:
-    sql = "SELECT status, COUNT(*) FROM sub_goals WHERE tenant_id = ? AND goal_id = ? GROUP BY status"
-    return {str(status): int(count) for status, count in tx.all(sql, tenant_id, goal_id)}
+def count(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, moved: Mapping[SubGoalStatus, int]) -> int:
+    """So many more entries in the journal, and sub-goals by status; the number of the last entry."""
+    row = tx.one(COUNT, entries, *(moved.get(status, 0) for status in STATUSES), tenant_id, goal_id)
+    assert row is not None
+    return int(row[0])
 
 
 def experience(tx: Transaction, tenant_id: int) -> list[Experience]:
@@ -187,15 +210,14 @@ def experience(tx: Transaction, tenant_id: int) -> list[Experience]:
 # The journal
 
 
-def append_entry(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: str) -> JournalEntry:
-    """Numbered by the goal itself: whoever else writes of it waits until this is stored."""
-    row = tx.one(
-        "UPDATE goals SET journaled = journaled + 1 WHERE tenant_id = ? AND id = ? RETURNING journaled", tenant_id, goal_id
-    )
-    assert row is not None
-    entry = JournalEntry(int(row[0]), kind, data, tx.now)
-    tx.run("INSERT INTO journal (goal_id, tenant_id, n, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)", goal_id, tenant_id, *entry)
-    return entry
+def append_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: Entry) -> JournalEntry:
+    return write_entry(tx, tenant_id, goal_id, count(tx, tenant_id, goal_id, entries=1, moved={}), entry)
+
+
+def write_entry(tx: Transaction, tenant_id: int, goal_id: int, number: int, entry: Entry) -> JournalEntry:
+    written = JournalEntry(number, *entry, tx.now)
+    tx.run("INSERT INTO journal (goal_id, tenant_id, n, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)", goal_id, tenant_id, *written)
+    return written
 
 
 def entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:

@@ -29,6 +29,7 @@ from headway.storage.transaction import (
     Outcome,
     Row,
     Work,
+    reads,
     tell,
 )
 
@@ -68,12 +69,18 @@ class PostgresTransaction(LoggedTransaction):
         super().__init__(now, no_drift, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
+        if self.unset and not reads(sql):
+            self.set_savepoints()
         return self._cursor.execute(translated(sql), parameters).fetchone()
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
+        if self.unset and not reads(sql):
+            self.set_savepoints()
         return self._cursor.execute(translated(sql), parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
+        if self.unset and not reads(sql):
+            self.set_savepoints()
         self._cursor.execute(translated(sql), parameters)
 
     def write_log(self) -> None:
@@ -84,6 +91,7 @@ class PostgresTransaction(LoggedTransaction):
         super().write_log()
 
     def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+        self.set_savepoints()  # the server takes giving up for a failure: whoever goes on after it goes back to one
         self.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
         try:
             value = work(self)

@@ -1,5 +1,7 @@
 """Rows of runs: what each agent at work was asked, what it said, and the tools it called."""
 
+from itertools import chain
+
 from headway.ledger.run import Effect, Run
 from headway.storage.transaction import Transaction
 
@@ -9,6 +11,7 @@ COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task,
 INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING RETURNING id"""
 GET = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
+TO_MOVE = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
 UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?, refusals = ?,
     plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ?, sub_goal_id = ?, begins_at = ?, hint = ?
     WHERE tenant_id = ? AND id = ?"""
@@ -22,6 +25,12 @@ def insert(tx: Transaction, run: Run) -> bool:
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
     row = tx.one(GET, tenant_id, run_id)
     return Run._make(row) if row else None
+
+
+def to_move(tx: Transaction, tenant_id: int, run_id: str) -> tuple[Run, bool] | None:
+    """The run, and whether everything is halted: every step looks at both."""
+    row = tx.one(TO_MOVE, tenant_id, run_id)
+    return (Run._make(row[:-1]), bool(row[-1])) if row else None
 
 
 def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
@@ -119,6 +128,9 @@ def unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> lis
 
 # The transcript
 
+APPEND = "INSERT INTO transcript (run_id, n, tenant_id, message, at) VALUES (?, ?, ?, ?, ?)"
+ANOTHER = ", (?, ?, ?, ?, ?)"
+
 
 def messages(tx: Transaction, tenant_id: int, run_id: str, begins_at: int = 0) -> list[tuple[int, str, bool]]:
     """(number, message, whether it is still sent), in order, from that number on."""
@@ -132,10 +144,10 @@ def next_message(tx: Transaction, tenant_id: int, run_id: str) -> int:
     return int(row[0]) + 1 if row and row[0] is not None else 0
 
 
-def append(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:
-    tx.run(
-        "INSERT INTO transcript (run_id, n, tenant_id, message, at) VALUES (?, ?, ?, ?, ?)", run_id, n, tenant_id, message, tx.now
-    )
+def append(tx: Transaction, tenant_id: int, run_id: str, n: int, *messages: str) -> None:
+    """From that number on."""
+    rows = ((run_id, number, tenant_id, message, tx.now) for number, message in enumerate(messages, n))
+    tx.run(APPEND + ANOTHER * (len(messages) - 1), *chain.from_iterable(rows))
 
 
 def withdraw(tx: Transaction, tenant_id: int, run_id: str, n: int) -> None:

@@ -17,7 +17,7 @@ from headway.ledger.errors import (
 )
 from headway.ledger.events import Event
 from headway.storage.clocks import Clock, DriftOf, machine_drift, no_drift, wall_clock
-from headway.storage.transaction import SQLITE, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, tell
+from headway.storage.transaction import SQLITE, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, reads, tell
 
 T = TypeVar("T")
 
@@ -45,13 +45,19 @@ class SqliteTransaction(LoggedTransaction):
         super().__init__(now, drift_of, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
+        if self.unset and not reads(sql):
+            self.set_savepoints()
         rows = self._execute(sql, parameters).fetchall()
         return rows[0] if rows else None
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
+        if self.unset and not reads(sql):
+            self.set_savepoints()
         return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
+        if self.unset and not reads(sql):
+            self.set_savepoints()
         self._execute(sql, parameters)
 
 

@@ -94,7 +94,7 @@ Work = Callable[[Transaction], T]
 class LoggedTransaction(ABC):
     """What the two dialects share: events gathered until commit, and attempts that can be undone."""
 
-    __slots__ = ("_drift", "_drift_of", "closing", "events", "now", "read_only")
+    __slots__ = ("_drift", "_drift_of", "closing", "events", "now", "read_only", "unset")
 
     dialect: Dialect
 
@@ -105,6 +105,7 @@ class LoggedTransaction(ABC):
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
+        self.unset = 0  # savepoints of attempts that have written nothing yet, the innermost ones
 
     @property
     def drift(self) -> int:
@@ -142,18 +143,31 @@ class LoggedTransaction(ABC):
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *chain.from_iterable(rows))
 
     def attempt(self, work: Work[T]) -> T:
+        """Its savepoint is set when it first writes: what only reads leaves nothing to undo."""
         told, closing = len(self.events), dict(self.closing)
-        self.run("SAVEPOINT attempt")
+        self.unset += 1
         try:
             value = work(self)
         except HeadwayError:  # anything else, a database's own error above all, ends the whole transaction
             del self.events[told:]
             self.closing = closing
-            self.run("ROLLBACK TO SAVEPOINT attempt")
-            self.run("RELEASE SAVEPOINT attempt")
+            self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
-        self.run("RELEASE SAVEPOINT attempt")
+        self._leave("RELEASE SAVEPOINT attempt")
         return value
+
+    def _leave(self, *statements: str) -> None:
+        """The innermost savepoint."""
+        if self.unset:
+            self.unset -= 1
+            return
+        for statement in statements:
+            self.run(statement)
+
+    def set_savepoints(self) -> None:
+        due, self.unset = self.unset, 0
+        for _ in range(due):
+            self.run("SAVEPOINT attempt")
 
     def glance(self, work: Work[T]) -> T | None:
         self.run("SAVEPOINT glance")
@@ -168,6 +182,11 @@ class LoggedTransaction(ABC):
 
     def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
         return work(self)  # where there is one writer, nobody waits
+
+
+def reads(sql: str) -> bool:
+    """Whether a statement certainly changes nothing."""
+    return sql.startswith("SELECT")
 
 
 class Outcome(NamedTuple):

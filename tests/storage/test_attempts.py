@@ -1,0 +1,65 @@
+"""Attempts inside a transaction: what fails is undone alone, wherever in it the first change was made."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from headway.actions import todos, views
+from headway.ledger.errors import Invalid
+from headway.ledger.scope import Selection
+from headway.ledger.todo import Draft
+from headway.storage.transaction import Transaction
+from headway.testing import Desk
+
+
+def subjects(desk: Desk) -> list[str]:
+    return [todo.subject for todo in desk.read(views.todo_list, Selection(), 50).todos]
+
+
+def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction], None]:
+    """Writes, or only reads."""
+
+    def work(tx: Transaction) -> None:
+        if wanted:
+            todos.add(tx, tenant_id, Draft(subject))
+        else:
+            views.todo_list(tx, tenant_id, Selection(), 50)
+
+    return work
+
+
+@pytest.mark.parametrize(("before", "inside", "after"), list(product([True, False], repeat=3)))
+@pytest.mark.parametrize("fails", ["nothing", "inner", "outer"])
+def test_an_attempt_within_an_attempt_takes_along_what_was_done_in_it_and_nothing_else(
+    desk: Desk, before: bool, inside: bool, after: bool, fails: str
+) -> None:
+    def inner(tx: Transaction) -> None:
+        adding(desk.tenant.id, "inside", inside)(tx)
+        if fails == "inner":
+            raise Invalid("no")
+
+    def outer(tx: Transaction) -> None:
+        adding(desk.tenant.id, "before", before)(tx)
+        try:
+            tx.attempt(inner)
+        except Invalid:
+            assert fails == "inner"
+        adding(desk.tenant.id, "after", after)(tx)
+        if fails == "outer":
+            raise Invalid("no")
+
+    def whole(tx: Transaction, tenant_id: int) -> None:
+        todos.add(tx, tenant_id, Draft("first"))
+        try:
+            tx.attempt(outer)
+        except Invalid:
+            assert fails == "outer"
+        todos.add(tx, tenant_id, Draft("last"))
+
+    desk.write(whole)
+
+    done = {"before": before, "inside": inside and fails != "inner", "after": after}
+    kept = [subject for subject, wanted in done.items() if wanted and fails != "outer"]
+    assert subjects(desk) == ["first", *kept, "last"]
+    assert len(desk.events()) == len(kept) + 2
