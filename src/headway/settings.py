@@ -187,7 +187,8 @@ def discovery(word: str) -> Discovery:
 def address(url: str) -> str:
     """Links are made by adding a path to it."""
     if not re.match(r"https?://[^/?#\s]", url):
-        raise SettingsError(f"HEADWAY_URL must be an address like https://headway.example.org, not {url[:80]!r}.")
+        quoted = USERINFO.sub("://…@", url)[:80]
+        raise SettingsError(f"HEADWAY_URL must be an address like https://headway.example.org, not {quoted!r}.")
     return url.rstrip("/")
 
 

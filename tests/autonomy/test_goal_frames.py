@@ -117,7 +117,7 @@ class Overseen:
 
     def __init__(self, words: Words) -> None:
         self.words = words
-        self.agents = 0
+        self.agents, self.steps = 0, count()  # who is at work, and how often that one was asked
         self.replans = count()
         self.interventions = count()
         self.messaged, self.rescoped, self.resumed = Gate(), Gate(), Gate()
@@ -146,8 +146,9 @@ class Overseen:
         return judged("none", words())
 
     def work(self, request: Request) -> Reply:
-        self.agents += not request.assistant_turns
-        match self.agents, request.assistant_turns:
+        if not request.assistant_turns:
+            self.agents, self.steps = self.agents + 1, count()
+        match self.agents, next(self.steps):
             case 1, 5:
                 return self.messaged.before(WRONG)(request)
             case 1, 10:

@@ -172,7 +172,15 @@ def test_a_worker_is_told_that_the_plan_is_the_supervisors(sqlite_client: Client
 
 
 def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqlite_client: Client) -> None:
-    assert "create_todo" in sqlite_client.refused("POST", "/v1/tools/rm_rf", 404, "not_found", json={})
+    for tool in (
+        "rm_rf",
+        "run_command",
+        "http_get",
+        "write_file",
+        "delegate",
+        "set_goal",
+    ):  # what is for agents alone is unknown here
+        assert "create_todo" in sqlite_client.refused("POST", f"/v1/tools/{tool}", 404, "not_found", json={})
     for path, body in (("/v1/tools/todo_list", {}), ("/v1/writs", {"text": "/todo list"})):
         detail = sqlite_client.refused("POST", path, 422, "unknown_role", json={**body, "role": "plumber"})
         assert all(name in detail for name in ("index", "researcher", "coder", "writer", "reviewer"))

@@ -20,11 +20,6 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 from serving import PATIENCE_S, Client, Service, problem
 from shell import Shell
 
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-GREETING = (
-    json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}),
-    json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-)
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
 CATALOGUE = [
@@ -248,36 +243,6 @@ def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None
     listed = headway.json("todo", "list", "--conversation", "a thread")["todos"]
     assert [todo["subject"] for todo in listed] == ["theirs", "added"]
     assert len(list((headway.folder / ".headway" / ".agents" / "tasks").glob("*.json"))) == 1
-
-
-def test_bad_lines_and_the_end_of_input_harm_nobody(headway: Shell) -> None:
-    lines = [
-        *GREETING,
-        "not JSON",
-        r'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\ud800"}}}',
-        '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "todo_claim", "arguments": {"lease_s": NaN}}}',
-        r'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\u0000"}}}',
-    ]
-    ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode())
-
-    assert (ran.code, ran.err) == (0, "")
-    assert json.loads(ran.out.splitlines()[0])["result"]["serverInfo"]["name"] == "headway"
-    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in ran.out.splitlines()), "nothing else goes to standard output"
-    assert headway.json("todo", "list")["todos"] == []
-
-
-def test_whatever_was_asked_before_the_input_ended_is_answered(headway: Shell) -> None:
-    """A client that hangs up has to know what was done: all of it is, and all of it is said. What it called off is not."""
-    wanted = {n: {"name": "todo_add", "arguments": {"subject": f"todo {n}"}} for n in range(2, 82)}
-    asked = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": one}) for n, one in wanted.items()]
-    called_off = [json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}) for n in (81, 99)]
-    ran = headway.process("mcp", stdin="\n".join([*GREETING, *asked, *called_off, ""]).encode())
-
-    assert (ran.code, ran.err) == (0, "")
-    answers = {answer["id"]: answer["result"] for answer in map(json.loads, ran.out.splitlines())}
-    assert {1, *wanted} - set(answers) <= {81}
-    stored = [todo["subject"] for todo in headway.json("todo", "list", "--limit", "200")["todos"]]
-    assert {answers[n]["structuredContent"]["todo"]["subject"] for n in wanted if n in answers} <= set(stored)
 
 
 # HTTP

@@ -188,6 +188,8 @@ def test_no_secret_is_ever_said_again(
         ]
         wire.mend()
         until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
+        heard.append(command(tmp_path, given, "chat", "hello"))
+        assert "tool leak failed\nTraceback" in heard[-1]
         heard += [command(tmp_path, given, "doctor", "--json"), *said_to_clients(client), stored(client.desk)]
         heard += [json.dumps(request.body) for request in model.requests]
         assert any("leak failed with ValueError: " in said for said in heard)

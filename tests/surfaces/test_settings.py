@@ -221,6 +221,7 @@ def test_links_lead_to_where_the_server_listens_unless_told_otherwise(headway: S
         ("goal_discovery", "maybe", "HEADWAY_GOAL_DISCOVERY must be ask or auto, not 'maybe'."),
         ("url", "headway.example.org", "HEADWAY_URL must be an address like https://headway.example.org"),
         ("url", "https://", "HEADWAY_URL must be an address like https://headway.example.org"),
+        ("url", "ftp://ada:hunter2@headway.example.org", "not 'ftp://…@headway.example.org'."),
         (
             "notify",
             "https://good.example/hunter2,hunter2",

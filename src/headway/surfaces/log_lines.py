@@ -1,4 +1,4 @@
-"""What processes that run for long write to standard error: one JSON object a line, and never a secret."""
+"""What is logged on standard error: one JSON object a line by processes that run for long, words by commands, never a secret."""
 
 import json
 import logging
@@ -12,6 +12,22 @@ def log_as_json(level: str, settings: Settings) -> None:
     handler: logging.StreamHandler[Any] = logging.StreamHandler()
     handler.setFormatter(JsonLines(hush(settings)))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def log_in_words(settings: Settings) -> None:
+    """For commands in which agents work before somebody's eyes. A program around us that has its own log keeps it."""
+    handler: logging.StreamHandler[Any] = logging.StreamHandler()
+    handler.setFormatter(PlainWords(hush(settings)))
+    logging.basicConfig(handlers=[handler])
+
+
+class PlainWords(logging.Formatter):
+    def __init__(self, hush: Hush) -> None:
+        super().__init__()
+        self.hush = hush
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self.hush(super().format(record))
 
 
 class JsonLines(logging.Formatter):

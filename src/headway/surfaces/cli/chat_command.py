@@ -22,6 +22,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.cli.calling import Call, CliDesk, Command, pass_call, standard_input
 from headway.surfaces.cli.feed_events import events
 from headway.surfaces.cli.turn_view import TurnView, turn_view
+from headway.surfaces.log_lines import log_in_words
 
 if TYPE_CHECKING:
     from headway.assembly import Headway
@@ -109,6 +110,7 @@ class Talk:
     async def begin(self) -> None:
         from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who talk and not for `--help`
 
+        log_in_words(self.settings)
         self.headway = Headway(self.settings)
         self.headway.start()
         self.headway.start_agents(alone=True)

@@ -17,6 +17,7 @@ from headway.surfaces.cli.calling import Call
 from headway.surfaces.cli.feed_events import events
 from headway.surfaces.cli.goal_drawing import LAST_ENTRIES
 from headway.surfaces.cli.goal_view import GoalView, goal_view
+from headway.surfaces.log_lines import log_in_words
 
 LOOK_AROUND_S = 1.0
 RUNS = 500
@@ -33,6 +34,7 @@ class Following:
         self.settings = settings
         self.tenant_id = tenant_id
         self.goal_id = goal_id
+        log_in_words(settings)
         self.headway = Headway(settings)
         self.pursuing = False
 

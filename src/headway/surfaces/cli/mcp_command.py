@@ -5,6 +5,7 @@ import asyncio
 import click
 
 from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.log_lines import log_in_words
 
 
 @click.command(cls=Command)
@@ -17,4 +18,6 @@ def mcp(call: Call, turn: str | None, agent: str) -> None:
 
     with call.desk() as desk:
         scope = desk.scope._replace(turn_id=turn, agent_id=agent)
-    asyncio.run(run(call.settings(), scope))
+    settings = call.settings()
+    log_in_words(settings)
+    asyncio.run(run(settings, scope))

@@ -103,5 +103,7 @@ async def run(settings: Settings, scope: Scope) -> None:
     try:
         async with stdio_server() as (incoming, outgoing):
             await serve(mcp_server(headway, Session(headway, scope).locate), incoming, outgoing)
+    except* (BrokenPipeError, anyio.BrokenResourceError):
+        pass  # nobody is left to read an answer
     finally:
         headway.close()

@@ -1,0 +1,66 @@
+"""Forged words in schedules, by their names and by what they say: all of them at work at once, and listed by a model."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turning import Talk, talking
+
+from forgeries import OWNED, PAYLOADS, shape
+from headway.actions import conversations, schedules
+from headway.actions.schedules import Timing
+from headway.ledger.text import CONTROLS
+from headway.storage import job_store
+from headway.storage.transaction import Transaction
+from model_server import Reply, Request, text
+from proofs import Proof
+
+AT_A_TIME = 20
+NEVER = Timing(every_ms=86_400_000)
+NOT_IN_NAMES = re.compile(f"[{CONTROLS}/]")
+
+
+def curious(request: Request) -> Reply:
+    """Wants to know what else is scheduled, and then has no more to say."""
+    return text("The end." if request.assistant_turns else "/schedule list")
+
+
+def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
+    """What was asked of the model when all these were said by schedules, each in a conversation of its own."""
+
+    def arrange(tx: Transaction) -> None:
+        names = [f"{place:02} {NOT_IN_NAMES.sub(' ', content)}"[:150] for place, content in enumerate(contents)]
+        for name, content in zip(names, contents, strict=True):
+            conversation = conversations.add(tx, talk.tenant_id, content)
+            message = {"conversation_id": conversation.id, "content": content}
+            schedules.put(tx, talk.tenant_id, name, NEVER, {"message": message})
+        for name in names:
+            schedules.run_now(tx, talk.tenant_id, name)
+
+    def over() -> bool:
+        found = talk.database.read(lambda tx: job_store.page(tx, talk.tenant_id, None, 500))
+        return all(job.state == "completed" for job in found)
+
+    talk.server.forget()
+    talk.database.write(arrange)
+    talk.headway.nudge()
+    talk.wait(talk.until(over))
+    talk.database.write(
+        lambda tx: [schedules.remove(tx, talk.tenant_id, one.name) for one in schedules.page(tx, talk.tenant_id, 100)[0]]
+    )
+    return sorted((shape(request) for request in talk.server.requests), key=repr)
+
+
+@pytest.mark.proof
+def test_no_schedule_changes_the_shape_of_a_request(sqlite_url: str, tmp_path: Path, proof: Proof) -> None:
+    with talking(sqlite_url, tmp_path, curious, sweeping=True) as talk:
+        expected = scheduled(talk, ["look"] * AT_A_TIME)
+        assert len(expected) == 2 * AT_A_TIME
+        for seed in proof.seeds("forged frames in schedules, 20 at a time", share=1, whole=len(PAYLOADS) // AT_A_TIME):
+            place = seed * AT_A_TIME
+            assert scheduled(talk, PAYLOADS[place : place + AT_A_TIME]) == expected, f"payloads from {place}"
+            done = talk.database.read(lambda tx: tx.all("SELECT subject FROM todos UNION ALL SELECT name FROM schedules"))
+            agents = talk.database.read(lambda tx: tx.all("SELECT task FROM runs WHERE parent_run_id IS NOT NULL"))
+            assert (done, agents) == ([], []), OWNED
