@@ -15,7 +15,7 @@ from proofs import Proof
 
 HERE = Path(__file__).parent
 KEPT = HERE.parent.parent / ".hypothesis"  # what characters there are takes seconds to find out
-SHARES = 2  # of the routes, so that no worker has to try all of them
+SHARES = 4  # of the routes, so that no worker has to try all of them
 # 413 refuses what breaks the rules as well as what is only too long; the fuzzer does not count it by itself.
 CONFIG = """
 [checks]
