@@ -3,8 +3,10 @@
 import re
 
 from browsing import Visit
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import APIResponse, Locator, Route, expect
 from serving import Client
+
+COLUMNS = 4
 
 
 def tile(page: Visit, subject: str) -> Locator:
@@ -85,6 +87,24 @@ def test_conversations_and_agents_filter(page: Visit, client: Client) -> None:
     client.add("another by the robot", agent_id="robot")
     client.add("not by the robot")
     expect(page.page.locator(".tile")).to_have_count(2)
+
+
+def test_what_is_told_while_a_filter_is_looked_up_is_not_lost(page: Visit, client: Client) -> None:
+    client.add("by a robot", agent_id="robot")
+    page.open("/board").live()
+    held: list[tuple[Route, APIResponse]] = []
+    page.page.route("**/v1/todos?*agent_id=robot*", lambda route: held.append((route, route.fetch())))
+    page.page.get_by_label("Agent", exact=True).select_option("robot")
+    while len(held) < COLUMNS:
+        page.page.wait_for_timeout(10)
+
+    client.add("told meanwhile", agent_id="robot")
+    expect(tile(page, "told meanwhile")).to_be_visible()
+    for route, answer in held:
+        route.fulfill(response=answer)
+    client.add("told afterwards", agent_id="robot")
+
+    expect(page.page.locator(".tile")).to_have_count(3)
 
 
 def test_a_todo_that_an_agent_holds_is_changed_only_after_asking(page: Visit, client: Client) -> None:

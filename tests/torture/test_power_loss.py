@@ -40,7 +40,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_torn_when_the_power_fails(p
 @pytest.mark.proof
 def test_a_ledger_that_synced_only_its_checkpoints_would_lose_what_it_acknowledged_and_stay_whole(proof: Proof) -> None:
     """Proves that the lost power is one: less than we do is not enough."""
-    became = after_power_loss("NORMAL", proof.trials("power loss, control: synchronous=NORMAL must lose", 100, 2_000))
+    became = after_power_loss("NORMAL", proof.trials("power loss, control: synchronous=NORMAL must lose", 300, 2_000))
 
     assert failed(became, "lost")
     assert failed(became, "torn") == {}
@@ -48,7 +48,7 @@ def test_a_ledger_that_synced_only_its_checkpoints_would_lose_what_it_acknowledg
 
 @pytest.mark.proof
 def test_a_ledger_that_never_synced_would_lose_what_it_acknowledged_and_be_torn(proof: Proof) -> None:
-    became = after_power_loss("OFF", proof.trials("power loss, control: synchronous=OFF must lose and tear", 100, 2_000))
+    became = after_power_loss("OFF", proof.trials("power loss, control: synchronous=OFF must lose and tear", 300, 2_000))
 
     assert failed(became, "lost")
     assert failed(became, "torn")

@@ -3,6 +3,7 @@ import { get, post } from "./api.js";
 import { conversations, loadConversations } from "./conversations.js";
 import { attempt } from "./dialogs.js";
 import { computed, html, Kept, signal, useEffect, useRef, useState } from "./lib.js";
+import { listed } from "./looks.js";
 import { change } from "./todo_panel.js";
 import { Empty, Icon, Select, Status } from "./ui.js";
 import { useStream } from "./watch.js";
@@ -46,8 +47,12 @@ const fits = (todo) => {
   return place && (agent === EVERYWHERE || todo.agent_id === agent);
 };
 
-async function load() {
+async function fetched() {
   const [pages] = await Promise.all([Promise.all(STATUSES.map((status) => query(status))), loadConversations()]);
+  return pages;
+}
+
+function take(pages) {
   todos.value = new Map(pages.flatMap((page) => page.todos).map((one) => [one.id, one]));
   cursors.value = Object.fromEntries(STATUSES.map((status, n) => [status, pages[n].next_cursor]));
 }
@@ -58,12 +63,14 @@ async function loadMore(status) {
   cursors.value = { ...cursors.value, [status]: page.next_cursor };
 }
 
-function changed({ change: what, todo }) {
+function apply({ change: what, todo }) {
   const next = new Map(todos.value);
   if (what === "deleted") next.delete(todo.id);
   else next.set(todo.id, todo);
   todos.value = next;
 }
+
+const { load, changed } = listed(fetched, take, apply);
 
 const byPlace = (a, b) => a.position - b.position || a.id - b.id;
 const byEnd = (a, b) => b.completed_at - a.completed_at || b.id - a.id;

@@ -5,7 +5,7 @@ import { origin, planned } from "./goals.js";
 import { Plan } from "./graph.js";
 import { Journal, recovery } from "./journal.js";
 import { html, remembered, signal, useEffect, useRef, useState } from "./lib.js";
-import { soon } from "./soon.js";
+import { soon } from "./looks.js";
 import { Ago, Card, Empty, Icon, money, now, Pill, plural, span, Status, Until } from "./ui.js";
 import { useStream } from "./watch.js";
 

@@ -2,8 +2,8 @@
 import { get, post } from "./api.js";
 import { attempt } from "./dialogs.js";
 import { html, signal, useRef, useState } from "./lib.js";
+import { listed, soon } from "./looks.js";
 import { go } from "./router.js";
-import { soon } from "./soon.js";
 import { Ago, Choice, Empty, Icon, money, Pill } from "./ui.js";
 import { useStream } from "./watch.js";
 
@@ -20,19 +20,21 @@ const STATUSES = [
   ["abandoned", "Abandoned"],
 ];
 
-async function load() {
+function fetched() {
   const wanted = { limit: SHOWN };
   if (shown.value !== "all") wanted.status = shown.value;
-  goals.value = (await get("/v1/goals", wanted)).goals;
+  return get("/v1/goals", wanted);
 }
 
 /** What is known of a goal stands until its next event: only a new one, or one that changed sides, needs another look. */
-const reload = soon(load);
-function changed({ goal }) {
+function apply({ goal }) {
   const at = goals.value?.findIndex((one) => one.id === goal.id) ?? -1;
   if (at < 0 || (shown.value !== "all" && goal.status !== shown.value)) reload();
   else goals.value = goals.value.with(at, { ...goals.value[at], ...goal });
 }
+
+const { load, changed } = listed(fetched, (found) => (goals.value = found.goals), apply);
+const reload = soon(load);
 
 export const origin = (goal) => (goal.source === "operator-injected" ? "from the operator" : "from an agent");
 /** How many sub-goals count: what a plan did without does not, but what was given up with the goal does. */

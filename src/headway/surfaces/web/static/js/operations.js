@@ -2,7 +2,7 @@
 import { get, post, put, remove } from "./api.js";
 import { ask, attempt, tell } from "./dialogs.js";
 import { html, signal, useRef } from "./lib.js";
-import { soon } from "./soon.js";
+import { soon } from "./looks.js";
 import { session } from "./session.js";
 import { Ago, Card, Empty, Icon, money, plural, span, Status, Until, word } from "./ui.js";
 import { deadLetters, halt, useStream } from "./watch.js";
