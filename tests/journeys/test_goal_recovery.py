@@ -227,7 +227,9 @@ def test_a_paused_goal_stays_paused_through_a_crash(tell: Telling) -> None:
 
         living = one.begin()
         until(lambda: statuses(one) == {"agent": "completed", "inline": "pending"}, "the agent ends")
-        until(lambda: rows(one.desk, "SELECT 1 FROM jobs WHERE state = 'running'") == [], "nobody works")
+        until(
+            lambda: rows(one.desk, "SELECT 1 FROM jobs WHERE state IN ('queued', 'running')") == [], "nobody works, or is about to"
+        )
         assert [event["goals"] for event in told(one.desk, "recovered")] == [1]
         one.kill(living)
 
