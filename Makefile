@@ -49,7 +49,7 @@ chromium:  ## the browser for the tests of the page: installed where it is missi
 		echo "The tests of the page need chromium, and it cannot be installed from here. Install it (apt install chromium,"; \
 		echo "dnf install chromium, brew install chromium), or say where it is: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 
-bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run; renews bench/RESULTS.md (25 minutes)
+bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run; renews bench/RESULTS.md (12 minutes)
 	$(BIN)/python -m bench --write
 
 pictures: $(VENV)/.installed-dev chromium  ## take the README's pictures again
