@@ -49,12 +49,12 @@ class Headway:
         self.hush = hush(settings)
         self.known_models = models or {}  # by name; those of the settings that are not among them are made
         announced = not is_sqlite(settings.database_url)
-        self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools", tools)
+        self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools)
         self.hands = self.toolbox.only(HANDS)
         # What a tenant may have called with arguments of its own and no model in between. Programs and own tools are for agents,
         # and for whoever has the command line.
         self.schedulable = self.toolbox.only((*HANDS, "builtin")).without(RUN_COMMAND)
-        self.roles = Roles(role_files.load(settings.home / "agents", self.toolbox.tools))
+        self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._committed)
         self.feed = Feed(self.database, announced=announced)
         self.speech = Speech()
@@ -167,7 +167,7 @@ class Headway:
         models = Models(
             {"strong": chosen.model, "mid": chosen.model_mid, "cheap": chosen.model_cheap},
             chosen.model_timeout_s,
-            Prices(price_list(chosen.home / "prices.toml")),
+            Prices(price_list(Path(chosen.home, "prices.toml"))),
             {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
             self.tracer,
             self.hush,

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from math import nan
-from pathlib import Path
 from typing import NamedTuple
 
 from headway.ledger import text
@@ -32,7 +31,7 @@ OTEL = (
 
 
 class Settings(NamedTuple):
-    home: Path
+    home: str
     database_url: str
     model: str
     model_mid: str
@@ -44,7 +43,7 @@ class Settings(NamedTuple):
     restart_stagger_s: float
     http_allow: tuple[str, ...]  # hosts that http_get may ask; none: there is no such tool
     commands: tuple[str, ...]  # programs that run_command may run; none: there is no such tool
-    workspace: Path  # each tenant's agents have a folder of their own in it
+    workspace: str  # each tenant's agents have a folder of their own in it
     host: str
     port: int
     url: str  # where people find this Headway, for links
@@ -59,11 +58,11 @@ class Settings(NamedTuple):
     @property
     def task_folder(self) -> str:
         """Where conversations keep their task lists."""
-        return str(self.home / ".agents" / "tasks")
+        return os.path.join(self.home, ".agents", "tasks")
 
     def workspace_of(self, tenant_id: int) -> str:
         """Where a tenant's agents keep their files."""
-        return str(self.workspace / str(tenant_id))
+        return os.path.join(self.workspace, str(tenant_id))
 
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
@@ -88,7 +87,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def amount(name: str, default: float, least: float = 0) -> float:
         return number(PREFIX + name.upper(), get(name, str(default)), least, 1_000_000)
 
-    def folder(name: str, default: str) -> Path:
+    def folder(name: str, default: str) -> str:
         return found(PREFIX + name.upper(), get(name, default))
 
     home = folder("home", ".headway")
@@ -96,7 +95,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
     wanted = Settings(
         home=home,
-        database_url=get("database_url", f"sqlite:///{home / 'headway.db'}"),
+        database_url=get("database_url", f"sqlite:///{os.path.join(home, 'headway.db')}"),
         model=model,
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
@@ -112,7 +111,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         restart_stagger_s=amount("restart_stagger_s", 2),
         http_allow=listed(get("http_allow", "")),
         commands=listed(get("commands", "")),
-        workspace=folder("workspace", str(home / "workspace")),
+        workspace=folder("workspace", os.path.join(home, "workspace")),
         host=host,
         port=number_of_port,
         url=address(get("url", f"http://{f'[{host}]' if ':' in host else host}:{number_of_port}")),
@@ -149,10 +148,14 @@ def exporter() -> str:
     return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
 
 
-def found(variable: str, name: str) -> Path:
+def found(variable: str, name: str) -> str:
+    """Without pathlib: a short command would take longer to load it than to do its work."""
+    expanded = os.path.expanduser(name)
     try:
-        return Path(name).expanduser().absolute()
-    except (OSError, RuntimeError) as error:  # the current folder is gone, or ~somebody is nobody
+        if expanded.startswith("~"):
+            raise OSError("there is no such user")
+        return os.path.abspath(expanded)
+    except OSError as error:  # or the current folder is gone
         raise SettingsError(f"{variable} is {name[:200]!r}, which cannot be found: {error}") from None
 
 

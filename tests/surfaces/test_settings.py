@@ -67,7 +67,7 @@ def test_commands_heed_the_flag_then_the_environment_then_the_file(headway: Shel
 
 def test_the_home_of_a_person_can_be_written_with_a_tilde(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(headway.folder / "me"))
-    assert settings.load({"home": "~/work"}).home == headway.folder / "me" / "work"
+    assert settings.load({"home": "~/work"}).home == str(headway.folder / "me" / "work")
 
 
 def test_a_file_is_taken_word_for_word(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def agents(chosen: settings.Settings) -> dict[str, object]:
 
 def test_the_defaults_of_agents(headway: Shell) -> None:
     assert agents(settings.load()) == AGENTS
-    assert settings.load().workspace == headway.folder / ".headway" / "workspace"
+    assert settings.load().workspace == str(headway.folder / ".headway" / "workspace")
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_plan_never_shortens_a_turn(headway: Shell) -> None:
 
 def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(headway.folder / "me"))
-    assert settings.load({"workspace": "~/work"}).workspace == headway.folder / "me" / "work"
-    assert settings.load({"workspace": "here"}).workspace == headway.folder / "here"
+    assert settings.load({"workspace": "~/work"}).workspace == str(headway.folder / "me" / "work")
+    assert settings.load({"workspace": "here"}).workspace == str(headway.folder / "here")
     monkeypatch.setenv("HEADWAY_WORKSPACE", "~nobody-at-all/x")
     assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
 

@@ -27,7 +27,7 @@ def doctor(call: Call) -> None:
     """Check the database, the engine, the models and the operator's channels; say what to fix."""
     settings = call.settings()
     findings = [
-        Finding("home", str(settings.home)),
+        Finding("home", settings.home),
         *database_findings(settings),
         *model_findings(settings),
         *channel_findings(settings),

@@ -183,10 +183,12 @@ def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
 
 def check_tool(settings: Settings, name: str) -> None:
     """Refused where it is written, rather than at every tick. Whoever has the command line may schedule every tool there is."""
-    from headway.agents import families  # noqa: PLC0415  it takes longer to load than all else here
+    from pathlib import Path  # noqa: PLC0415  with what follows, longer to load than all else here
+
+    from headway.agents import families  # noqa: PLC0415
     from headway.agents.builtin_tools import World  # noqa: PLC0415
 
-    families.toolbox(World(settings.http_allow, settings.commands), settings.home / "tools").find(text.name(name, "tool"))
+    families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools")).find(text.name(name, "tool"))
 
 
 def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]:
