@@ -22,7 +22,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from headway.ledger.events import ENCODER
+from headway.ledger.events import json_text
 from headway.ledger.framing import unframed
 from headway.ledger.run import Message, Run
 from headway.storage import message_store, run_store
@@ -70,7 +70,7 @@ def encode(message: ModelMessage) -> str:
     """As it is stored. What we say ourselves has two plain shapes, written by hand: the general way takes longer than the rest
     of a step. What a model said may hold anything."""
     if isinstance(message, ModelRequest):
-        return ENCODER.encode([{"parts": [plain_part(part) for part in message.parts], "kind": "request"}])
+        return json_text([{"parts": [plain_part(part) for part in message.parts], "kind": "request"}])
     return ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
 
 

