@@ -1,12 +1,18 @@
 """/v1/tools and /v1/writs: what agents hold in their hands, for any framework, over the real server."""
 
+import asyncio
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from inside import inside
 from listening import listening
 from serving import Client, Service
+
+from headway.storage.transaction import Transaction
 
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"
@@ -290,6 +296,39 @@ def test_a_refusal_with_a_key_is_replayed_even_when_it_would_succeed_by_now(sqli
     sqlite_client.change(row, status="pending")
     assert complete() == first
     assert sqlite_client.subjects(turn_id=turn_id, status="pending") == ["look"]
+
+
+def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbour_failed(tmp_path: Path) -> None:
+    """What waits for the writer is committed together, and done again when one of it fails."""
+    begun, free = threading.Event(), threading.Event()
+
+    def dawdle(_tx: Transaction) -> None:
+        begun.set()
+        free.wait(30)
+
+    async def story() -> tuple[list[int], list[Any]]:
+        async with inside(tmp_path) as (app, client, _token):
+            writers = app.headway.database.writers
+            talk = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
+            where = {"json": {"arguments": {"title": "look"}, "conversation_id": talk}}
+            busy = asyncio.create_task(app.headway.database.write(dawdle))
+            await asyncio.to_thread(begun.wait, 30)
+            asked = [
+                asyncio.create_task(client.post("/v1/tools/AddTask", **where, headers={"Idempotency-Key": "a key"})),
+                asyncio.create_task(client.patch("/v1/todos/404", json={"status": "completed"})),
+            ]
+            while writers.waiting.qsize() < len(asked):
+                await asyncio.sleep(0.001)
+            free.set()
+            await busy
+            answers = [answer.status_code for answer in await asyncio.gather(*asked)]
+            listed = await client.post("/v1/tools/ListTasks", json={"arguments": {}, "conversation_id": talk})
+            return answers, listed.json()["result"]["tasks"]
+
+    answers, tasks = asyncio.run(asyncio.wait_for(story(), 60))
+
+    assert answers == [200, 404]
+    assert [task["id"] for task in tasks] == ["1"]
 
 
 # Many at once

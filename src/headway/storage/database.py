@@ -1,4 +1,5 @@
 """The database of a long-lived process: `await write(work)` and `await read(work)`, where work is a function over a transaction.
+It may be run more than once, because its transaction was undone for reasons of others: what it does elsewhere, it must not repeat.
 
 It decides the thread. On SQLite there is one writer, which commits together what is waiting, and reads run on the spot;
 on Postgres a crew of threads that each own a connection. (A short-lived process uses direct.py: the same work, no threads.)

@@ -111,10 +111,11 @@ class SqliteConnection:
         return value
 
     def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
-        events: list[Event] = []
+        """Hardly any group needs savepoints, and with them it takes an eighth longer. So they are set only when a piece of work
+        has failed: then all is undone and done again, and what fails fails alone."""
         try:
             self.execute("BEGIN IMMEDIATE")
-            outcomes = [self._in_savepoint(work, events) for work in works]
+            outcomes, events = self._all(works) or self._each(works)
             self.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back()
@@ -124,6 +125,25 @@ class SqliteConnection:
 
     def close(self) -> None:
         self.raw.close()
+
+    def _all(self, works: list[Work[Any]]) -> tuple[list[Outcome], list[Event]] | None:
+        """Nothing, if one of them fails, and as if none had begun."""
+        outcomes, events = [], []
+        try:
+            for work in works:
+                transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
+                outcomes.append(Outcome(work(transaction)))
+                transaction.finish()
+                events += transaction.events
+        except Exception:  # noqa: BLE001  it is raised again, where it can be told whose it is
+            self._roll_back()
+            self.execute("BEGIN IMMEDIATE")
+            return None
+        return outcomes, events
+
+    def _each(self, works: list[Work[Any]]) -> tuple[list[Outcome], list[Event]]:
+        events: list[Event] = []
+        return [self._in_savepoint(work, events) for work in works], events
 
     def _in_savepoint(self, work: Work[Any], events: list[Event]) -> Outcome:
         transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from headway.agents import writs
 from headway.agents.execution import Execution, executing, find_place
-from headway.agents.toolbox import perform
+from headway.agents.toolbox import Result, perform
 from headway.ledger import text
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
@@ -48,7 +48,15 @@ async def call_tool(request: Request) -> Response:
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
         with executing(await call.read(place)):  # files are slow: not while others wait for the writer
             return rendered((await call.headway.hands.call(tool.name, wanted.arguments)).as_json())
-    return await call.post(lambda tx, tenant_id: perform(tool, wanted.arguments, place(tx, tenant_id), tx).as_json(), 200)
+    outside: list[Result] = []  # what was done to files: a transaction that is run again does not do it again
+
+    def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        result = outside[0] if outside else perform(tool, wanted.arguments, place(tx, tenant_id), tx)
+        if tool.in_transaction is None:
+            outside[:] = [result]
+        return result.as_json()
+
+    return await call.post(act, 200)
 
 
 @routes.post(
