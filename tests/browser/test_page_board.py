@@ -88,6 +88,13 @@ def test_conversations_and_agents_filter(page: Visit, client: Client) -> None:
     client.add("not by the robot")
     expect(page.page.locator(".tile")).to_have_count(2)
 
+    page.page.get_by_label("Agent", exact=True).select_option("index")
+    expect(page.page.locator(".tile")).to_have_count(3)
+    page.page.get_by_label("Agent", exact=True).select_option("robot")
+    page.page.get_by_label("Conversation", exact=True).select_option("The garden")
+    expect(page.page.locator(".tile")).to_have_count(0)
+    expect(page.page.get_by_text("No todos with these filters.")).to_be_visible()
+
 
 def test_what_is_told_while_a_filter_is_looked_up_is_not_lost(page: Visit, client: Client) -> None:
     client.add("by a robot", agent_id="robot")

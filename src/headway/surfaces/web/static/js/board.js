@@ -81,8 +81,13 @@ const columns = computed(() => {
   for (const status of STATUSES) sorted[status].sort(LEGAL[status].length > 1 ? byPlace : byEnd);
   return sorted;
 });
-const none = computed(() => !todos.value.size);
-const agents = computed(() => [...new Set([...todos.value.values()].map((one) => one.agent_id))].sort());
+const none = computed(() => STATUSES.every((status) => !columns.value[status].length));
+let met = new Set(); // whoever was seen can be chosen, also while another's todos are all that is here
+const agents = computed(() => {
+  met = new Set([...met, ...[...todos.value.values()].map((one) => one.agent_id)]);
+  return [...met].sort();
+});
+const narrowed = computed(() => Object.values(filters.value).some((chosen) => chosen !== EVERYWHERE));
 
 const moveTo = (id, status) => attempt(() => change(id, { status }));
 
@@ -189,7 +194,7 @@ export function Page() {
   useStream("/v1/events", () => ({ load, on: { todo_changed: changed } }));
   return html`<main class="main" id="main" tabindex="-1"><div class="page">
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
-    ${none.value && html`<div class="card"><${Empty}>No todos yet. An agent's plan appears here, and so does what you add.<//></div>`}
+    ${none.value && html`<div class="card"><${Empty}>${narrowed.value ? "No todos with these filters." : "No todos yet. An agent's plan appears here, and so does what you add."}<//></div>`}
     <div class="board">${COLUMNS.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}</div>
   </div></main>`;
 }
