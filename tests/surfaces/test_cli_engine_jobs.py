@@ -88,7 +88,8 @@ def test_one_that_is_canceled_is_over(headway: Shell) -> None:
     assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}  tool   canceled")
     assert "canceled" in one_error(headway("jobs", "cancel", job_id), 4)
     main, helper = at_work(headway)
-    assert f"turn {main.turn_id}: cancel the turn" in one_error(headway("jobs", "cancel", main.id), 4)
+    refusal = one_error(headway("jobs", "cancel", main.id), 4)
+    assert refusal.endswith(f"turn {main.turn_id}: cancel the turn instead. `headway turn cancel {main.turn_id}` does so.")
     assert f"sub-agent {helper.id}: cancel the agent" in one_error(headway("jobs", "cancel", helper.id), 4)
 
 
@@ -166,7 +167,8 @@ def test_a_helper_is_canceled(headway: Shell) -> None:
     assert headway.json("agents", "show", helper.id)["agent"]["status"] == "canceled"
     assert headway.json("jobs", "show", helper.id)["job"]["state"] == "canceled"
     assert "already ended" in one_error(headway("agents", "cancel", helper.id), 4)
-    assert "cancel the turn" in one_error(headway("agents", "cancel", main.id), 4)
+    refusal = one_error(headway("agents", "cancel", main.id), 4)
+    assert refusal.endswith(f"cancel the turn instead. `headway turn cancel {main.turn_id}` does so.")
     assert headway.json("agents", "show", main.id)["agent"]["status"] == "running"
 
 
@@ -189,3 +191,28 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
         admitted = database.read(lambda tx: tenants.admit_operator(tx, tenants.digest(operator["token"])))
         assert admitted.id == operator["id"]
         assert not database.read(lambda tx: tenants.admit(tx, tenants.digest(plain["token"]))).operator
+
+
+# Turns
+
+
+def test_a_turn_is_canceled_with_all_that_works_on_it_though_nobody_is_at_work(headway: Shell) -> None:
+    main, helper = at_work(headway)
+    turn_id = str(main.turn_id)
+    headway.ok("tenant", "add", "other")
+    one_error(headway("turn", "cancel", turn_id, "--tenant", "other"), 3)
+    assert headway.ok("turn", "cancel", turn_id) == f"{turn_id}  canceled  do it\n"
+    assert {run["status"] for run in headway.json("agents", "list")["agents"]} == {"canceled"}
+    assert {headway.json("jobs", "show", run.id)["job"]["state"] for run in (main, helper)} == {"canceled"}
+    assert "already ended: canceled" in one_error(headway("turn", "cancel", turn_id), 4)
+    assert "already ended" not in one_error(headway("agents", "cancel", main.id), 4)
+    one_error(headway("turn", "cancel", str(uuid4())), 3)
+    one_error(headway("turn", "cancel"), 2)
+
+
+def test_a_canceled_turn_is_the_document_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:
+    flags = ("--database-url", sqlite_service.database_url, "--tenant", sqlite_client.desk.tenant.name)
+    turn_id = sqlite_client.turn(sqlite_client.conversation())
+    document = headway.json("turn", "cancel", turn_id, *flags)
+    assert document["turn"]["status"] == "canceled"
+    assert document == sqlite_client.ok("GET", f"/v1/turns/{turn_id}")

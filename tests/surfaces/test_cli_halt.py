@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from shell import Shell, one_error
 
 from headway.storage.direct import DirectDatabase
@@ -66,3 +67,24 @@ def test_people_go_on_working_by_hand(headway: Shell) -> None:
     headway.ok("todo", "add", "by hand")
     headway.ok("todo", "done", "1")
     assert headway.ok("todo", "list", "--all") == "#1 [completed] by hand\n"
+
+
+WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "tenant list", "tenant add x", "tenant rm x"]
+
+
+@pytest.mark.parametrize("command", WHOLE)
+def test_what_is_for_the_whole_installation_refuses_a_tenant_and_a_conversation(headway: Shell, command: str) -> None:
+    """A halt of everybody is not what somebody wants who names one."""
+    for flag in ("--tenant", "--conversation"):
+        for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
+            line = one_error(headway(*arguments), 2)
+            assert line.startswith(f"headway: {' '.join(command.split()[:2]).removesuffix(' x')} is for the whole installation")
+            assert f"leave {flag} away" in line
+    assert not headway.ledger.exists()
+    assert "--tenant" not in headway.ok(*command.split(), "--help")
+
+
+def test_other_flags_that_would_change_nothing_are_refused(headway: Shell) -> None:
+    for arguments in (["jobs", "list", "--conversation", "k"], ["--conversation", "k", "goal", "list"], ["demo", "--home", "x"]):
+        assert "; leave --" in one_error(headway(*arguments), 2)
+    assert "--tenant" in headway.ok("jobs", "list", "--help")

@@ -18,7 +18,7 @@ from mcp import MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 from serving import PATIENCE_S, Client, Service, problem
-from shell import Shell
+from shell import Shell, one_error
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
@@ -230,7 +230,8 @@ def test_each_session_has_one_plan_however_many_calls_come_at_once_and_all_have_
 
 
 def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None:
-    assert headway.process("mcp", "--conversation", "nowhere").code == 3
+    for flag in ("--conversation", "--turn"):
+        assert "'nowhere'" in one_error(headway("mcp", flag, "nowhere"), 3)
     document = {"conversations": [{"id": 1, "key": "a thread"}], "todos": [{"subject": "theirs", "conversation_id": 1}]}
     headway.ok("todo", "import", "-", "--format", "json", stdin=json.dumps(document))
 

@@ -336,7 +336,8 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "schedule rm": lambda ids: [[ids.schedule]],
     "schedule run": lambda ids: [[ids.schedule]],
     "chat": lambda ids: lists(ids, "hello"),
-    "mcp": lists,
+    "mcp": lambda ids: [["--turn", ids.turn], *lists(ids)],
+    "turn cancel": lambda ids: [[ids.turn]],
 }
 NAME_NOTHING = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),

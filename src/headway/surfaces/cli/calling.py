@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -98,6 +98,31 @@ def remember(context: click.Context, parameter: click.Parameter, value: object) 
         setattr(context.ensure_object(Call), parameter.name, value)
 
 
+class Unused(NamedTuple):
+    """Shared flags that would change nothing. They are refused: whoever gives one expects something of it."""
+
+    flags: tuple[str, ...] = ()
+    why: str = ""
+
+    def hide_from(self, command: click.Command) -> None:
+        """Help is silent about them."""
+        for flag in command.params:
+            if isinstance(flag, click.Option) and flag.name in self.flags:
+                flag.hidden = True
+
+    def check(self, context: click.Context) -> None:
+        call = context.ensure_object(Call)
+        for name in self.flags:
+            if getattr(call, name) is not None:
+                _program, _, command = context.command_path.partition(" ")
+                raise click.UsageError(f"{command} {self.why}; leave --{name.replace('_', '-')} away.", context)
+
+
+TAKES_ALL = Unused()
+TENANT_WIDE = Unused(("conversation",), "is for all conversations of a tenant")
+INSTALLATION_WIDE = Unused(("tenant", "conversation"), "is for the whole installation")
+
+
 def shared_flags() -> list[click.Parameter]:
     def flag(*names: str, **options: Any) -> click.Option:
         return click.Option(names, expose_value=False, callback=remember, **options)
@@ -112,9 +137,18 @@ def shared_flags() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, unused: Unused = TAKES_ALL, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += shared_flags()
+        self.refuse(unused)
+
+    def refuse(self, unused: Unused) -> None:
+        self.unused = unused
+        unused.hide_from(self)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        self.unused.check(ctx)
+        return super().invoke(ctx)
 
 
 class Family(click.Group):
@@ -122,10 +156,17 @@ class Family(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, unused: Unused = TAKES_ALL, **options: Any) -> None:
         options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **options)
         self.params += shared_flags()
+        self.unused = unused
+        unused.hide_from(self)
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(cmd, name)
+        if isinstance(cmd, Command):
+            cmd.refuse(self.unused)
 
 
 def confirmed(question: str, *, yes: bool) -> None:

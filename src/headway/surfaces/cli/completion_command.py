@@ -3,13 +3,14 @@
 import click
 from click.shell_completion import get_completion_class
 
-from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.calling import Call, Command, Unused, pass_call
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_HEADWAY_COMPLETE"  # where click looks for what a shell asks
+NO_LEDGER = Unused(("tenant", "conversation", "home", "database_url"), "looks at no ledger")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=NO_LEDGER)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 @pass_call

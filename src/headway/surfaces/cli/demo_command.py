@@ -23,7 +23,7 @@ from headway.ledger.run import REHEARSAL
 from headway.settings import PREFIX
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.calling import Call, Command, Unused, pass_call
 from headway.surfaces.cli.drawing import on_a_terminal
 
 INTRODUCTION = (
@@ -50,10 +50,11 @@ NEXT = (
     ('headway goal add "…"', "something to be pursued without you"),
     ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
 )
+OWN_LEDGER = Unused(("tenant", "conversation", "home", "database_url"), "makes a ledger of its own (--keep DIR)")
 SHOWN_AGAIN = ("headway demo --keep DIR", "once more, and then look around: headway serve --home DIR")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=OWN_LEDGER)
 @click.option(
     "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Where to leave what the demo made (default: nowhere)."
 )

@@ -12,7 +12,7 @@ from headway.settings import Settings, shown
 from headway.storage import job_store
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
-from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_call
 
 
 class Finding(NamedTuple):
@@ -21,7 +21,7 @@ class Finding(NamedTuple):
     ok: bool = True
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_call
 def doctor(call: Call) -> None:
     """Check the database, the engine, the models and the operator's channels; say what to fix."""

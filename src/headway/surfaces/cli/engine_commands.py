@@ -1,7 +1,8 @@
 """`headway jobs …`, `agents …`, `schedule …`: the engine room from the shell."""
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -10,21 +11,23 @@ from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import SCHEDULES_LIMIT, Timing
 from headway.ledger import text
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
 from headway.settings import Settings
-from headway.storage import job_store
+from headway.storage import job_store, run_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS
-from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
+from headway.surfaces.cli.calling import TENANT_WIDE, Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
+
+T = TypeVar("T")
 
 LISTED = 50
 
 
-@click.group(cls=Family)
+@click.group(cls=Family, unused=TENANT_WIDE)
 def jobs() -> None:
     """What keeps things running, and what died on the way."""
 
@@ -66,7 +69,7 @@ def retry_job(call: Call, job_id: str) -> None:
 def cancel_job(call: Call, job_id: str) -> None:
     """Stop a scheduled tool call, or keep it from starting."""
     with call.desk() as desk:
-        job = desk.write(job_actions.cancel, job_id)
+        job = canceled(desk, job_actions.cancel, job_id)
     call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
 
 
@@ -83,13 +86,24 @@ def drop_job(call: Call, job_id: str, *, yes: bool) -> None:
     call.answer({"deleted": True}, lambda: click.echo(f"dropped {job_id}"))
 
 
+def canceled(desk: CliDesk, cancel: Callable[..., T], row_id: str) -> T:
+    """A refusal says what to cancel instead; here it says how, too."""
+    try:
+        return desk.write(cancel, row_id)
+    except Conflict as error:
+        run = desk.read(run_store.get, row_id)
+        if run is None or run.ended or run.parent_run_id is not None or run.goal_id is not None:
+            raise
+        raise Conflict(f"{error} `headway turn cancel {run.turn_id}` does so.") from None
+
+
 def job_line(job: Job) -> str:
     known = job.as_json()
     error = f"  {one_line(known['error'])[:80]}" if known["error"] else ""
     return f"{job.id}  {job.kind:<6} {job.state:<9} {job.attempts}/{job.max_attempts}{error}"
 
 
-@click.group(cls=Family)
+@click.group(cls=Family, unused=TENANT_WIDE)
 def agents() -> None:
     """Agents at work: those that answer turns, and their sub-agents."""
 
@@ -122,7 +136,7 @@ def show_agent(call: Call, run_id: str) -> None:
 def cancel_agent(call: Call, run_id: str) -> None:
     """Stop a sub-agent, and all that it began."""
     with call.desk() as desk:
-        run = desk.write(runs.cancel, run_id)
+        run = canceled(desk, runs.cancel, run_id)
     call.answer({"agent": runs.as_json(run)}, lambda: click.echo(run_line(run)))
 
 

@@ -14,12 +14,12 @@ from headway.storage import job_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
-from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
+from headway.surfaces.cli.calling import TENANT_WIDE, Call, CliDesk, Family, confirmed, pass_call
 
 LISTED = 50
 
 
-@click.group(cls=Family)
+@click.group(cls=Family, unused=TENANT_WIDE)
 def goal() -> None:
     """Goals: objectives that are pursued without a person."""
 

@@ -4,10 +4,10 @@ import click
 
 from headway.actions import halts
 from headway.ledger.text import one_line
-from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_call
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
 @click.option("--why", default="", metavar="TEXT", help="For whoever wonders why nothing moves.")
 @pass_call
 def halt(call: Call, why: str) -> None:
@@ -18,7 +18,7 @@ def halt(call: Call, why: str) -> None:
     call.answer({"halt": halts.as_json(found)}, lambda: click.echo(f"Halted{reason}. `headway unhalt` lets everything go on."))
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_call
 def unhalt(call: Call) -> None:
     """Let everything go on where it stopped."""

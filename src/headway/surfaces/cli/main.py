@@ -24,6 +24,7 @@ COMMANDS = {
     "worker": "worker_command:worker",
     "demo": "demo_command:demo",
     "chat": "chat_command:chat",
+    "turn": "turn_commands:turn",
     "todo": "todo_commands:todo",
     "goal": "goal_commands:goal",
     "conversation": "tenant_commands:conversation",

@@ -7,10 +7,10 @@ import click
 from headway import __version__, settings
 from headway.ledger.run import REHEARSAL
 from headway.settings import shown
-from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_call
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
 @click.option("--host", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
 @click.option("--port", metavar="PORT", help="Default: 8484; 0 takes a free one.")
 @click.option(

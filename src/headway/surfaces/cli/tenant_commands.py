@@ -9,11 +9,11 @@ from headway.actions import conversations, tenants, views
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import one_line
 from headway.storage import task_files, tenant_store
-from headway.surfaces.cli.calling import Call, Family, confirmed, pass_call
+from headway.surfaces.cli.calling import INSTALLATION_WIDE, TENANT_WIDE, Call, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
 
 
-@click.group(cls=Family)
+@click.group(cls=Family, unused=INSTALLATION_WIDE)
 def tenant() -> None:
     """Isolated customers: everything belongs to exactly one."""
 
@@ -55,7 +55,7 @@ def remove_tenant(call: Call, name: str, *, yes: bool) -> None:
     call.answer({"deleted": True}, partial(click.echo, f"deleted tenant {one_line(name)}"))
 
 
-@click.group(cls=Family)
+@click.group(cls=Family, unused=TENANT_WIDE)
 def token() -> None:
     """Bearer tokens for the API. A token is shown once and stored hashed."""
 
@@ -100,7 +100,7 @@ def token_line(one: Token) -> str:
     return f"{one.id}\t{one_line(one.label) or '-'}{grant}\tmade {clock_time(one.created_at)}\t{state}"
 
 
-@click.group(cls=Family)
+@click.group(cls=Family, unused=TENANT_WIDE)
 def conversation() -> None:
     """Threads that keep a list of their own."""
 

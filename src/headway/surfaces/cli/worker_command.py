@@ -7,11 +7,11 @@ import signal
 import click
 
 from headway.settings import Settings, shown
-from headway.surfaces.cli.calling import Call, Command, pass_call
+from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_call
 from headway.surfaces.log_lines import log_as_json
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(["debug", "info", "warning", "error"]))
 @pass_call
 def worker(call: Call, log_level: str) -> None:
