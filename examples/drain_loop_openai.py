@@ -17,6 +17,9 @@ PLANNING = {"create_todo", "list_todo", "start_todo", "complete_todo"}
 SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
 STEPS = 50
 
+if missing := [name for name in ("HEADWAY_TOKEN", "OPENAI_API_KEY") if not os.environ.get(name)]:
+    sys.exit(f"Set {' and '.join(missing)}: `headway token new` prints a token, and the loop asks OpenAI or OPENAI_BASE_URL.")
+
 headway = httpx.Client(
     base_url=os.environ.get("HEADWAY_URL", "http://127.0.0.1:8484"),
     headers={"Authorization": f"Bearer {os.environ['HEADWAY_TOKEN']}"},

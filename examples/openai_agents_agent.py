@@ -37,4 +37,6 @@ async def main(request: str) -> None:
 
 
 if __name__ == "__main__":
+    if not os.environ.get("OPENAI_API_KEY"):
+        sys.exit("Set OPENAI_API_KEY: this agent asks OpenAI, or the server at OPENAI_BASE_URL.")
     asyncio.run(main(" ".join(sys.argv[1:]) or "Plan a picnic for four, then write the shopping list"))

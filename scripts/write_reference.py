@@ -47,7 +47,8 @@ def cli_page() -> str:
         MADE,
         "# Every command",
         "What `headway … --help` says. [The command line](../cli.md) tells of output, exit codes and leases.",
-        "All commands take these, before or after the subcommand; below they are left out.\nWhere one would mean nothing (`halt --tenant acme`), it is refused:",
+        "All commands take these, before or after the subcommand; below they are left out.\n"
+        "Where one would mean nothing (`halt --tenant acme`), it is refused:",
         block(flags_of_all()),
     ]
     for context in commands(root):

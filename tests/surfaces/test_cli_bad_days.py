@@ -12,10 +12,12 @@ from typing import IO
 
 import apsw
 import pytest
+from reading import session
 from shell import HEADWAY, PATIENCE_S, Shell, one_error
 
 from headway.storage.direct import DirectDatabase
 
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 LOCK = """
 import apsw, sys
 ledger = apsw.Connection(sys.argv[1])
@@ -157,3 +159,25 @@ def test_a_database_that_is_locked_for_a_moment_is_waited_for(headway: Shell) ->
         lock.close()
         assert waiting.wait(PATIENCE_S) == 0
     assert headway.json("todo", "show", "1")["todo"]["status"] == "completed"
+
+
+def test_the_backup_in_the_documents_brings_everything_back(headway: Shell) -> None:
+    page = OPERATIONS.read_text(encoding="utf-8").partition("## Backup")[2].partition("**Postgres.**")[0]
+    backup, restore = ([one.words for one in session(part)] for part in page.split("**Restore.**"))
+    headway.ok("todo", "add", "keep me")
+    (headway.ledger.parent / "workspace" / "1").mkdir(parents=True)
+    (headway.ledger.parent / "workspace" / "1" / "notes.txt").write_text("84")
+
+    type_all(headway, backup)
+    headway.ok("todo", "add", "written after it")
+    type_all(headway, [command for command in restore if not command.startswith("headway ")])
+
+    assert headway.ok("doctor").startswith("✔")
+    assert headway.ok("todo", "list") == "#1 [pending] keep me\n"
+    assert (headway.ledger.parent / "workspace" / "1" / "notes.txt").read_text() == "84"
+    assert (headway.ledger.stat().st_mode & 0o077, headway.ledger.parent.stat().st_mode & 0o077) == (0, 0)
+
+
+def type_all(headway: Shell, commands: list[str]) -> None:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=headway.folder, env=env, check=True, timeout=PATIENCE_S)

@@ -196,6 +196,25 @@ def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_p
     assert printed == "The bread is here.\n- buy bread: completed, bought\n"
 
 
+NEED_A_KEY = ("drain_loop_openai", "langchain_agent", "openai_agents_agent", "pydantic_ai_agent")
+EACH = """
+import runpy, sys
+for script in sys.argv[1:]:
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        print(end.code)
+"""
+
+
+def test_who_has_no_key_is_told_what_to_set(tmp_path: Path) -> None:
+    scripts = [str(EXAMPLES / f"{name}.py") for name in NEED_A_KEY]
+    first, *others = run("-c", tmp_path, EACH, *scripts).splitlines()
+    assert first.startswith("Set HEADWAY_TOKEN and OPENAI_API_KEY: ")
+    assert len(others) == 3
+    assert all(line.startswith("Set OPENAI_API_KEY: ") for line in others)
+
+
 @contextmanager
 def application(folder: Path) -> Iterator[str]:
     """The FastAPI example, served; its address."""

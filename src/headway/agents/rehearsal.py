@@ -27,7 +27,7 @@ from headway.ledger.run import REHEARSAL
 
 WHAT_THIS_IS: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
-    "openai:gpt-5-mini with OPENAI_API_KEY."
+    "openai-chat:gpt-5-mini with OPENAI_API_KEY."
 )
 TRY: Final = "“Calculate 12*7, then write the result to notes.txt, and then list the files”"
 GREETING: Final = f"Hello! I am Headway's stand-in for an LLM: I plan, and use simple tools. Try {TRY}.\n\n{WHAT_THIS_IS}"

@@ -48,7 +48,7 @@ NEXT = (
     ("headway serve", "the page, the API and MCP, at one address"),
     ("headway chat", "talk to an agent, with its todo list in sight"),
     ('headway goal add "…"', "something to be pursued without you"),
-    ("HEADWAY_MODEL=openai:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
+    ("HEADWAY_MODEL=openai-chat:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
 )
 OWN_LEDGER = Unused(("tenant", "conversation", "home", "database_url"), "makes a ledger of its own (--keep DIR)")
 SHOWN_AGAIN = ("headway demo --keep DIR", "once more, and then look around: headway serve --home DIR")
@@ -79,7 +79,7 @@ def farewell(stage: "Stage", keep: str | None, words: str) -> None:
     stage.title("What to try next")
     kept = (f"headway serve --home {shlex.quote(keep)}", "look around in what was made here") if keep else SHOWN_AGAIN
     for command, what in (*NEXT, kept):
-        stage.say(f"  {stage.styled(f'{command:<46}', fg='cyan')} {what}")
+        stage.say(f"  {stage.styled(f'{command:<51}', fg='cyan')} {what}")
     stage.say("", words)
 
 
