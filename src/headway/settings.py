@@ -19,6 +19,7 @@ USERINFO = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
 PASSWORD = re.compile(r"(?<=password=)[^&\s]+")
 SHORTEST_SECRET = 6  # shorter ones are words, and a log without them would be unreadable
 SHORTEST_PART = 8
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not to listen there, but to know it
 AS_BYTES = "surrogateescape"  # how the environment holds what is no text
 OTEL = (
     "SDK_DISABLED",
@@ -114,7 +115,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         workspace=folder("workspace", os.path.join(home, "workspace")),
         host=host,
         port=number_of_port,
-        url=address(get("url", f"http://{f'[{host}]' if ':' in host else host}:{number_of_port}")),
+        url=address(get("url", link(host, number_of_port))),
         notify=channels(listed(get("notify", ""))),
         traces=exporter(),
     )
@@ -187,6 +188,12 @@ def discovery(word: str) -> Discovery:
     raise SettingsError(f"HEADWAY_GOAL_DISCOVERY must be ask or auto, not {word[:40]!r}.")
 
 
+def link(host: str, port: int) -> str:
+    """Where a browser on this machine finds what listens there; nobody can go to "everywhere"."""
+    host = EVERYWHERE.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def address(url: str) -> str:
     """Links are made by adding a path to it."""
     if not re.match(r"https?://[^/?#\s]", url):
@@ -205,12 +212,22 @@ def channels(urls: tuple[str, ...]) -> tuple[str, ...]:
 def dotenv() -> Mapping[str, str | None]:
     if not os.path.isfile(".env"):
         return {}
-    from dotenv import dotenv_values  # noqa: PLC0415  most folders have no .env, and every command would pay for it
+    import logging  # noqa: PLC0415  most folders have no .env, and every command would pay for these
 
+    from dotenv import dotenv_values  # noqa: PLC0415
+
+    def name_the_file(record: logging.LogRecord) -> bool:
+        record.msg, record.args = f"headway: in the file {os.path.abspath('.env')}: {record.getMessage()}", ()
+        return True
+
+    parser = logging.getLogger("dotenv.main")  # it says which line it cannot read, and of no file
+    parser.addFilter(name_the_file)
     try:
         return dotenv_values(".env", interpolate=False)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The file .env cannot be read: {error}") from None
+    finally:
+        parser.removeFilter(name_the_file)
 
 
 def hush(settings: Settings) -> Hush:

@@ -44,6 +44,10 @@ def test_an_illegal_transition_says_what_is_legal(headway: Shell) -> None:
     assert line == "headway: Todo 1 is completed and cannot become canceled; it can become pending."
 
 
+def test_a_flag_that_is_almost_right_is_guessed(headway: Shell) -> None:
+    assert one_error(headway("todo", "list", "--hom", "x"), 2).endswith("Did you mean '--home'? Try `headway todo list --help`.")
+
+
 @pytest.mark.parametrize("option", ["--tenant", "--conversation", "--turn", "--agent", "--home", "--database-url"])
 def test_arguments_that_are_no_text(headway: Shell, option: str) -> None:
     assert "not valid text" in one_error(headway.process("todo", "list", option, b"caf\xe9"), 2)

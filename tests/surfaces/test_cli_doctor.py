@@ -1,6 +1,7 @@
 """`headway doctor`: what Headway stands on, and what to mend."""
 
 import json
+import re
 
 import pytest
 from shell import Ran, Shell
@@ -22,6 +23,17 @@ def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
     assert [line.split()[:2] for line in lines] == [["✔", name] for name in ("home", "database", "engine", "model", "operator")]
+
+
+def test_a_halt_is_told_and_is_no_fault(headway: Shell) -> None:
+    headway.ok("halt", "--why", "lunch\nbreak")
+    (line,) = (line for line in headway.ok("doctor").splitlines() if not line.startswith("✔"))
+    assert re.fullmatch(r"! halt +everything is halted since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: lunch break\. .*unhalt.*", line)
+    found = headway.json("doctor")
+    assert found["ok"] is True
+    assert [check["name"] for check in found["checks"] if check["warning"]] == ["halt"]
+    headway.ok("unhalt")
+    assert all(line.startswith("✔") for line in headway.ok("doctor").splitlines())
 
 
 def test_channels_are_checked_and_never_shown(headway: Shell) -> None:
@@ -92,6 +104,7 @@ def test_a_model_that_cannot_be_used_is_named_with_what_to_set(
     assert name in detail
     (broken,) = (line for line in keyless("doctor").out.splitlines() if line.startswith("✕"))
     assert wanted in broken
+    assert "headway doctor" not in broken
 
 
 def test_a_library_that_is_not_there_is_named(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """`headway jobs …` and `headway agents …`: the queue, its dead letters, and who is at work."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -61,6 +62,7 @@ def test_what_people_see(headway: Shell) -> None:
     assert headway.ok("jobs", "list", "--limit", "1") == f"{waiting}\n"
     shown = headway.ok("jobs", "show", first)
     assert '{"name": "todo_add"' in shown
+    assert re.search(r"^created_at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", shown, re.MULTILINE)
     assert all(line.isprintable() for line in shown.splitlines())
 
 

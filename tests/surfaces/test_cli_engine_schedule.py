@@ -45,10 +45,10 @@ def test_what_people_see(headway: Shell) -> None:
     put(headway)
     headway.ok("schedule", "pause", "it")
     it, report = headway.ok("schedule", "list").splitlines()
-    assert it == "it  every 3600s  paused  never run  now"
+    assert it == "it  every 1h  paused  never run  now"
     assert re.fullmatch(r"report  0 6 \* \* \* Europe/Berlin  next \S.*  never run  How is it\?", report)
-    assert re.fullmatch(r"it  every 3600s  paused  last \S.*  now\n", headway.ok("schedule", "run", "it"))
-    assert headway.ok("schedule", "resume", "it").startswith("it  every 3600s  next ")
+    assert re.fullmatch(r"it  every 1h  paused  last \S.*  now\n", headway.ok("schedule", "run", "it"))
+    assert headway.ok("schedule", "resume", "it").startswith("it  every 1h  next ")
     assert headway.ok("schedule", "rm", "it") == "deleted it\n"
 
 
@@ -104,6 +104,13 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
     for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201, "a/b", "/", ".", ".."):
         one_error(headway("schedule", "put", name, *HOURLY, *NOW), 2)
     assert headway.json("schedule", "list") == {"schedules": [], "next_cursor": None}
+
+
+def test_what_is_wrong_with_an_interval_is_said(headway: Shell) -> None:
+    assert "at least a second" in one_error(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
+    assert "leave --tz away" in one_error(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
+    for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
+        assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
 
 
 def test_what_is_not_there_is_exit_3(headway: Shell) -> None:

@@ -227,6 +227,17 @@ def test_why(headway: Shell) -> None:
     assert headway.ok("goal", "why", "1", "--sub-goal", "#5").startswith(
         "#5 “compare” waits: for #3 “measure the second”, which is failed"
     )
+    assert headway.ok("goal", "why", "1", "--sub-goal", "1").endswith(
+        "is completed: Found 12 sources. Judged: no divergence. As expected.\n"
+    )
+    assert headway.ok("goal", "why", "1", "--sub-goal", "2").endswith(" Judged: minor divergence. Slower than hoped.\n")
+    headway.ok("goal", "decide", "1", "abandon", "--note", "too slow")
+    assert headway.ok("goal", "why", "1") == "Goal #1 was abandoned: too slow. 2 of 6 sub-goals were done.\n"
+    headway.ok("goal", "add", "another", "--no-wait")
+    headway.ok("goal", "pause", "2")
+    assert headway.ok("goal", "why", "2").endswith(" It has no plan yet.\n")
+    headway.ok("goal", "abandon", "2")
+    assert headway.ok("goal", "why", "2") == "Goal #2 was abandoned: The operator abandoned it. It had no plan.\n"
     assert "Goal #1 has no sub-goal #404." in one_error(headway("goal", "why", "1", "--sub-goal", "404"), 3)
 
 

@@ -1,5 +1,6 @@
 """`headway halt` and `headway unhalt`: the kill switch of the whole installation."""
 
+import re
 import time
 
 import pytest
@@ -52,6 +53,8 @@ def test_who_throws_it_twice_changes_nothing(headway: Shell, database_url: str) 
     second = headway.json("halt", "--why", "something else", *flags)
 
     assert first == second
+    again = headway.ok("halt", "--why", "something else", *flags)
+    assert re.fullmatch(r"Already halted since .*: lunch\. What was said then stays\. .*\n", again)
     assert headway.ok("unhalt", *flags) == "Everything goes on.\n"
     assert headway.ok("unhalt", *flags) == "Nothing was halted.\n"
     assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]

@@ -69,6 +69,8 @@ def test_a_list_shows_fifty_unless_told_otherwise(headway: Shell) -> None:
     assert len(headway.ok("todo", "list", "--limit", "3").splitlines()) == 3
     whole = headway.ok("todo", "list", "--limit", "1000").splitlines()
     assert whole == [f"#{number} [pending] todo {number}" for number in range(1, 621)]
+    assert headway("todo", "list").err == "50 shown, there are more: --limit N\n"
+    assert headway("todo", "list", "--limit", "620").err == headway("todo", "list", "--json").err == ""
     assert headway.json("todo", "list")["next_cursor"]
     assert headway.json("todo", "list", "--limit", "620")["next_cursor"] is None
 

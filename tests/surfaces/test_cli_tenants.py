@@ -109,6 +109,7 @@ def test_a_token_belongs_to_one_tenant(headway: Shell) -> None:
 
     assert headway.json("token", "list")["tokens"] == []
     one_error(headway("token", "revoke", f"{token_id}"), 3)
+    assert "'abc' is not a token id" in one_error(headway("token", "revoke", "abc"), 2)
     assert headway("token", "revoke", f"{token_id}", "--tenant", "acme").code == 0
 
 

@@ -184,6 +184,8 @@ def test_editing_changes_what_is_named_and_leaves_the_rest(headway: Shell) -> No
 
     changed = {"subject": "deux", "completion_criteria": "said", "agent_type": "coder", "outcome": "soon", "depends_on": [first]}
     assert after == before | changed | {"updated_at": after["updated_at"]}
+    cleared = headway.json("todo", "edit", f"{second}", "--agent-type", "", "--after", "")["todo"]
+    assert cleared == after | {"agent_type": None, "depends_on": [], "updated_at": cleared["updated_at"]}
 
 
 def test_a_todo_moves_to_the_place_it_is_given(headway: Shell) -> None:

@@ -184,6 +184,15 @@ def test_markdown_leaves_fenced_code_alone(headway: Shell) -> None:
     assert [todo["subject"] for todo in todos] == ["real", "too"]
 
 
+def test_markdown_says_how_many_lines_it_did_not_take(headway: Shell) -> None:
+    page = "# Plan\n- plain bullet\n- [ ] ok\n  - part of it\n- [q] weird\n- [ ]\n* * *\nprose\n```\n- code\n```\n"
+    for flags in ([], ["--json"]):
+        ran = headway("todo", "import", "-", "--format", "md", *flags, stdin=page)
+        assert ran.err.endswith("note: 3 list lines were not taken as todos: todos look like `- [ ] subject`.\n")
+    assert [todo["description"] for todo in ran.json["todos"]] == ["- part of it"]
+    assert "note" not in headway("todo", "import", "-", "--format", "md", stdin="- [ ] ok\n").err
+
+
 def test_markdown_says_what_it_leaves_out(headway: Shell) -> None:
     fill(headway)
     ran = headway("todo", "export", "--format", "md")

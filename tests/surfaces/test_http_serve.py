@@ -13,6 +13,10 @@ import pytest
 from serving import PATIENCE_S, Service, serving
 from shell import Shell, one_error
 
+from headway.actions import notices, tenants
+from headway.actions.notices import About
+from headway.storage.direct import DirectDatabase
+
 SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
 
 
@@ -57,12 +61,36 @@ def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, ho
 
 def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: Shell) -> None:
     token = headway.json("token", "new")["token"]
-    with serving(f"sqlite:///{headway.ledger}", headway.folder, ("--host", "0.0.0.0")) as service:
-        assert service.announced["login_url"] is None
-        url = service.url.replace("0.0.0.0", "127.0.0.1")
-        assert httpx.get(f"{url}/login?token=", verify=False).status_code == 401
-        answer = httpx.get(f"{url}/v1/todos", headers={"Authorization": f"Bearer {token}"}, verify=False)
-        assert answer.status_code == 200
+    database_url = f"sqlite:///{headway.ledger}"
+    headway.ok("goal", "add", "reach it", "--no-wait")
+    headway.ok("goal", "abandon", "1")
+    with DirectDatabase(database_url) as database:
+        database.write(lambda tx: notices.notify(tx, tenants.ensure_local(tx).id, "decision", "Look.", About(goal_id=1)))
+    with socket.create_server(("127.0.0.1", 0)) as channel:
+        channel.settimeout(PATIENCE_S)
+        given = {"HEADWAY_NOTIFY": f"json://127.0.0.1:{channel.getsockname()[1]}"}
+        with serving(database_url, headway.folder, ("--host", "0.0.0.0"), given) as service:
+            listens_and_prints_no_link(service, token)
+            assert f"Look.\\nhttp://127.0.0.1:{service.url.rpartition(':')[2]}/goals/1" in heard(channel)
+
+
+def heard(channel: socket.socket) -> str:
+    """What the operator is sent."""
+    connection, _ = channel.accept()
+    with connection:
+        said = b""
+        while not said.rstrip().endswith(b"}"):
+            said += connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    return said.decode()
+
+
+def listens_and_prints_no_link(service: Service, token: str) -> None:
+    assert service.announced["login_url"] is None
+    url = service.url.replace("0.0.0.0", "127.0.0.1")
+    assert httpx.get(f"{url}/login?token=", verify=False).status_code == 401
+    answer = httpx.get(f"{url}/v1/todos", headers={"Authorization": f"Bearer {token}"}, verify=False)
+    assert answer.status_code == 200
 
 
 def test_a_token_that_was_revoked_does_not_count(headway: Shell) -> None:
@@ -77,6 +105,12 @@ def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) 
 
     assert f"127.0.0.1:{port}" in said
     assert "--port" in said
+
+
+def test_a_host_that_is_nowhere_is_not_a_matter_of_ports(headway: Shell) -> None:
+    headway.ok("token", "new")
+    said = one_error(headway.loaded("serve", "--host", "nohost.invalid"), 1)
+    assert said.endswith("Try another --host.")
 
 
 @pytest.mark.parametrize("port", ["65536", "http"])

@@ -1,6 +1,7 @@
 """Settings: flags win, then the environment, then .env, then the defaults; a password is never shown."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,9 @@ def test_every_setting_of_goals_has_a_default_and_a_variable(
 
 def test_links_lead_to_where_the_server_listens_unless_told_otherwise(headway: Shell) -> None:
     assert settings.load({"host": "::1", "port": "80"}).url == "http://[::1]:80"
+    assert settings.load({"host": "0.0.0.0", "port": "80"}).url == "http://127.0.0.1:80"
+    assert settings.load({"host": "::", "port": "80"}).url == "http://[::1]:80"
+    assert settings.load({"host": "::", "url": "http://10.0.0.1"}).url == "http://10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -384,3 +388,11 @@ def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) ->
         ran = headway("doctor", "--database-url", url)
         assert ran.code == (0 if url in right else 1)
         assert "hunter2" not in ran.out + ran.err
+
+
+def test_a_line_of_the_file_that_cannot_be_read_is_told_with_the_file(headway: Shell) -> None:
+    Path(".env").write_text("what is this\nHEADWAY_MODEL=test:x\n")
+    ran = headway.process("goal", "add", "reach it", "--no-wait")  # which needs its settings more than once
+    assert ran.code == 0
+    assert re.fullmatch(rf"headway: in the file {re.escape(str(headway.folder))}/\.env: .* line 1", ran.err.splitlines()[0])
+    assert ran.err.count(".env") == 1

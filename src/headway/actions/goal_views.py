@@ -84,9 +84,11 @@ def why_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
     if goal.status == "completed":
         return f"Goal #{goal.id} is completed: {count}."
     if goal.status == "abandoned":
-        return f"Goal #{goal.id} was abandoned with {count}: {goal.pause_reason}"
+        ended = f"{done} of {len(sub_goals)} sub-goals were done." if sub_goals else "It had no plan."
+        return f"Goal #{goal.id} was abandoned: {goal.pause_reason.rstrip('.')}. {ended}"
     if goal.status == "paused":
-        return f"Goal #{goal.id} is paused: {goal.pause_reason} {asked(goal.id, goal.pause_kind)} So far {count}."
+        so_far = f"So far {count}." if sub_goals else "It has no plan yet."
+        return f"Goal #{goal.id} is paused: {goal.pause_reason} {asked(goal.id, goal.pause_kind)} {so_far}"
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
     going = [one for one in sub_goals if one.status == "in-progress"]
     sentences += [at_work(tx, one) for one in going[:MENTIONED]]
@@ -130,14 +132,19 @@ def why_sub_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal], one: Sub
             return at_work(tx, one)
         case "completed":
             told = one.as_json()["outcome"] or {}
-            judged = f" Judged: {one.divergence} divergence. {one.divergence_reason}" if one.divergence else " Not judged yet."
-            return f"{named(one)} is completed: {text.one_line(str(told.get('summary', '')))[:500]}{judged}"
+            return f"{named(one)} is completed: {text.one_line(str(told.get('summary', '')))[:500]} {judgment(one)}"
         case "failed" | "skipped":
             behind = [other for other in sub_goals if one.id in other.depends_on and other.status == "pending"]
             after = f" {', '.join(named(other) for other in behind[:MENTIONED])} cannot start because of it." if behind else ""
             return f"{named(one)} was {one.status}: {one.reason}{after}"
     stopped = "" if goal.status == "active" else f" The goal itself is {goal.status}: {goal.pause_reason}"
     return f"{named(one)} waits: {obstacle(sub_goals, one)}{stopped}"
+
+
+def judgment(one: SubGoal) -> str:
+    if one.divergence is None:
+        return "Not judged yet."
+    return f"Judged: {'no' if one.divergence == 'none' else one.divergence} divergence. {one.divergence_reason}".rstrip()
 
 
 def at_work(tx: Transaction, one: SubGoal) -> str:

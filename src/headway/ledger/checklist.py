@@ -17,6 +17,8 @@ from headway.ledger.todo import Status, Todo
 MARKS: Final[dict[Status, str]] = {"pending": " ", "in_progress": "/", "completed": "x", "canceled": "-"}
 MEANINGS: Final[dict[str, Status]] = {mark: status for status, mark in MARKS.items()} | {"X": "completed"}
 ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX/-])\]\s+(\S.*)$")
+LIST_LINE: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
+RULE: Final = re.compile(r"^\s*([-*])(?:\s*\1){2,}$")
 FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
 MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
 UNSAID: Final = {
@@ -42,24 +44,45 @@ class Rendering(NamedTuple):
     lost: list[str]  # what a checklist cannot say
 
 
+class Line(NamedTuple):
+    text: str
+    item: re.Match[str] | None
+    parent: int | None  # the place of the item that it belongs to
+
+
 def parse(document: str) -> list[Item]:
     """The items in order. Headings, prose and fenced code are not items."""
     items: list[Item] = []
     details: list[list[str]] = []
+    for line in placed(document):
+        if line.item:
+            items.append(Item(line.item[3], MEANINGS[line.item[2]], "", line.parent))
+            details.append([])
+        elif line.parent is not None:
+            details[line.parent].append(MARGIN.sub("", line.text))
+    return [item._replace(description="\n".join(said)) for item, said in zip(items, details, strict=True)]
+
+
+def passed_over(document: str) -> int:
+    """How many lines of lists are neither items nor part of one."""
+    left = (line.text for line in placed(document) if not line.item and line.parent is None)
+    return sum(bool(LIST_LINE.match(text)) and not RULE.match(text) for text in left)
+
+
+def placed(document: str) -> Iterator[Line]:
+    """The lines that say something, each with the item that it belongs to."""
     above: list[tuple[int, int]] = []  # (indent, place) of the items this line may belong to
+    items = 0
     for line in outside_fences(document.expandtabs(4).splitlines()):
         if not line.strip():
             continue
         indent = len(line) - len(line.lstrip())
         above = [(width, place) for width, place in above if width < indent]
-        found = ITEM.match(line.rstrip())
-        if found:
-            items.append(Item(found[3], MEANINGS[found[2]], "", above[-1][1] if above else None))
-            details.append([])
-            above.append((indent, len(items) - 1))
-        elif above:
-            details[above[-1][1]].append(MARGIN.sub("", line.rstrip()))
-    return [item._replace(description="\n".join(said)) for item, said in zip(items, details, strict=True)]
+        found = Line(line.rstrip(), ITEM.match(line.rstrip()), above[-1][1] if above else None)
+        if found.item:
+            above.append((indent, items))
+            items += 1
+        yield found
 
 
 def outside_fences(document: Iterable[str]) -> Iterator[str]:

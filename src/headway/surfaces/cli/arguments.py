@@ -27,6 +27,13 @@ class RowId(click.ParamType[int]):
         return int(text)
 
 
+class RowIdOrNone(RowId):
+    """14 or #14; "" is none, which is 0 here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return 0 if value == "" else super().convert(value, param, ctx)
+
+
 class StatusName(click.ParamType[Status]):
     """pending, in_progress, completed or canceled (cancelled is understood)."""
 
@@ -51,6 +58,12 @@ class Seconds(click.ParamType[float]):
         return float(found[1]) * UNITS[found[2]]
 
 
+def duration(seconds: float) -> str:
+    """As it may be written: 30s, 90m, 100d."""
+    unit = next((unit for unit in "dhm" if seconds and seconds % UNITS[unit] == 0), "s")
+    return f"{seconds / UNITS[unit]:.3f}".rstrip("0").rstrip(".") + unit
+
+
 class Dollars(click.ParamType[float]):
     """0.25 or $0.25."""
 
@@ -64,7 +77,9 @@ class Dollars(click.ParamType[float]):
 
 
 TODO_ID = RowId("todo")
+TODO_ID_OR_NONE = RowIdOrNone("todo")
 GOAL_ID = RowId("goal")
+TOKEN_ID = RowId("token")
 SUB_GOAL_ID = RowId("sub-goal")
 STATUS = StatusName()
 SECONDS = Seconds()

@@ -43,9 +43,13 @@ class Call:
     conversation: str | None = None
     home: str | None = None
     database_url: str | None = None
+    chosen: Settings | None = None
 
     def settings(self) -> Settings:
-        return settings.load({"home": self.home, "database_url": self.database_url})
+        """Read once: what is wrong with a file is not said twice."""
+        if self.chosen is None:
+            self.chosen = settings.load({"home": self.home, "database_url": self.database_url})
+        return self.chosen
 
     def database(self) -> DirectDatabase:
         """A command is over soon: no threads, nothing to wait for at exit."""

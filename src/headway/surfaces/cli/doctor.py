@@ -9,16 +9,19 @@ from headway.ledger.errors import HeadwayError
 from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
 from headway.settings import Settings, shown
-from headway.storage import job_store
+from headway.storage import halt_store, job_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.halt_store import Halt
 from headway.storage.health import check_database
 from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_call
+from headway.surfaces.cli.drawing import clock_time
 
 
 class Finding(NamedTuple):
     name: str
     detail: str
     ok: bool = True
+    warning: bool = False  # nothing is broken, and yet it is not as it usually is
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -40,18 +43,27 @@ def doctor(call: Call) -> None:
 
 
 def line(one: Finding) -> str:
-    return f"{'✔' if one.ok else '✕'} {one.name:<9} {one_line(one.detail)}"
+    return f"{'✕' if not one.ok else '!' if one.warning else '✔'} {one.name:<9} {one_line(one.detail)}"
 
 
 def database_findings(settings: Settings) -> list[Finding]:
     try:
         with DirectDatabase(settings.database_url) as database:
             detail = database.read(check_database)
+            halt = database.read(halt_store.in_force)
             workers = database.read(lambda tx: job_store.workers_alive(tx, LEASE_MS))
     except HeadwayError as error:
         return [Finding("database", str(error), ok=False)]
     at_work = f"{workers} at work" if workers else "nobody is at work: start `headway serve` or `headway worker`"
-    return [Finding("database", f"{shown(settings.database_url)} ({detail})"), Finding("engine", at_work)]
+    checked = [Finding("database", f"{shown(settings.database_url)} ({detail})"), Finding("engine", at_work)]
+    return [*checked, halt_finding(halt)] if halt else checked
+
+
+def halt_finding(halt: Halt) -> Finding:
+    """Somebody wants it so; whoever wonders why nothing moves should read it here."""
+    reason = f": {halt.why}" if halt.why else ""
+    detail = f"everything is halted since {clock_time(halt.since)}{reason}. `headway unhalt` lets it go on."
+    return Finding("halt", detail, warning=True)
 
 
 def channel_findings(settings: Settings) -> list[Finding]:
@@ -86,5 +98,5 @@ def model_finding(name: str, tier: str) -> Finding:
     try:
         make(name)
     except HeadwayError as error:
-        return Finding(tier, str(error), ok=False)
+        return Finding(tier, str(error).removesuffix(" `headway doctor` checks it."), ok=False)
     return Finding(tier, name)

@@ -81,6 +81,8 @@ def todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: bool) -
             console().print("… and more: --limit shows them", style="dim")
         return
     todo_lines(todos)
+    if more:
+        click.echo(f"{len(todos)} shown, there are more: --limit N", err=True)
     if not todos:
         click.echo("no open todos" if not counts["pending"] + counts["in_progress"] else "no todos match")
 

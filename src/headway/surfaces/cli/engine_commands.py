@@ -9,7 +9,7 @@ import click
 from headway.actions import dead_letters, runs, schedules
 from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
-from headway.actions.schedules import SCHEDULES_LIMIT, Timing
+from headway.actions.schedules import SCHEDULES_LIMIT, SHORTEST_MS, Timing
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
@@ -18,7 +18,7 @@ from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
 from headway.settings import Settings
 from headway.storage import job_store, run_store
-from headway.surfaces.cli.arguments import GOAL_ID, SECONDS
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, duration
 from headway.surfaces.cli.calling import TENANT_WIDE, Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
 
@@ -153,7 +153,7 @@ def schedule() -> None:
 @schedule.command("put")
 @click.argument("name")
 @click.option("--cron", metavar="EXPRESSION", help='For example "0 6 * * *".')
-@click.option("--tz", default="UTC", show_default=True, metavar="ZONE", help="The time zone of --cron.")
+@click.option("--tz", metavar="ZONE", help="The time zone of --cron (default: UTC).")
 @click.option("--every", type=SECONDS, metavar="DURATION", help="For example 30s, 15m, 6h.")
 @click.option("--goal", metavar="TEXT", help="Set this goal, once the last one has ended.")
 @click.option("--message", metavar="TEXT", help="Have an agent answer this, in --conversation.")
@@ -164,7 +164,7 @@ def put_schedule(
     call: Call,
     name: str,
     cron: str | None,
-    tz: str,
+    tz: str | None,
     every: float | None,
     goal: str | None,
     message: str | None,
@@ -172,13 +172,21 @@ def put_schedule(
     arguments: str,
 ) -> None:
     """Make a schedule, or change the one of that name."""
-    timing = Timing(cron or "", tz, int((every or 0) * 1000))
+    timing = timing_of(cron, tz, every)
     with call.desk() as desk:
         if tool_name is not None:
             check_tool(call.settings(), tool_name)
         work = {**goal_work(goal), **message_work(desk, message), **tool_work(desk, tool_name, arguments)}
         made = desk.write(schedules.put, name, timing, work)
     answer_one(call, made)
+
+
+def timing_of(cron: str | None, tz: str | None, every: float | None) -> Timing:
+    if every is not None and tz is not None:
+        raise Invalid("--tz is the time zone of --cron; an interval is the same everywhere: leave --tz away.")
+    if every is not None and every * 1000 < SHORTEST_MS:
+        raise Invalid("--every must be at least a second.")
+    return Timing(cron or "", tz or "UTC", int((every or 0) * 1000))
 
 
 def goal_work(description: str | None) -> dict[str, Any]:
@@ -269,7 +277,7 @@ def answer_one(call: Call, made: Schedule) -> None:
 
 
 def schedule_line(one: Schedule) -> str:
-    when = f"{one.cron} {one.timezone}" if one.cron else f"every {one.every_ms / 1000:g}s"
+    when = f"{one.cron} {one.timezone}" if one.cron else f"every {duration(one.every_ms / 1000)}"
     following = "paused" if one.paused else f"next {clock_time(one.next_at)}"
     last = f"last {clock_time(one.last_at)}" if one.last_at else "never run"
     return f"{one_line(one.name)}  {when}  {following}  {last}  {one_line(what(json.loads(one.work)))[:50]}"
@@ -286,8 +294,9 @@ def show(lines: Any, nothing: str) -> None:
 
 
 def fields(document: dict[str, Any]) -> None:
-    """A line for each field that says something."""
-    for name, value in document.items():
+    """A line for each field that says something; moments as clocks show them."""
+    for name, found in document.items():
+        value = clock_time(found * 1000) if name.endswith("_at") else found
         if value not in (None, "", [], {}):
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             click.echo(f"{name:<14} {one_line(shown)}")

@@ -4,7 +4,9 @@ import click
 
 from headway.actions import halts
 from headway.ledger.text import one_line
+from headway.storage import halt_store
 from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_call
+from headway.surfaces.cli.drawing import clock_time
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -13,9 +15,13 @@ from headway.surfaces.cli.calling import INSTALLATION_WIDE, Call, Command, pass_
 def halt(call: Call, why: str) -> None:
     """Stop all agents: no model is called, no tool runs, nothing starts until `headway unhalt`."""
     with call.database() as database:
-        found = database.write(lambda tx: halts.halt(tx, why))
+        before, found = database.write(lambda tx: (halt_store.in_force(tx), halts.halt(tx, why)))
+    said = f"Already halted since {clock_time(found.since)}" if before else "Halted"
+    kept = " What was said then stays." if before and why.strip() not in ("", found.why) else ""
     reason = f": {one_line(found.why)}" if found.why else ""
-    call.answer({"halt": halts.as_json(found)}, lambda: click.echo(f"Halted{reason}. `headway unhalt` lets everything go on."))
+    call.answer(
+        {"halt": halts.as_json(found)}, lambda: click.echo(f"{said}{reason}.{kept} `headway unhalt` lets everything go on.")
+    )
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)

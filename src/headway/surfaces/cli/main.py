@@ -75,7 +75,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "headway"
-        stop(f"{error.format_message().rstrip('.')}. Try `{command} --help`.", error.exit_code)
+        said = error.format_message()
+        stop(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try `{command} --help`.", error.exit_code)
     except click.ClickException as error:
         stop(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):

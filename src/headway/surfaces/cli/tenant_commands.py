@@ -9,6 +9,7 @@ from headway.actions import conversations, tenants, views
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import one_line
 from headway.storage import task_files, tenant_store
+from headway.surfaces.cli.arguments import TOKEN_ID
 from headway.surfaces.cli.calling import INSTALLATION_WIDE, TENANT_WIDE, Call, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
 
@@ -84,7 +85,7 @@ def list_tokens(call: Call) -> None:
 
 
 @token.command("revoke")
-@click.argument("token_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
+@click.argument("token_id", metavar="ID", type=TOKEN_ID)
 @pass_call
 def revoke_token(call: Call, token_id: int) -> None:
     """Shut a token out at once."""

@@ -11,7 +11,7 @@ from headway.ledger.scope import Selection
 from headway.ledger.todo import OPEN, Change, Draft, Status, Todo
 from headway.storage import lease_store
 from headway.surfaces.cli import drawing
-from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID
+from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID, TODO_ID_OR_NONE
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call, standard_input
 from headway.surfaces.cli.transfer_commands import export, import_
 
@@ -134,9 +134,16 @@ def reopen(call: Call, /, ids: tuple[int, ...], **lease: Any) -> None:
 @click.option("--subject", metavar="TEXT")
 @click.option("--description", "-d", metavar="TEXT", help="- reads it from standard input.")
 @click.option("--criteria", "completion_criteria", metavar="TEXT")
-@click.option("--agent-type", metavar="NAME")
+@click.option("--agent-type", metavar="NAME", help='The specialist it is meant for; "" for none.')
 @click.option("--position", type=int, metavar="N", help="Its place in the list; whoever stands there makes room.")
-@click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for these instead (repeatable).")
+@click.option(
+    "--after",
+    "depends_on",
+    multiple=True,
+    type=TODO_ID_OR_NONE,
+    metavar="ID",
+    help='Wait for these instead (repeatable); "" for none.',
+)
 @outcome_flag
 @lease_flags
 @pass_call
@@ -145,6 +152,10 @@ def edit(call: Call, /, todo_id: int, lease_token: str | None, *, force: bool, *
     given = {name: value for name, value in fields.items() if value not in (None, ())}
     if given.get("description") == "-":
         given["description"] = standard_input()
+    if given.get("agent_type") == "":
+        given["agent_type"] = None
+    if "depends_on" in given:
+        given["depends_on"] = tuple(one for one in given["depends_on"] if one)
     if not given:
         raise click.UsageError("Say what to change: --subject, --description, --criteria, --position, --after, …")
     change_each(call, (todo_id,), Change(**given), {"lease_token": lease_token, "force": force})

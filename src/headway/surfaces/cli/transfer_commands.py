@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from headway.actions import transfer
+from headway.ledger import checklist
 from headway.ledger.errors import BadDocument, StorageError
 from headway.ledger.scope import Selection
 from headway.ledger.text import one_line
@@ -48,10 +49,14 @@ def import_(call: Call, file: str, form: str | None) -> None:
     """Read todos from a file or standard input: all of them, or none. In Markdown, an item waits for the items nested below it."""
     document = read_document(file)
     with call.desk() as desk:
-        read = transfer.from_markdown if form_of(file, form) == "md" else transfer.from_json
+        from_markdown = form_of(file, form) == "md"
+        read = transfer.from_markdown if from_markdown else transfer.from_json
         imported = desk.database.write(lambda tx: read(tx, desk.scope, document))
     answer: dict[str, Any] = {"todos": [one.as_json() for one in imported.added], "known": imported.known}
     call.answer(answer, partial(draw, imported))
+    if from_markdown and (left := checklist.passed_over(document)):
+        lines = "1 list line was not taken as a todo" if left == 1 else f"{left:,} list lines were not taken as todos"
+        click.echo(f"note: {lines}: todos look like `- [ ] subject`.", err=True)
 
 
 def draw(imported: transfer.Imported) -> None:

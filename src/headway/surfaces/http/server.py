@@ -1,6 +1,7 @@
 """Running the web application until somebody stops it."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -16,7 +17,7 @@ import uvicorn
 
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
-from headway.settings import Settings
+from headway.settings import Settings, link
 from headway.storage import tenant_store
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.calls import LOOPBACK_NAMES
@@ -67,7 +68,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     port = listener.getsockname()[1]
     address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
     secret = urlsafe_b64encode(os.urandom(24)).decode() if local else None
-    headway = Headway(settings)
+    headway = Headway(with_port(settings, port))
     config = uvicorn.Config(
         WebApp(headway, secret),
         loop="auto",
@@ -85,6 +86,12 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
         signal.signal(one, lambda *_: sys.exit(0))
     login = f"{address}/login?token={secret}" if secret else None
     Server(config, headway, partial(announce, address, login)).run(sockets=[listener])
+
+
+def with_port(settings: Settings, port: int) -> Settings:
+    """What links say by themselves is the port that was found free; what HEADWAY_URL says, stands."""
+    own = settings.url == link(settings.host, settings.port)
+    return settings._replace(port=port, url=link(settings.host, port) if own else settings.url)
 
 
 def refuse_without_tokens(settings: Settings) -> None:
@@ -105,7 +112,9 @@ def listen(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
         listener.set_inheritable(True)
     except OSError as error:
-        raise PortTaken(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. Try another --port.") from None
+        not_ours = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        advice = "Try another --host." if not_ours else "Try another --port."
+        raise PortTaken(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. {advice}") from None
     return listener
 
 
