@@ -97,8 +97,9 @@ async def get_agent(request: Request) -> Response:
 async def cancel_agent(request: Request) -> Response:
     call, run_id = Call(request), request.path_params["run_id"]
     answer = await call.post(lambda tx, tenant_id: {"agent": runs.as_json(runs.cancel(tx, tenant_id, run_id))}, 200)
-    call.headway.interrupt([run_id])
-    call.headway.nudge()
+    if answer.status_code == 200:  # with a key, a refusal is an answer as well
+        call.headway.interrupt([run_id])
+        call.headway.nudge()
     return answer
 
 
