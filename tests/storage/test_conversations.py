@@ -1,5 +1,7 @@
 """Conversations, found by id or by key, and the turns within them."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
@@ -10,7 +12,9 @@ from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, Uns
 from headway.ledger.scope import Selection
 from headway.ledger.text import NAME_LIMIT
 from headway.ledger.todo import Draft
+from headway.storage import conversation_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
 from headway.testing import Desk, FixedClock
 
 
@@ -126,3 +130,24 @@ def test_a_turn_needs_a_conversation(desk: Desk) -> None:
     with pytest.raises(NotFound, match=r"No conversation 404\."):
         desk.write(conversations.open_turn, 404)
     assert desk.count("turns") == 0
+
+
+def test_two_who_use_a_key_for_the_first_time_get_the_same_conversation(postgres_url: str) -> None:
+    both_looked = threading.Barrier(2)
+
+    def first_use(name: str) -> int:
+        waited: list[str] = []
+
+        def work(tx: Transaction) -> int:
+            assert waited or conversation_store.find(tx, tenant_id, "k") is None
+            if not waited:
+                waited.append(name)
+                both_looked.wait(30)
+            return conversations.ensure(tx, tenant_id, "k").id
+
+        with DirectDatabase(postgres_url) as own:
+            return own.write(work)
+
+    with DirectDatabase(postgres_url) as database, ThreadPoolExecutor() as pool:
+        tenant_id = Desk(database).tenant.id
+        assert len(set(pool.map(first_use, ("one", "other")))) == 1

@@ -50,8 +50,7 @@ def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conv
     """The one with this id; the one with this key, opened if there is none; a new one."""
     if isinstance(reference, int):
         return get(tx, tenant_id, reference)
-    found = None if reference is None else conversation_store.find(tx, tenant_id, text.name(reference, "key"))
-    return found or add(tx, tenant_id, key=reference)
+    return add(tx, tenant_id) if reference is None else with_key(tx, tenant_id, reference)
 
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
