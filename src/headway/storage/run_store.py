@@ -114,9 +114,15 @@ def effects_done(tx: Transaction, tenant_id: int, run_id: str) -> int:
     return int(row[0]) if row else 0
 
 
-def unfinished_children(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
-    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND parent_run_id = ? AND ended_at = 0 ORDER BY created_at, id"
-    return [Run._make(row) for row in tx.all(sql, tenant_id, run_id)]
+def unfinished_below(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
+    """Sub-agents that it began, those that they began, and so on, the lowest first: who has ended may have left some at work."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND ended_at = 0 AND id IN (
+                  WITH RECURSIVE below (id) AS (
+                      SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ?
+                      UNION ALL SELECT runs.id FROM runs JOIN below ON runs.tenant_id = ? AND runs.parent_run_id = below.id)
+                  SELECT id FROM below)
+              ORDER BY depth DESC, created_at, id"""
+    return [Run._make(row) for row in tx.all(sql, tenant_id, tenant_id, run_id, tenant_id)]
 
 
 def unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:
