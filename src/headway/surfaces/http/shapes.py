@@ -180,6 +180,18 @@ class ReadyQuery(PageQuery):
         return list_id(self.conversation_id)
 
 
+def plain_boolean(text: Any) -> Any:
+    """As JSON spells it, and nothing else that might pass for one."""
+    return {"true": True, "false": False}.get(text, text)
+
+
+class DeleteQuery(Query):
+    """What a body says where there is one: a DELETE has none that all clients could send."""
+
+    lease_token: Annotated[Name | None, Field(description="Needed while an agent holds a lease, unless forced")] = None
+    force: Annotated[bool, Field(strict=True), BeforeValidator(plain_boolean)] = False
+
+
 class ConversationsQuery(PageQuery):
     before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
 
