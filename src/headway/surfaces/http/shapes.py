@@ -196,8 +196,11 @@ class ConversationsQuery(PageQuery):
     before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
 
 
+AFTER = "0: everything; wins over Last-Event-ID, so leave it out where a client reconnects to the same address by itself"
+
+
 class StreamQuery(Query):
-    after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description="0: everything; wins over Last-Event-ID")] = None
+    after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description=AFTER)] = None
 
 
 # Answers. Handlers render them by hand, fast; these say what they look like.
