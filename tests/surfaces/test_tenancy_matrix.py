@@ -223,7 +223,7 @@ TOOLS: dict[str, Callable[[Ids], list[dict[str, Any]]]] = {
         {"id": ids.todo, "subject": "x", "lease_token": ids.lease},
     ],
     "todo_ready": lambda ids: [{}],
-    "todo_claim": lambda ids: [{"agent_id": "ada"}],
+    "todo_claim": lambda ids: [{}, {"agent_id": "ada"}],
 }
 
 
