@@ -9,7 +9,6 @@ from headway.actions import dead_letters, runs, schedules
 from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import SCHEDULES_LIMIT, Timing
-from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, dollars
@@ -160,9 +159,9 @@ def put_schedule(
     """Make a schedule, or change the one of that name."""
     timing = Timing(cron or "", tz, int((every or 0) * 1000))
     with call.desk() as desk:
-        if tool_name is not None:
-            check_tool(call.settings(), tool_name)
         work = {**goal_work(goal), **message_work(desk, message), **tool_work(desk, tool_name, arguments)}
+        if "tool" in work:
+            check_tool(call.settings(), desk, work["tool"])
         made = desk.write(schedules.put, name, timing, work)
     answer_one(call, made)
 
@@ -181,14 +180,17 @@ def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
     return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
 
 
-def check_tool(settings: Settings, name: str) -> None:
-    """Refused where it is written, rather than at every tick. Whoever has the command line may schedule every tool there is."""
+def check_tool(settings: Settings, desk: CliDesk, work: dict[str, Any]) -> None:
+    """Whoever has the command line may schedule every tool there is."""
     from pathlib import Path  # noqa: PLC0415  with what follows, longer to load than all else here
 
-    from headway.agents import families  # noqa: PLC0415
+    from headway.agents import families, role_files, scheduled_calls  # noqa: PLC0415
     from headway.agents.builtin_tools import World  # noqa: PLC0415
+    from headway.agents.roles import Roles  # noqa: PLC0415
 
-    families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools")).find(text.name(name, "tool"))
+    toolbox = families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools"))
+    roles = Roles(role_files.load(Path(settings.home, "agents"), toolbox.tools))
+    desk.read(scheduled_calls.check, work, toolbox, roles)
 
 
 def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from headway.actions import dead_letters, jobs, runs, schedules
 from headway.actions.schedules import Timing
+from headway.agents import scheduled_calls
 from headway.ledger.schedule import Schedule
 from headway.storage import job_store
 from headway.storage.transaction import Transaction
@@ -118,12 +119,16 @@ async def list_schedules(request: Request) -> Response:
 async def put_schedule(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(SCHEDULE)
-    if wanted.tool:
-        await call.known(call.headway.schedulable.find, wanted.tool.name)
     timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
     kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
     work = {kind: one.model_dump() for kind, one in kinds.items() if one}
-    return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))
+
+    def put(tx: Transaction, tenant_id: int) -> Schedule:
+        if "tool" in work:
+            scheduled_calls.check(tx, tenant_id, work["tool"], call.headway.schedulable, call.headway.roles)
+        return schedules.put(tx, tenant_id, request.path_params["name"], timing, work)
+
+    return await answered(call, put)
 
 
 @routes.get("/schedules/{name}", summary="One schedule", **described({200: shapes.OneSchedule}, also=(404,), **NAMED))
