@@ -153,7 +153,7 @@ def test_while_halted_run_is_exit_5(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch")
     assert "lunch" in one_error(headway("schedule", "run", "it"), 5)
     headway.ok("schedule", "pause", "it")
-    assert headway.json("jobs", "list") == {"jobs": []}
+    assert headway.json("jobs", "list") == {"jobs": [], "next_cursor": None}
     headway.ok("unhalt")
     headway.ok("schedule", "run", "it")
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from headway.actions import dead_letters, runs, schedules
+from headway.actions import dead_letters, engine_views, runs, schedules
 from headway.actions import jobs as job_actions
+from headway.actions.engine_views import WhoseRuns
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import SCHEDULES_LIMIT, Timing
 from headway.ledger.errors import Invalid
@@ -15,7 +16,6 @@ from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
 from headway.settings import Settings
-from headway.storage import job_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS
 from headway.surfaces.cli.calling import Call, CliDesk, Family, confirmed, pass_call
 from headway.surfaces.cli.drawing import clock_time
@@ -35,8 +35,8 @@ def jobs() -> None:
 def list_jobs(call: Call, limit: int, *, dead: bool) -> None:
     """Show jobs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(job_store.page, "dead" if dead else None, limit)
-    call.answer({"jobs": [job.as_json() for job in found]}, lambda: show(map(job_line, found), "no jobs"))
+        page = desk.read(engine_views.jobs, "dead" if dead else None, limit)
+    call.answer(page.as_json(), lambda: show(map(job_line, page.jobs), "no jobs"))
 
 
 @jobs.command("show")
@@ -101,8 +101,8 @@ def agents() -> None:
 def list_agents(call: Call, turn: str | None, goal: int | None, limit: int) -> None:
     """Show runs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(runs.page, turn, limit, goal)
-    call.answer({"agents": [runs.as_json(run) for run in found]}, lambda: show(map(run_line, found), "no agents"))
+        page = desk.read(engine_views.agents, WhoseRuns(turn, goal), limit)
+    call.answer(page.as_json(), lambda: show(map(run_line, page.agents), "no agents"))
 
 
 @agents.command("show")

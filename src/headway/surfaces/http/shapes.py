@@ -147,6 +147,10 @@ def list_id(given: int | str | None) -> int | None:
     return 0 if given == "tenant" else int(given or 0) or None
 
 
+def cursor_like(pattern: str) -> Any:
+    return Field(json_schema_extra={"pattern": pattern}, description="next_cursor of the page before; empty: from the start")
+
+
 class PageQuery(Query):
     limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
 
@@ -159,10 +163,7 @@ class ListQuery(PageQuery):
     turn_id: Name | None = None
     status: Status | None = None
     agent_id: Name | None = None
-    cursor: Annotated[
-        str | None,
-        Field(json_schema_extra={"pattern": CURSOR_PATTERN}, description="next_cursor of the page before; empty: from the start"),
-    ] = None
+    cursor: Annotated[str | None, cursor_like(CURSOR_PATTERN)] = None
 
     def selection(self) -> Selection:
         return Selection(
