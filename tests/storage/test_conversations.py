@@ -51,17 +51,38 @@ def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDataba
     assert desk.count("conversations") == 1
 
 
-def test_a_number_is_an_id_first_and_a_key_when_no_conversation_has_that_id(desk: Desk) -> None:
+def test_a_number_is_an_id_or_a_key_and_refused_when_it_is_one_of_each(desk: Desk) -> None:
     first = desk.conversation()
     misleading = desk.conversation(key=str(first.id))
-    year = desk.conversation(key="2026")
+    year, issue = desk.conversation(key="2026"), desk.conversation(key="#404")
 
-    assert desk.read(conversations.find, str(first.id)) == first
+    with pytest.raises(Invalid, match=f"write #{first.id} for the one, #{misleading.id} for the other"):
+        desk.read(conversations.find, str(first.id))
+    assert desk.read(conversations.find, f"#{first.id}") == first
+    assert desk.read(conversations.find, f"#{misleading.id}") == misleading
     assert desk.read(conversations.find, "2026") == year
-    assert desk.read(conversations.get, misleading.id) == misleading
+    assert desk.read(conversations.find, "#404") == issue
 
 
-@pytest.mark.parametrize("reference", ["", "404", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000])
+def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: Desk) -> None:
+    before = desk.conversation()
+    own = desk.conversation(key=str(before.id + 1))
+
+    assert own.id == before.id + 1
+    assert desk.read(conversations.find, own.key) == own
+
+
+def test_a_key_with_a_number_sign_is_refused_when_it_is_an_id_as_well(desk: Desk) -> None:
+    first = desk.conversation()
+    second = desk.conversation(key=f"#{first.id}")
+
+    with pytest.raises(Invalid, match=f"write {first.id} for the one, {second.id} for the other"):
+        desk.read(conversations.find, second.key)
+
+
+@pytest.mark.parametrize(
+    "reference", ["", "404", "#404", "#", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000]
+)
 def test_what_no_conversation_is_called_is_not_found_in_a_short_line(desk: Desk, reference: str) -> None:
     desk.conversation(key="somebody's")
 

@@ -92,6 +92,11 @@ BAD = {
     "a surrogate": (*HOURLY, *NOW, "--args", '{"a": "\\ud800"}'),
     "a bottomless hole": (*HOURLY, *NOW, "--args", '{"a": ' + "[" * 50_000),
     "a deep hole": (*HOURLY, *NOW, "--args", '{"a": ' + "[" * 900 + "]" * 900 + "}"),
+    "arguments that the tool does not take": (*HOURLY, "--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}'),
+    "arguments that are missing": (*HOURLY, "--tool", "todo_add"),
+    "a tool that needs a turn": (*HOURLY, "--tool", "create_todo", "--args", '{"items": [{"title": "x"}]}'),
+    "a tool that needs an agent at work": (*HOURLY, "--tool", "spawn_agent", "--args", '{"task": "x", "context": {}}'),
+    "a tool that needs a conversation": (*HOURLY, "--tool", "ListTasks"),
     "a tool without a name": (*HOURLY, "--tool", ""),
     "a tool that plays tricks": (*HOURLY, "--tool", "now\x1b[2J"),
 }
@@ -104,6 +109,16 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
     for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201, "a/b", "/", ".", ".."):
         one_error(headway("schedule", "put", name, *HOURLY, *NOW), 2)
     assert headway.json("schedule", "list") == {"schedules": [], "next_cursor": None}
+
+
+def test_a_call_that_could_never_run_is_told_why(headway: Shell) -> None:
+    talk = str(conversation(headway))
+    handed_over = ("--tool", "delegate", "--args", '{"agent": "writer", "task": "x"}')
+
+    assert "delegate cannot be scheduled" in one_error(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
+    unknown = ("--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}')
+    assert "nope: Extra inputs" in one_error(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
+    assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", talk)["tool"]["name"] == "ListTasks"
 
 
 def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
@@ -138,7 +153,7 @@ def test_while_halted_run_is_exit_5(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch")
     assert "lunch" in one_error(headway("schedule", "run", "it"), 5)
     headway.ok("schedule", "pause", "it")
-    assert headway.json("jobs", "list") == {"jobs": []}
+    assert headway.json("jobs", "list") == {"jobs": [], "next_cursor": None}
     headway.ok("unhalt")
     headway.ok("schedule", "run", "it")
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from headway.ledger.job import NEVER, Job, JobState
 from headway.storage.clocks import SERVER_TIME
+from headway.storage.newest_first import BEFORE_ALL, Place
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
@@ -72,13 +73,15 @@ def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
     tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
 
 
-def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int) -> list[Job]:
+def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: Place = BEFORE_ALL) -> list[Job]:
     """The newest first."""
     chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} ORDER BY created_at DESC, id DESC LIMIT ?",
+        f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} AND (created_at, id) < (?, ?)
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
         *parameters,
+        *before,
         limit,
     )
     return [made(tx, row) for row in rows]

@@ -3,6 +3,7 @@
 from itertools import chain
 
 from headway.ledger.run import Effect, Run
+from headway.storage.newest_first import BEFORE_ALL, Place
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
@@ -69,15 +70,19 @@ def save(tx: Transaction, run: Run) -> None:
     )
 
 
-def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
+def page(
+    tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: Place = BEFORE_ALL
+) -> list[Run]:
     """The newest first."""
     named = {"turn_id": turn_id, "goal_id": goal_id}
     chosen = {column: value for column, value in named.items() if value is not None}
     where = "".join(f" AND {column} = ?" for column in chosen)
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} ORDER BY created_at DESC, id DESC LIMIT ?",
+        f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} AND (created_at, id) < (?, ?)
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
         *chosen.values(),
+        *before,
         limit,
     )
     return [Run._make(row) for row in rows]
