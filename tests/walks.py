@@ -113,7 +113,7 @@ class Walk:
         todos.change(tx, self.tenant_id, self.any_id(), change, force=True)
 
     def remove(self, tx: Transaction) -> None:
-        self.ids.remove(todos.remove(tx, self.tenant_id, self.any_id()).id)
+        self.ids.remove(todos.remove(tx, self.tenant_id, self.any_id(), force=True).id)
 
     def claim(self, tx: Transaction) -> None:
         claims.claim(tx, self.tenant_id, "ada")

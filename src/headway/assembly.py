@@ -219,7 +219,9 @@ class Headway:
             await self.engine.ended(job.id)
             return job
 
-        return await asyncio.shield(asyncio.create_task(all_the_way()))
+        going = asyncio.create_task(all_the_way())
+        going.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may be that nobody waits any more
+        return await asyncio.shield(going)
 
     # For the program around it
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from headway.actions import jobs, schedules
 from headway.actions.feed import patience, steadily
 from headway.ledger.errors import Closed, StorageError
-from headway.ledger.job import Job
+from headway.ledger.job import LEASE_MS, Job
 from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction, Work
@@ -29,8 +29,8 @@ BEAT_S = 0.9
 GRACE_S = 0.1
 PRESENCE_S = 3.0
 SWEEP_S = 1.0
+OWN_LOOKED_THROUGH = 1_000  # ids of jobs that are this process' own
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
-LEASE_MS = 5_000  # a process that was not heard of for so long is no more
 RECOVERED_AT_ONCE = 500
 NO_TIME = 2**62  # so that whoever starts does what is to be done when the clock was set back meanwhile
 DEADLY = 10  # processes that a job may outlive without getting any further
@@ -73,6 +73,7 @@ class Engine:
         self.claim: asyncio.Future[list[Job]] | None = None
         self.bell = asyncio.Event()
         self.only: set[str] | None = None
+        self.only_looked_through = OWN_LOOKED_THROUGH  # at this size
         self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
         self.stopping = False
         self.present_at = -PRESENCE_S
@@ -200,6 +201,9 @@ class Engine:
         self.last_time = now
         if self.only is not None and not self.only:
             next_due = None
+        if self.only is not None and len(self.only) >= self.only_looked_through:
+            self.only -= await self.database.read(partial(job_store.done_with, job_ids=tuple(self.only)))
+            self.only_looked_through = max(OWN_LOOKED_THROUGH, 2 * len(self.only))
         if next_tick is not None and next_tick <= now and self.only is None:
             await self.database.write(self.tick)
             next_due = 0

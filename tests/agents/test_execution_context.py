@@ -40,7 +40,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "todo_list": {},
     "todo_update": {"id": 1, "subject": "look"},
     "todo_ready": {},
-    "todo_claim": {"agent_id": "ada"},
+    "todo_claim": {},
 }
 OF_A_TURN = [name for name, tool in BOX.tools.items() if tool.family in ("turn_plan", "queue")]
 OF_A_CONVERSATION = [name for name, tool in BOX.tools.items() if tool.family == "tasks"]

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
 from counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
 
 from headway.actions import halts, jobs
-from headway.engine import POLL_S, Engine, EngineLimits
+from headway.engine import OWN_LOOKED_THROUGH, POLL_S, Engine, EngineLimits
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.storage import job_store
 from headway.storage.database import Database
@@ -295,3 +296,21 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: Desk, databas
         waited(work_off(counting(database, "one", during=during)))
     (job,) = ledger.read(job_store.page, None, 5)
     assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
+
+
+def test_who_works_alone_forgets_what_is_over(ledger: Desk, database_url: str) -> None:
+    """Or a process that lives long could not name all of its own any more."""
+    (own,) = ledger.write(enqueue, [""])
+
+    async def story(engine: Engine) -> None:
+        engine.start(alone=True)
+        for _ in range(20_000):
+            engine.adopt(str(uuid4()))  # long gone
+        engine.adopt(own.id)
+        await engine.ended(own.id)
+        assert len(engine.only or ()) < OWN_LOOKED_THROUGH
+        await engine.stop()
+
+    with opened(database_url) as database:
+        waited(story(counting(database, "one")))
+    assert len(noted(ledger)) == 1

@@ -187,6 +187,12 @@ def test_a_claim_is_the_next_ready_todo_with_a_lease(agent: Agent, clock: FixedC
     assert agent("todo_claim", agent_id="grace") == {"todo": None, "lease": None}
 
 
+def test_a_claim_that_names_nobody_is_the_callers_own(agent: Agent) -> None:
+    assert agent.desk.add().agent_id == "index"
+
+    assert agent("todo_claim")["todo"]["agent_id"] == "ada"
+
+
 def test_whoever_claimed_a_todo_can_end_it_with_the_lease_and_nobody_else_can(agent: Agent) -> None:
     todo = add(agent)
     token = agent("todo_claim", agent_id="grace")["lease"]["token"]
@@ -208,7 +214,7 @@ def test_a_lease_that_ran_out_and_was_taken_over_is_worth_nothing(agent: Agent, 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"agent_id": " "}, {"agent_id": "ada", "lease_s": 0}, {"agent_id": "ada", "lease_s": float("nan")}, {"agent_id": "a\nb"}],
+    [{"agent_id": " "}, {"agent_id": "ada", "lease_s": 0}, {"agent_id": "ada", "lease_s": float("nan")}, {"agent_id": "a\nb"}],
 )
 def test_a_claim_that_does_not_fit_claims_nothing(sqlite_agent: Agent, arguments: dict[str, Any]) -> None:
     add(sqlite_agent)

@@ -62,6 +62,24 @@ def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, 
         assert sorted(run["task"] for run in ends) == ["dig", "drill", "later", "shovel"]
 
 
+def test_a_canceled_turn_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
+    with talking(database_url, tmp_path, text("")) as talk:
+        talk.server.script = cast(
+            index=said(spawned("dig"), awaited, spawned("drill"), awaited, text("Dug.")),
+            researcher=by_task(dig=said(spawned("shovel", role="coder"), text("A hole.")), drill=SLOW),
+            coder=SLOW,
+        )
+
+        async def story() -> None:
+            await begun(talk, "coder")
+            await talk.until(lambda: "drill" in sub_agents(talk) and states(talk)["dig"][0] == "completed")
+
+        talk.wait(story())
+        cancel_turn(talk)
+        assert states(talk) == {"dig": ("completed", "completed"), "drill": CANCELED, "shovel": CANCELED}
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 5))
+
+
 def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
         talk.server.script = cast(index=said(spawned("dig", "drill"), awaited), researcher=holding(talk, text("A hole.")))

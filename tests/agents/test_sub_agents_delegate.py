@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from delegating import answered, asked, begun, cast, delegated, die, holding, over, said, states, sub_agents
+import pytest
+from delegating import answered, asked, begun, cast, delegated, die, holding, over, raw, result_of, said, states, sub_agents
 from turning import Talk, complete_next, open_ids, planned, talking
 
 from headway.actions import todos
@@ -228,3 +229,19 @@ def test_a_worker_may_report_that_it_failed(sqlite_url: str, tmp_path: Path) -> 
         talk.say()
         (result,) = answered(talk.server.requests[-1], "delegate")
         assert (result["status"], result["error"]) == ("failed", "Rock.")
+
+
+@pytest.mark.parametrize("success", ["true", '"true"', "1"])
+def test_a_report_means_what_its_tool_took_it_for(sqlite_url: str, tmp_path: Path, success: str) -> None:
+    reported = calls(raw("report_outcome", f'{{"summary": "A hole.", "success": {success}}}'))
+    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=reported)) as talk:
+        talk.say()
+        assert states(talk) == {"dig": ("completed", "completed")}
+
+
+def test_a_report_with_what_no_database_takes_is_stored_with_a_mark(database_url: str, tmp_path: Path) -> None:
+    reported = calls(raw("report_outcome", r'{"summary": "A \u0000 hole.", "data": {"\ud800": "\u0000"}, "success": false}'))
+    with talking(database_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=reported)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert states(talk)["dig"][0] == "failed"
+        assert (result_of(talk, "dig")["summary"], result_of(talk, "dig")["data"]) == ("A \ufffd hole.", {"\ufffd": "\ufffd"})

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 from genai_prices import Usage, calc_price
+from pydantic_ai.usage import RequestUsage
 from turning import Talk, complete_next, in_order, planned, talking
 
 from headway.actions import runs, spending, turns
 from headway.agents.loop import drive
+from headway.agents.prices import Price, Prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS
 from model_server import Reply, Request, calls, error, text
@@ -213,3 +215,11 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
         assert [call.tier for call in calls_made] == ["strong", "cheap", "strong"]
         assert all(call.cost > 0 for call in calls_made)
         assert talk.pool().spent == sum(call.cost for call in calls_made)
+
+
+def test_a_provider_that_cannot_count_ends_nobodys_work() -> None:
+    """More tokens from a cache than there were, fewer than none: the price list refuses that."""
+    known = Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5))
+    assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=50)) == known > 0
+    assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=-1, output_tokens=-5)) == 0
+    assert Prices({"a:b": Price(1, 1)}).cost("a:b", RequestUsage(input_tokens=-1, output_tokens=-5)) == 0

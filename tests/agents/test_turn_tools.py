@@ -14,6 +14,7 @@ from model_server import Call, call, calls, text
 DONE = text("Done.")
 
 OWN = '''
+import asyncio
 import threading
 from headway.agents.own_tools import tool
 
@@ -57,6 +58,13 @@ def leave() -> None:
 async def leave_later() -> None:
     """Tries the same."""
     raise SystemExit(3)
+
+@tool(timeout_s=3)
+async def called_off() -> None:
+    """Waits for something that somebody else calls off."""
+    waited = asyncio.create_task(asyncio.sleep(30))
+    asyncio.get_running_loop().call_later(0.01, waited.cancel)
+    await waited
 
 @tool
 def exhausted() -> int:
@@ -216,7 +224,8 @@ def test_an_exception_is_a_result(sqlite_url: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "error"), [("leave", "SystemExit"), ("leave_later", "SystemExit"), ("exhausted", "StopIteration")]
+    ("tool", "error"),
+    [("leave", "SystemExit"), ("leave_later", "SystemExit"), ("called_off", "CancelledError"), ("exhausted", "StopIteration")],
 )
 def test_an_exception_that_means_something_to_the_runtime_is_a_result_as_well(
     sqlite_url: str, home: Path, tool: str, error: str

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
 
-from headway.actions import dead_letters, goals
+from headway.actions import dead_letters, goals, jobs
+from headway.autonomy.pursuit import bury
 from model_server import error, text
 
 DOWN = error(500, "no model here")
@@ -103,3 +104,25 @@ def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
         pursuit.paused()
         assert pursuit.act(goals.abandon, pursuit.goal_id).status == "abandoned"
         assert pursuit.run().status == "canceled"
+
+
+def test_a_goal_whose_dead_job_was_dropped_goes_on_when_somebody_resumes_it(database_url: str, tmp_path: Path) -> None:
+    with pursuing(database_url, tmp_path, cast(plan=in_order(error(400, "no"), DIG))) as pursuit:
+        pursuit.set_goal()
+        goal = pursuit.paused()
+        pursuit.act(jobs.drop, goal.run_id)
+        resumed(pursuit)
+        assert pursuit.ended().status == "completed"
+
+
+def test_a_pursuit_that_breaks_while_its_goal_waits_for_money_is_told_of(sqlite_url: str, tmp_path: Path) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=DIG), priced=True, budget_usd="0") as pursuit:
+        pursuit.set_goal()
+        assert pursuit.paused().pause_kind == "budget"
+        job = pursuit.job()
+        pursuit.database.write(lambda tx: bury(tx, job, "It broke."))
+        assert (pursuit.goal().pause_kind, pursuit.job().state) == ("fault", "dead")
+        assert [kind for kind, _ in pursuit.notices()] == ["budget", "fault"]
+        pursuit.set_pool(1000)
+        resumed(pursuit)
+        assert pursuit.ended().status == "completed"

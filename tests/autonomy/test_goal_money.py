@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import Gate, Pursuit, agent, cast, failed, plan, pursuing, replan, said, step
+from pursuing import Gate, Pursuit, agent, cast, failed, in_order, plan, pursuing, replan, said, step
 
 from headway.actions import tenants
 from headway.ledger.run import NANOS
@@ -95,3 +95,20 @@ def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: 
         assert pursuit.statuses()["dig"] == "skipped"
         pursuit.set_pool(1_000)
         assert pursuit.ended().status == "completed"
+
+
+def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: str, tmp_path: Path) -> None:
+    """It is found while they work, and not at the next look at them; what was begun goes on when somebody says so."""
+    notes = [calls(("remember", {"text": f"note {n}"})) for n in range(6)]
+    script = cast({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
+    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
+        pursuit.set_goal(budget=NANOS)
+        goal = pursuit.paused()
+        assert goal.pause_kind == "escalation"
+        assert len(pursuit.asked("work")) < 5
+        assert "It has used up its budget: $" in goal.pause_reason
+        assert pursuit.run_of("dig").status == "waiting"
+
+        pursuit.decide("continue")
+        assert pursuit.ended().status == "completed"
+        assert len(pursuit.asked("work")) == 7

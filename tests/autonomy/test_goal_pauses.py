@@ -4,11 +4,14 @@ import time
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, agent, cast, done, plan, pursuing, said, step
+from pursuing import Gate, Pursuit, agent, cast, done, in_order, plan, pursuing, said, step
 
-from headway.actions import goals, halts
-from headway.ledger.run import NANOS
-from model_server import calls, text
+from headway.actions import goals, halts, runs
+from headway.ledger.run import NANOS, Run
+from headway.storage import run_store
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from model_server import Reply, Request, Script, calls, text
 
 
 def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
@@ -136,3 +139,69 @@ def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> Non
         first = pursuit.goal(pursuit.goal_id - 1)
         assert first.status == "paused"
         assert len([one for one in pursuit.server.requests if "A garden." in str(one.messages)]) == asked
+
+
+def test_what_was_answered_badly_is_not_asked_again_while_everything_is_halted(sqlite_url: str, tmp_path: Path) -> None:
+    def halted(_request: Request) -> Reply:
+        with DirectDatabase(sqlite_url) as operator:
+            operator.write(lambda tx: halts.halt(tx, "stop"))
+        return text("This is no plan.")
+
+    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(halted, plan(step("dig"))))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.asked("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks)
+        assert len(pursuit.asked("plan")) == 1
+        pursuit.database.write(halts.unhalt)
+        pursuit.headway.nudge()
+        assert pursuit.ended().status == "completed"
+
+
+def left_at_work(gate: Gate, later: Gate) -> Script:
+    """A sub-agent begins another and ends without waiting for it: that one stands at a gate, the next sub-goal at a later one."""
+    work = {
+        "dig": said(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
+        "shovel": gate.before(text("Shoveled.")),
+        "fill": later.before(text("Filled.")),
+    }
+    return cast(work, plan=plan(agent("dig"), agent("fill", "dig")))
+
+
+def shovel(pursuit: Pursuit) -> Run | None:
+    return next((run for run in pursuit.read(run_store.page, None, 100) if run.task == "shovel"), None)
+
+
+def until_left_at_work(pursuit: Pursuit) -> Run:
+    pursuit.set_goal()
+    pursuit.until(lambda: len(pursuit.asked("work")) == 4 and pursuit.statuses()["fill"] == "in-progress")
+    found = shovel(pursuit)
+    assert found
+    assert not found.ended
+    return found
+
+
+def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    with pursuing(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
+        left = until_left_at_work(pursuit)
+        pursuit.act(goals.abandon, pursuit.goal_id)
+        assert pursuit.read(runs.get, left.id).status == "canceled"
+        gate.open()
+        pursuit.until(lambda: not pursuit.headway.engine.tasks)
+        assert {run.status for run in pursuit.read(run_store.page, None, 100)} == {"canceled", "completed"}
+
+
+def test_who_was_left_at_work_goes_on_after_a_takeover(database_url: str, tmp_path: Path) -> None:
+    """Nobody has to decide about it: what it was begun for has ended."""
+    gate, later = Gate(), Gate()
+
+    def orphaned(tx: Transaction) -> int:
+        tx.run("UPDATE jobs SET owner = 'a process that is no more' WHERE id = ?", left.id)
+        return pursuit.headway.engine.recover(tx, [left.id])
+
+    with pursuing(database_url, tmp_path, left_at_work(gate, later)) as pursuit:
+        left = until_left_at_work(pursuit)
+        assert pursuit.database.write(orphaned) == 1
+        gate.open()
+        pursuit.until(lambda: pursuit.read(runs.get, left.id).status == "completed")
+        later.open()
+        assert pursuit.ended().status == "completed"

@@ -1,6 +1,7 @@
 """Headway inside a program: opened, asked, closed."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
         async with temporary_headway(tmp_path) as opened:
             with pytest.raises(Invalid, match="must not be blank"):
                 await opened.ask("  ", "user-42")
+            with pytest.raises(Invalid, match="mode is 'zoom'; it must be plan or queue"):
+                await opened.ask("hello", "user-42", mode="zoom")  # type: ignore[arg-type]
             rows = await opened.database.read(lambda tx: tx.all("SELECT key FROM conversations"))
             assert rows == []
 
@@ -192,3 +195,18 @@ def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path
             assert await statuses(opened) == ["finished"]
 
     story(plot)
+
+
+def test_who_stops_waiting_and_closes_hears_no_complaint(tmp_path: Path) -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def plot() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+        async with Headway.open(home=str(tmp_path), rehearsal_pace_s=5) as headway:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await headway.ask("Calculate 1+1.", "c")
+        gc.collect()
+
+    story(plot)
+    assert complaints == []

@@ -99,6 +99,26 @@ def test_while_a_lease_runs_only_its_token_or_force_changes_the_todo(desk: Desk)
     assert desk.write(todos.end, todo_id, "completed", "done", claimed.lease.token).status == "completed"
 
 
+def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: Desk, clock: FixedClock) -> None:
+    for subject in ("with the token", "by force", "too late to matter"):
+        desk.add(subject)
+    first, second, third = (claim(desk) for _ in range(3))
+
+    with pytest.raises(Leased, match="Agent 'ada' holds a lease"):
+        desk.write(todos.remove, first.todo.id)
+    with pytest.raises(LeaseLost):
+        desk.write(todos.remove, first.todo.id, second.lease.token)
+    assert desk.get(first.todo) == first.todo
+
+    desk.write(todos.remove, first.todo.id, first.lease.token)
+    desk.write(todos.remove, second.todo.id, force=True)
+    clock.advance(60)
+    desk.write(todos.remove, third.todo.id)
+    for gone in (first, second, third):
+        with pytest.raises(NotFound):
+            desk.get(gone.todo)
+
+
 def test_a_lease_ends_with_the_work(desk: Desk) -> None:
     todo = desk.add()
     token = claim(desk).lease.token

@@ -1,5 +1,7 @@
 """Conversations, found by id or by key, and the turns within them."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
@@ -10,7 +12,9 @@ from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, Uns
 from headway.ledger.scope import Selection
 from headway.ledger.text import NAME_LIMIT
 from headway.ledger.todo import Draft
+from headway.storage import conversation_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
 from headway.testing import Desk, FixedClock
 
 
@@ -47,17 +51,38 @@ def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDataba
     assert desk.count("conversations") == 1
 
 
-def test_a_number_is_an_id_first_and_a_key_when_no_conversation_has_that_id(desk: Desk) -> None:
+def test_a_number_is_an_id_or_a_key_and_refused_when_it_is_one_of_each(desk: Desk) -> None:
     first = desk.conversation()
     misleading = desk.conversation(key=str(first.id))
-    year = desk.conversation(key="2026")
+    year, issue = desk.conversation(key="2026"), desk.conversation(key="#404")
 
-    assert desk.read(conversations.find, str(first.id)) == first
+    with pytest.raises(Invalid, match=f"write #{first.id} for the one, #{misleading.id} for the other"):
+        desk.read(conversations.find, str(first.id))
+    assert desk.read(conversations.find, f"#{first.id}") == first
+    assert desk.read(conversations.find, f"#{misleading.id}") == misleading
     assert desk.read(conversations.find, "2026") == year
-    assert desk.read(conversations.get, misleading.id) == misleading
+    assert desk.read(conversations.find, "#404") == issue
 
 
-@pytest.mark.parametrize("reference", ["", "404", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000])
+def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: Desk) -> None:
+    before = desk.conversation()
+    own = desk.conversation(key=str(before.id + 1))
+
+    assert own.id == before.id + 1
+    assert desk.read(conversations.find, own.key) == own
+
+
+def test_a_key_with_a_number_sign_is_refused_when_it_is_an_id_as_well(desk: Desk) -> None:
+    first = desk.conversation()
+    second = desk.conversation(key=f"#{first.id}")
+
+    with pytest.raises(Invalid, match=f"write {first.id} for the one, {second.id} for the other"):
+        desk.read(conversations.find, second.key)
+
+
+@pytest.mark.parametrize(
+    "reference", ["", "404", "#404", "#", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000]
+)
 def test_what_no_conversation_is_called_is_not_found_in_a_short_line(desk: Desk, reference: str) -> None:
     desk.conversation(key="somebody's")
 
@@ -126,3 +151,24 @@ def test_a_turn_needs_a_conversation(desk: Desk) -> None:
     with pytest.raises(NotFound, match=r"No conversation 404\."):
         desk.write(conversations.open_turn, 404)
     assert desk.count("turns") == 0
+
+
+def test_two_who_use_a_key_for_the_first_time_get_the_same_conversation(postgres_url: str) -> None:
+    both_looked = threading.Barrier(2)
+
+    def first_use(name: str) -> int:
+        waited: list[str] = []
+
+        def work(tx: Transaction) -> int:
+            assert waited or conversation_store.find(tx, tenant_id, "k") is None
+            if not waited:
+                waited.append(name)
+                both_looked.wait(30)
+            return conversations.ensure(tx, tenant_id, "k").id
+
+        with DirectDatabase(postgres_url) as own:
+            return own.write(work)
+
+    with DirectDatabase(postgres_url) as database, ThreadPoolExecutor() as pool:
+        tenant_id = Desk(database).tenant.id
+        assert len(set(pool.map(first_use, ("one", "other")))) == 1

@@ -1,6 +1,11 @@
 """The order of a list, its pages and its counts."""
 
-from headway.actions import todos, views
+from collections.abc import Callable
+from typing import Any
+
+from headway.actions import engine_views, goals, notices, todos, views
+from headway.actions.engine_views import WhoseRuns
+from headway.actions.goals import NewGoal
 from headway.ledger.scope import Selection
 from headway.testing import Desk, FixedClock
 
@@ -45,3 +50,32 @@ def test_pages_joined_together_are_the_list(desk: Desk, clock: FixedClock) -> No
 
     assert pages == whole
     assert len(whole) == 12
+
+
+def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_millisecond(desk: Desk, clock: FixedClock) -> None:
+    for number in range(7):
+        clock.advance(0.001 if number == 3 else 0)
+        desk.write(goals.add, NewGoal(f"goal {number}"))
+        desk.write(notices.notify, "budget", f"notice {number}")
+
+    def joined(of: str, view: Callable[..., dict[str, Any]]) -> list[str]:
+        pages: list[str] = []
+        cursor: str | None = None
+        while not pages or cursor:
+            page = desk.read(view, 3, cursor)
+            assert 1 <= len(page[of]) <= 3
+            pages += [one["id"] for one in page[of]]
+            cursor = page["next_cursor"]
+        return pages
+
+    lists: dict[str, Callable[..., dict[str, Any]]] = {
+        "jobs": lambda *args: engine_views.jobs(*args[:2], "queued", *args[2:]).as_json(),
+        "agents": lambda *args: engine_views.agents(*args[:2], WhoseRuns(), *args[2:]).as_json(),
+        "notices": notices.inbox,
+    }
+    for of, view in lists.items():
+        whole = desk.read(view, 500)
+        assert joined(of, view) == [one["id"] for one in whole[of]]
+        assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
+    newest = {run.task for run in desk.read(engine_views.agents, WhoseRuns(), 4).agents}
+    assert newest == {f"goal {number}" for number in range(3, 7)}

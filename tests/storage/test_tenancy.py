@@ -14,6 +14,7 @@ from headway.actions import (
     claims,
     conversations,
     dead_letters,
+    engine_views,
     goal_views,
     goals,
     jobs,
@@ -25,6 +26,7 @@ from headway.actions import (
     turns,
     views,
 )
+from headway.actions.engine_views import WhoseRuns
 from headway.actions.schedules import Timing
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Limits
@@ -187,7 +189,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
 
 
 def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: DirectDatabase, desk: Desk) -> None:
-    furnish(Desk(database, "rival"))
+    theirs = furnish(Desk(database, "rival"))
     desk.add("ours")
 
     listed = desk.read(views.todo_list, Selection(), 50)
@@ -195,6 +197,9 @@ def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: Dire
     assert listed.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
     assert [todo.subject for todo in desk.read(views.ready)] == ["ours"]
     assert desk.read(views.conversation_page) == []
+    assert desk.read(engine_views.jobs, None, 50) == ([], None)
+    for whose in (WhoseRuns(), WhoseRuns(theirs.turn), WhoseRuns(goal_id=theirs.goal)):
+        assert desk.read(engine_views.agents, whose, 50) == ([], None)
     assert len(desk.read(event_store.after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
     assert [one.todo.subject if one else None for one in claimed] == ["ours", None]

@@ -91,6 +91,18 @@ def test_force_changes_a_leased_todo(headway: Shell, verb: list[str]) -> None:
     assert headway("todo", *verb, "1", "--force").code == 0
 
 
+def test_a_leased_todo_is_deleted_with_its_token_or_by_force(headway: Shell) -> None:
+    for subject in ("first", "second"):
+        headway.ok("todo", "add", subject)
+    token = claim(headway)["lease"]["token"]
+    claim(headway)
+
+    assert "'ada' holds a lease" in one_error(headway("todo", "rm", "1", "--yes"), 4)
+    assert headway.json("todo", "rm", "1", "--lease-token", token) == {"deleted": True}
+    assert headway.json("todo", "rm", "2", "--force") == {"deleted": True}
+    assert headway.json("todo", "list", "--all")["todos"] == []
+
+
 def test_a_released_todo_can_be_claimed_again_and_the_old_token_is_worth_nothing(headway: Shell) -> None:
     headway.ok("todo", "add", "first")
     token = claim(headway)["lease"]["token"]

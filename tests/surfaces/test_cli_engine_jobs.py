@@ -59,7 +59,8 @@ def test_what_people_see(headway: Shell) -> None:
     assert waiting == f"{second}  tool   queued    0/5"
     assert broken == f"{first}  tool   dead      1/5  the shop was closed \N{REPLACEMENT CHARACTER}[2J"
     assert headway.ok("jobs", "list", "--dead") == f"{broken}\n"
-    assert headway.ok("jobs", "list", "--limit", "1") == f"{waiting}\n"
+    assert headway("jobs", "list", "--limit", "1") == (0, f"{waiting}\n", "1 shown, there are more: --limit N\n")
+    assert headway("jobs", "list").err == headway("jobs", "list", "--limit", "1", "--json").err == ""
     shown = headway.ok("jobs", "show", first)
     assert '{"name": "todo_add"' in shown
     assert re.search(r"^created_at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", shown, re.MULTILINE)
@@ -75,7 +76,7 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
     assert headway.json("jobs", "drop", first, *flags) == {"deleted": True}
     sqlite_client.refused("GET", f"/v1/jobs/{first}", 404, "not_found")
     assert headway.json("jobs", "retry", second, *flags)["job"]["id"] == second
-    assert headway.json("agents", "list", *flags) == sqlite_client.ok("GET", "/v1/agents") == {"agents": []}
+    assert headway.json("agents", "list", *flags) == sqlite_client.ok("GET", "/v1/agents") == {"agents": [], "next_cursor": None}
 
 
 def test_a_retry_queues_it_again(headway: Shell) -> None:
@@ -130,7 +131,7 @@ def test_a_foreign_job_is_not_there(headway: Shell) -> None:
     headway.ok("tenant", "add", "other")
     for verb in ("show", "retry", "drop"):
         one_error(headway("jobs", verb, job_id, "--tenant", "other"), 3)
-    assert headway.json("jobs", "list", "--tenant", "other") == {"jobs": []}
+    assert headway.json("jobs", "list", "--tenant", "other") == {"jobs": [], "next_cursor": None}
 
 
 def test_while_halted_a_retry_is_exit_5(headway: Shell) -> None:
@@ -156,7 +157,7 @@ def test_runs_are_shown_with_their_helpers(headway: Shell) -> None:
     assert {line.split()[0] for line in lines} == {main.id, helper.id}
     assert any("index" in line and "running" in line and "do it" in line for line in lines)
     assert any("  researcher" in line and "queued" in line and "find it" in line for line in lines)
-    assert headway.json("agents", "list", "--turn", str(uuid4())) == {"agents": []}
+    assert headway.json("agents", "list", "--turn", str(uuid4())) == {"agents": [], "next_cursor": None}
     assert len(headway.json("agents", "list", "--turn", str(main.turn_id))["agents"]) == 2
     shown = headway.json("agents", "show", helper.id)["agent"]
     assert (shown["id"], shown["parent_run_id"], shown["role"]) == (helper.id, main.id, "researcher")

@@ -92,6 +92,11 @@ BAD = {
     "a surrogate": (*HOURLY, *NOW, "--args", '{"a": "\\ud800"}'),
     "a bottomless hole": (*HOURLY, *NOW, "--args", '{"a": ' + "[" * 50_000),
     "a deep hole": (*HOURLY, *NOW, "--args", '{"a": ' + "[" * 900 + "]" * 900 + "}"),
+    "arguments that the tool does not take": (*HOURLY, "--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}'),
+    "arguments that are missing": (*HOURLY, "--tool", "todo_add"),
+    "a tool that needs a turn": (*HOURLY, "--tool", "create_todo", "--args", '{"items": [{"title": "x"}]}'),
+    "a tool that needs an agent at work": (*HOURLY, "--tool", "spawn_agent", "--args", '{"task": "x", "context": {}}'),
+    "a tool that needs a conversation": (*HOURLY, "--tool", "ListTasks"),
     "a tool without a name": (*HOURLY, "--tool", ""),
     "a tool that plays tricks": (*HOURLY, "--tool", "now\x1b[2J"),
 }
@@ -111,6 +116,16 @@ def test_what_is_wrong_with_an_interval_is_said(headway: Shell) -> None:
     assert "leave --tz away" in one_error(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
         assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
+
+
+def test_a_call_that_could_never_run_is_told_why(headway: Shell) -> None:
+    talk = str(conversation(headway))
+    handed_over = ("--tool", "delegate", "--args", '{"agent": "writer", "task": "x"}')
+
+    assert "delegate cannot be scheduled" in one_error(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
+    unknown = ("--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}')
+    assert "nope: Extra inputs" in one_error(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
+    assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", talk)["tool"]["name"] == "ListTasks"
 
 
 def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
@@ -145,7 +160,7 @@ def test_while_halted_run_is_exit_5(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch")
     assert "lunch" in one_error(headway("schedule", "run", "it"), 5)
     headway.ok("schedule", "pause", "it")
-    assert headway.json("jobs", "list") == {"jobs": []}
+    assert headway.json("jobs", "list") == {"jobs": [], "next_cursor": None}
     headway.ok("unhalt")
     headway.ok("schedule", "run", "it")
 

@@ -241,6 +241,13 @@ def test_why(headway: Shell) -> None:
     assert "Goal #1 has no sub-goal #404." in one_error(headway("goal", "why", "1", "--sub-goal", "404"), 3)
 
 
+def test_why_nothing_moves_when_nobody_is_at_work(headway: Shell) -> None:
+    headway.ok("goal", "add", "--no-wait", "A garden.")
+    assert headway.ok("goal", "why", "1") == (
+        "Goal #1 is active and has no plan yet. No process is at work: `headway serve` and `headway worker` go on with it.\n"
+    )
+
+
 def test_the_limit_of_replans_is_the_installations(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     resting(headway)
     monkeypatch.setenv("HEADWAY_REPLAN_LIMIT", "9")

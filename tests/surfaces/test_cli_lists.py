@@ -89,11 +89,21 @@ def test_a_conversation_is_named_by_id_or_by_key(headway: Shell) -> None:
     headway.ok("todo", "add", "in it", "--conversation", "thread-1")
     headway.ok("todo", "add", "elsewhere", "--conversation", other["key"])
 
-    for reference in ("thread-1", f"{made['id']}"):
+    for reference in ("thread-1", f"{made['id']}", f"#{made['id']}"):
         assert subjects(headway.json("todo", "list", "--conversation", reference)) == ["in it", "tenant-wide"]
         assert subjects(headway.json("todo", "ready", "--conversation", reference)) == ["in it", "tenant-wide"]
     assert sorted(subjects(headway.json("todo", "list"))) == ["elsewhere", "in it", "tenant-wide"]
     assert f"#2 [pending] in it (conversation {made['id']})\n" in headway.ok("todo", "list")
+
+
+def test_a_number_that_is_ones_id_and_the_others_key_is_refused(headway: Shell) -> None:
+    headway.ok("conversation", "new", "first", "--key", "2")
+    headway.ok("todo", "add", "by its key", "--conversation", "2")
+    headway.ok("conversation", "new", "second")
+
+    assert "write #2 for the one, #1 for the other" in one_error(headway("todo", "add", "which", "--conversation", "2"), 2)
+    assert subjects(headway.json("todo", "list", "--conversation", "#1")) == ["by its key"]
+    assert subjects(headway.json("todo", "list", "--conversation", "#2")) == []
 
 
 @pytest.mark.parametrize("reference", ["404", "nobody's", "0", "-1", "9" * 5_000, "x" * 100_000])

@@ -105,6 +105,18 @@ def test_an_export_that_has_grown_adds_only_what_is_new(headway: Shell) -> None:
     assert [(todo["subject"], todo["depends_on"]) for todo in imported["todos"]] == [("news", [2])]
 
 
+def test_what_joins_a_list_that_is_there_follows_it_in_its_own_order(headway: Shell) -> None:
+    for subject in ("first", "second", "third"):
+        headway.ok("todo", "add", subject)
+    headway.ok("todo", "edit", "3", "--position", "1")
+    exported = headway.ok("todo", "export")
+    headway.ok("todo", "add", "mine", *elsewhere(headway))
+    headway.ok("todo", "import", "-", *elsewhere(headway), stdin=exported)
+
+    listed = headway.json("todo", "list", *elsewhere(headway))["todos"]
+    assert [todo["subject"] for todo in listed] == ["mine", "third", "first", "second"]
+
+
 def test_an_empty_ledger_can_be_moved_too(headway: Shell) -> None:
     exported = headway.ok("todo", "export")
     assert headway.json("todo", "import", "-", stdin=exported) == {"todos": [], "known": 0}

@@ -65,6 +65,17 @@ def test_dead_letters_are_a_state_like_others(client: Client) -> None:
         assert states(client, state=state) == []
 
 
+def test_a_list_goes_on_behind_its_cursor(client: Client) -> None:
+    ids = {dead(client.desk) for _ in range(3)}
+    first = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": ""})
+    rest = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": first["next_cursor"]})
+
+    assert (len(first["jobs"]), len(rest["jobs"]), rest["next_cursor"]) == (2, 1, None)
+    assert {one["id"] for one in first["jobs"] + rest["jobs"]} == ids
+    for path in ("/v1/jobs", "/v1/agents", "/v1/notices"):
+        client.refused("GET", path, 422, "bad_cursor", params={"cursor": "1.2.3"})
+
+
 def test_a_retry_runs_it_anew_with_the_same_payload(client: Client) -> None:
     job_id = dead(client.desk)
     retried = client.ok("POST", f"/v1/jobs/{job_id}/retry")["job"]
@@ -131,7 +142,7 @@ def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, clie
             foreign = stranger.refused(method, f"/v1/jobs/{known}{path}", 404, "not_found")
             nobody = stranger.refused(method, f"/v1/jobs/{unknown}{path}", 404, "not_found")
             assert foreign.replace(known, unknown) == nobody
-        assert stranger.ok("GET", "/v1/jobs") == {"jobs": []}
+        assert stranger.ok("GET", "/v1/jobs") == {"jobs": [], "next_cursor": None}
     assert job(client, known)["state"] == "dead"
 
 
@@ -222,7 +233,7 @@ def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model:
     assert (helper["role"], helper["depth"], helper["parent_run_id"], helper["task"]) == ("researcher", 1, main["id"], "find it")
     assert helper["status"] == "running"
     assert chatter.ok("GET", "/v1/agents", params={"turn_id": turn_id})["agents"][0]["id"] == helper["id"]
-    assert chatter.ok("GET", "/v1/agents", params={"turn_id": str(uuid4())}) == {"agents": []}
+    assert chatter.ok("GET", "/v1/agents", params={"turn_id": str(uuid4())}) == {"agents": [], "next_cursor": None}
 
     model.release()
     assert ended(chatter, turn_id)["outcome"] == "answered"
@@ -252,7 +263,7 @@ def test_foreign_runs_are_not_found(chat_service: Service, chatter: Client, mode
         for method, path in (("GET", ""), ("POST", "/cancel")):
             foreign = stranger.refused(method, f"/v1/agents/{run['id']}{path}", 404, "not_found")
             assert foreign.replace(run["id"], "none") == stranger.refused(method, f"/v1/agents/none{path}", 404, "not_found")
-        assert stranger.ok("GET", "/v1/agents") == {"agents": []}
+        assert stranger.ok("GET", "/v1/agents") == {"agents": [], "next_cursor": None}
 
 
 def test_a_revoked_token_sees_nothing(sqlite_client: Client) -> None:

@@ -115,6 +115,10 @@ BAD: dict[str, dict[str, Any]] = {
     "no conversation": {"tool": None, "message": {"content": "hi"}},
     "a number beyond 64 bits": {"tool": {"name": "now", "arguments": {"n": 2**63}}},
     "NUL in the arguments": {"tool": {"name": "now", "arguments": {"n": "\0"}}},
+    "arguments that the tool does not take": {"tool": {"name": "todo_add", "arguments": {"subject": "x", "nope": 1}}},
+    "arguments that are missing": {"tool": {"name": "todo_add"}},
+    "a tool that needs a turn": {"tool": {"name": "create_todo", "arguments": {"items": [{"title": "x"}]}}},
+    "a tool that needs a conversation": {"tool": {"name": "ListTasks"}},
     "arguments that are none": {"tool": {"name": "now", "arguments": []}},
     "a field that nobody knows": {"color": "red"},
 }
@@ -252,19 +256,21 @@ def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, 
 
 
 def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None:
-    put(client, "wrong", tool={"name": "todo_add", "arguments": {"colour": "red"}})
     put(client, "nothing", tool={"name": "read_file", "arguments": {"path": "nothing.txt"}})
-    gone = {"tool": {"name": "a_tool_of_old", "arguments": {}, "conversation_id": 0}}
-    client.desk.write(schedules.put, "gone", Timing(every_ms=3_600_000), gone)
+    of_old = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # what there was has changed since
+    for name, (tool, arguments) in of_old.items():
+        work = {"tool": {"name": tool, "arguments": arguments, "conversation_id": 0}}
+        client.desk.write(schedules.put, name, Timing(every_ms=3_600_000), work)
     said = {}
     for name in ("wrong", "nothing", "gone"):
         ran = client.ok("POST", f"/v1/schedules/{name}/run")["schedule"]["last_job"]
         until(lambda ran=ran: client.ok("GET", f"/v1/jobs/{ran}")["job"]["state"] == "dead", f"{name} is dead")  # type: ignore[misc]
         said[name] = client.ok("GET", f"/v1/jobs/{ran}")["job"]["error"]
 
-    assert "subject" in said["wrong"]
-    assert "No tool named 'a_tool_of_old'" in said["gone"]
+    assert said["wrong"].startswith("Invalid arguments: subject: Field required")
+    assert said["gone"].startswith("No tool named 'a_tool_of_old'")
     assert "nothing.txt" in said["nothing"]
+    assert not said["nothing"].startswith("{")
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
     until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")

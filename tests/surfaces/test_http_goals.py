@@ -383,7 +383,7 @@ def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, clie
             for odd in ("0", "-1", "x", "1.0", "٣", str(2**63)):
                 stranger.refused(method, path(0).replace("/0", f"/{odd}", 1), 422, "invalid", **options)
         assert stranger.ok("GET", "/v1/goals") == {"goals": [], "next_cursor": None}
-        assert stranger.ok("GET", "/v1/agents", params={"goal_id": goal.id}) == {"agents": []}
+        assert stranger.ok("GET", "/v1/agents", params={"goal_id": goal.id}) == {"agents": [], "next_cursor": None}
         mine = resting(stranger)
         first = show(client, goal)["sub_goals"][0]["id"]
         stranger.refused("GET", at(mine, "why"), 404, "not_found", params={"sub_goal_id": first})

@@ -97,9 +97,12 @@ def test_another_tenants_conversation_has_none(client: Client, service: object) 
 def test_notices_newest_first(client: Client) -> None:
     for number in range(3):
         client.desk.write(notices.notify, "budget", f"notice {number}")
-    found = client.ok("GET", "/v1/notices", params={"limit": 2})["notices"]
+    page = client.ok("GET", "/v1/notices", params={"limit": 2})
+    found = page["notices"]
 
     assert [one["text"] for one in found] == ["notice 2", "notice 1"]
+    rest = client.ok("GET", "/v1/notices", params={"limit": 2, "cursor": page["next_cursor"]})
+    assert ([one["text"] for one in rest["notices"]], rest["next_cursor"]) == (["notice 0"], None)
     assert set(found[0]) == {"id", "kind", "goal_id", "turn_id", "text", "url", "created_at"}
     assert (found[0]["kind"], found[0]["turn_id"], found[0]["url"]) == ("budget", None, "")
 

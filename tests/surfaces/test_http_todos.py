@@ -283,6 +283,21 @@ def test_a_claim_can_keep_to_a_conversation(client: Client) -> None:
     assert client.post("/v1/todos/claim", json=body).status_code == 204
 
 
+def test_only_the_holder_of_the_lease_or_somebody_who_insists_deletes_a_claimed_todo(client: Client) -> None:
+    paths = [f"/v1/todos/{client.add(subject)['id']}" for subject in ("first", "second")]
+    token, _ = (client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"] for _ in paths)
+
+    client.refused("DELETE", paths[0], 409, "leased")
+    client.refused("DELETE", f"{paths[0]}?force=false", 409, "leased")
+    client.refused("DELETE", f"{paths[0]}?lease_token=another", 409, "lease_lost")
+    client.refused("DELETE", f"{paths[0]}?force=1", 422, "invalid")
+
+    assert client.ok("DELETE", f"{paths[0]}?lease_token={token}") == {"deleted": True}
+    assert client.ok("DELETE", f"{paths[1]}?force=true") == {"deleted": True}
+    for path in paths:
+        client.refused("GET", path, 404, "not_found")
+
+
 def test_only_the_holder_of_the_lease_or_somebody_who_insists_changes_a_claimed_todo(client: Client) -> None:
     todo = client.add()
     token = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]

@@ -102,7 +102,8 @@ def test_the_ledgers_verbs_answer_what_rest_answers(client: Client) -> None:
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
     listed, _ = call(client, "todo_list", {}, conversation_id=conversation_id)
     assert listed == client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
-    claim, _ = call(client, "todo_claim", {"agent_id": "ada"}, conversation_id=conversation_id)
+    claim, _ = call(client, "todo_claim", {}, conversation_id=conversation_id, agent_id="grace")
+    assert claim["todo"]["agent_id"] == "grace"
     changed = client.change(todo, status="completed", lease_token=claim["lease"]["token"])
     assert changed["status"] == "completed"
 

@@ -68,6 +68,8 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "turn_id": lambda ids: ids.turn,
     "goal_id": lambda ids: ids.goal,
     "sub_goal_id": lambda ids: ids.sub_goal,
+    "lease_token": lambda ids: ids.lease,
+    "force": lambda _ids: "true",
 }
 NAMES_NOTHING = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # within what is the caller's own
 HELLO = [{"role": "user", "content": "hello"}]
@@ -221,7 +223,7 @@ TOOLS: dict[str, Callable[[Ids], list[dict[str, Any]]]] = {
         {"id": ids.todo, "subject": "x", "lease_token": ids.lease},
     ],
     "todo_ready": lambda ids: [{}],
-    "todo_claim": lambda ids: [{"agent_id": "ada"}],
+    "todo_claim": lambda ids: [{}, {"agent_id": "ada"}],
 }
 
 
@@ -312,7 +314,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "todo list": lambda ids: [["--turn", ids.turn], *lists(ids)],
     "todo ready": lists,
     "todo reopen": lambda ids: [[f"{ids.todo}", "--force"]],
-    "todo rm": lambda ids: [[f"{ids.todo}", "--yes"]],
+    "todo rm": lambda ids: [[f"{ids.todo}", "--yes", "--force"], [f"{ids.todo}", "--lease-token", ids.lease]],
     "todo show": lambda ids: [[f"{ids.todo}"]],
     "todo start": lambda ids: [[f"{ids.todo}", "--force"]],
     "goal abandon": lambda ids: [[f"{ids.goal}", "--yes"]],

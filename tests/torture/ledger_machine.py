@@ -92,17 +92,17 @@ class LedgerMachine(RuleBasedStateMachine):
             self.turn_of(tenant, todo_id),
         )
 
-    @rule(tenant=TENANT, one=ONE)
-    def remove(self, tenant: int, one: int) -> None:
-        todo_id = self.known(one)
+    @rule(tenant=TENANT, one=ONE, how=WITH)
+    def remove(self, tenant: int, one: int, how: str) -> None:
+        todo_id, (token, force) = self.known(one), self.pass_for(tenant, one, how)
 
         def expected(model: LedgerModel, _todo: Todo | None) -> None:
             waiting = [item for item in model.items.values() if todo_id in item.depends_on]
-            model.remove(model.get(todo_id))
+            model.remove(model.get(todo_id), token, self.clock.now, force=force)
             if any(item.list[1] for item in waiting):
                 model.tell_queue()
 
-        self.compare(tenant, expected, lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id))
+        self.compare(tenant, expected, lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id, token, force=force))
 
     @rule(tenant=TENANT, where=st.integers(0, 2), seconds=st.sampled_from((1, 30, 60)))
     def claim(self, tenant: int, where: int, seconds: int) -> None:

@@ -115,9 +115,10 @@ class LedgerModel:
             self.leases.pop(item.id, None)
         return self.tell(new, "updated")
 
-    def remove(self, item: Item) -> None:
+    def remove(self, item: Item, token: str | None, now: int, *, force: bool) -> None:
         if item.list[1]:
             raise Refused("turn_rows_stay")
+        self.check_lease(item, token, now, force=force)
         del self.items[item.id]
         self.leases.pop(item.id, None)
         self.tell(item, "deleted")

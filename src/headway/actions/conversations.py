@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from headway.ledger import text
-from headway.ledger.errors import NameTaken, NotFound
+from headway.ledger.errors import Invalid, NameTaken, NotFound
 from headway.ledger.tenancy import Conversation, Turn
 from headway.storage import conversation_store
 from headway.storage.transaction import Transaction
@@ -35,23 +35,30 @@ def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
 
 
 def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
-    """By id or by key. A key that looks like a number is found when no conversation has that id."""
-    conversation = None
+    """By id (2 or #2) or by key. What is the one's id and the other's key is refused: nobody can tell which was meant, and a
+    key that nobody's id was yesterday may be one today."""
     reference = text.safe(reference, "conversation")
-    if reference.isascii() and reference.isdigit() and len(reference) < 19:
-        conversation = conversation_store.get(tx, tenant_id, int(reference))
-    conversation = conversation or conversation_store.find(tx, tenant_id, reference)
-    if conversation is None:
+    number = reference.removeprefix("#")
+    is_number = number.isascii() and number.isdigit() and len(number) < 19
+    by_id = conversation_store.get(tx, tenant_id, int(number)) if is_number else None
+    by_key = conversation_store.find(tx, tenant_id, reference)
+    if by_id and by_key and by_id.id != by_key.id:
+        sign = "" if reference.startswith("#") else "#"
+        raise Invalid(
+            f"{reference!r} is the id of conversation {by_id.id} and the key of conversation {by_key.id}: "
+            f"write {sign}{by_id.id} for the one, {sign}{by_key.id} for the other."
+        )
+    found = by_id or by_key
+    if found is None:
         raise NotFound(f"No conversation {reference[:80]!r}.")
-    return conversation
+    return found
 
 
 def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:
     """The one with this id; the one with this key, opened if there is none; a new one."""
     if isinstance(reference, int):
         return get(tx, tenant_id, reference)
-    found = None if reference is None else conversation_store.find(tx, tenant_id, text.name(reference, "key"))
-    return found or add(tx, tenant_id, key=reference)
+    return add(tx, tenant_id) if reference is None else with_key(tx, tenant_id, reference)
 
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:

@@ -8,7 +8,7 @@ from headway.ledger import text
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, ready
 from headway.ledger.graph_layout import layout
-from headway.ledger.job import NEVER
+from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage import goal_store, halt_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
@@ -118,6 +118,8 @@ def held_up(tx: Transaction, goal: Goal) -> list[str]:
         return ["Everything is halted: `headway unhalt` lets it go on."]
     if job is None:
         return []
+    if not job_store.anybody_alive(tx, LEASE_MS):
+        return ["No process is at work: `headway serve` and `headway worker` go on with it."]
     if job.state == "queued" and tx.now - job.due_at > 2_000:
         return ["Nobody has taken it up yet: `headway serve` and `headway worker` do."]
     if job.state == "delayed" and job.attempts and job.due_at < NEVER:

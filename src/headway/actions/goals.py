@@ -9,7 +9,7 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN, Decision, Goal, GoalStatus, PauseKind, Source, SubGoal
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Run, RunStatus
+from headway.ledger.run import Limits, Run, RunStatus, dollars
 from headway.storage import goal_store, job_store, run_store
 from headway.storage.transaction import Transaction
 
@@ -118,10 +118,14 @@ def begin(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         goal_id=goal.id,
     )
     run_store.insert(tx, run)
-    payload = {"goal_id": goal.id, "description": text.one_line(goal.description)[: text.SUBJECT_LIMIT]}
-    jobs.new(tx, goal.tenant_id, GOAL, payload, job_id=run.id, max_attempts=limits.attempts)
+    enqueue(tx, goal, run.id, limits)
     runs.tell(tx, run)
     return save(tx, goal._replace(run_id=run.id))
+
+
+def enqueue(tx: Transaction, goal: Goal, run_id: str, limits: Limits) -> None:
+    payload = {"goal_id": goal.id, "description": text.one_line(goal.description)[: text.SUBJECT_LIMIT]}
+    jobs.new(tx, goal.tenant_id, GOAL, payload, job_id=run_id, max_attempts=limits.attempts)
 
 
 def save(tx: Transaction, goal: Goal) -> Goal:
@@ -211,8 +215,12 @@ def go_on(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
     if goal.run_id is None:  # it was only a proposal
         return begin(tx, goal, limits)
     job = job_store.get_locked(tx, goal.tenant_id, goal.run_id)
-    if job and job.state in ("delayed", "dead"):
+    if job is None:  # it was dead, and dropped
+        enqueue(tx, goal, goal.run_id, limits)
+    elif job.state in ("delayed", "dead"):
         jobs.move(tx, job, "queued", attempts=0, errors="[]")
+    if overspent:
+        job_store.look_again(tx, goal.tenant_id)  # its sub-agents waited for that
     show_run(tx, goal, "running")
     return save(tx, goal)
 
@@ -267,7 +275,7 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
     run = run_store.get(tx, goal.tenant_id, goal.run_id) if goal.run_id else None
     if run and not run.ended:
-        runs.cancel_children(tx, run)
+        runs.cancel_below(tx, run)
         runs.end_child(tx, run, run_status, summary)
     return save(tx, goal._replace(status=status, replan_why="", ended_at=tx.now))
 
@@ -280,6 +288,17 @@ def pause_for_money(tx: Transaction, goal_id: int, run: Run, reason: str) -> boo
     journal.append(tx, goal.tenant_id, goal.id, "paused", {"kind": "budget", "reason": reason})
     save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
     return True
+
+
+def can_spend(tx: Transaction, goal: Goal) -> bool:
+    """Whether its own budget is not used up yet. If it is, a person has to decide."""
+    cost = run_store.cost_of_goal(tx, goal.tenant_id, goal.id) if goal.budget else 0
+    if not goal.budget or cost < goal.budget:
+        return True
+    if goal.status == "active":
+        spent = f"${dollars(cost):.4f} of ${dollars(goal.budget):.4f}"
+        escalate(tx, goal, "escalation", f"It has used up its budget: {spent}.")
+    return False
 
 
 def paid_again(tx: Transaction, tenant_id: int, goal_id: int) -> None:

@@ -1,15 +1,19 @@
 """Telling the operator: the inbox, the event log, and a job that brings it to the channels there are."""
 
+import re
 from typing import Any, Final, NamedTuple
 
 from headway.actions import jobs
+from headway.ledger.errors import BadCursor
 from headway.ledger.events import Event, encode
 from headway.ledger.run import Run
+from headway.ledger.text import MAX_INTEGER
 from headway.storage import notice_store
 from headway.storage.transaction import Transaction
 
 NOTICE = "notice"  # the kind of the job
 LATELY_MS = 3600 * 1000
+CURSOR_PATTERN: Final = "^[0-9]{0,18}$"  # an id
 
 
 class About(NamedTuple):
@@ -44,9 +48,15 @@ def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
         notify(tx, run.tenant_id, kind, text, About(run.conversation_id, run.turn_id, run.goal_id))
 
 
-def inbox(tx: Transaction, tenant_id: int, limit: int) -> list[dict[str, Any]]:
+def inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
     """The newest first."""
-    return [
-        {**notice._asdict(), "url": About(0, notice.turn_id, notice.goal_id).url, "created_at": notice.created_at // 1000}
-        for notice in notice_store.page(tx, tenant_id, limit)
-    ]
+    if not re.fullmatch(CURSOR_PATTERN, cursor or ""):
+        raise BadCursor
+    found = notice_store.page(tx, tenant_id, limit + 1, int(cursor) if cursor else MAX_INTEGER)
+    return {
+        "notices": [
+            {**notice._asdict(), "url": About(0, notice.turn_id, notice.goal_id).url, "created_at": notice.created_at // 1000}
+            for notice in found[:limit]
+        ],
+        "next_cursor": str(found[limit - 1].id) if len(found) > limit else None,
+    }

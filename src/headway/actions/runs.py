@@ -83,18 +83,18 @@ def cancel_tree(tx: Transaction, run: Run) -> Run:
     run = held_still(tx, run)
     if run.ended:
         raise Conflict(f"Run {run.id} has already ended: {run.status}.")
-    cancel_children(tx, run)
+    cancel_below(tx, run)
     return end_child(tx, run, "canceled", "", error="It was canceled.")
 
 
-def cancel_children(tx: Transaction, run: Run) -> list[str]:
+def cancel_below(tx: Transaction, run: Run) -> list[str]:
     """All that it began, and all that those began; their ids."""
     ended: list[str] = []
-    for found in run_store.unfinished_children(tx, run.tenant_id, run.id):
-        child = held_still(tx, found)
-        if not child.ended:
-            ended += [*cancel_children(tx, child), child.id]
-            end_child(tx, child, "canceled", "", error="It was canceled.")
+    for found in run_store.unfinished_below(tx, run.tenant_id, run.id):
+        one = held_still(tx, found)
+        if not one.ended:
+            ended.append(one.id)
+            end_child(tx, one, "canceled", "", error="It was canceled.")
     return ended
 
 

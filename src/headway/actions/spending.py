@@ -3,6 +3,7 @@
 from typing import Any
 
 from headway.ledger.events import Event, encode
+from headway.ledger.job import NEVER
 from headway.ledger.run import Run, dollars
 from headway.storage import job_store, run_store, spending_store
 from headway.storage.spending_store import ModelCall, Pool
@@ -46,10 +47,11 @@ def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, b
 
 
 def booked(tx: Transaction, run: Run, call: ModelCall, budget: int, given_back: int) -> Run:
-    spending_store.insert_call(tx, run.tenant_id, run.id, call)
     if not call.cost and not given_back:
+        spending_store.insert_call(tx, run.tenant_id, run.id, call)
         return run
-    pool = rolled(tx, run.tenant_id, spending_store.pool_locked(tx, run.tenant_id))
+    pool = rolled(tx, run.tenant_id, spending_store.pool_locked(tx, run.tenant_id))  # before it is among what is counted
+    spending_store.insert_call(tx, run.tenant_id, run.id, call)
     pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - given_back)
     spending_store.save_pool(tx, run.tenant_id, pool)
     spent = {
@@ -81,6 +83,8 @@ def limit_of(pool: Pool, budget: int) -> int:
 def rolled(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
     """The pool as of now: calls that left the window are taken off, each once."""
     start = tx.now - WINDOW_S * 1000
+    if pool.counted_from > tx.now:  # the clock was ahead: what was booked since lies before it, and would never be taken off
+        return pool._replace(spent=spending_store.spent_between(tx, tenant_id, start, NEVER), counted_from=start)
     if pool.counted_from >= start:
         return pool
     gone = spending_store.spent_between(tx, tenant_id, pool.counted_from, start)

@@ -91,10 +91,11 @@ def end(
     return change(tx, tenant_id, todo_id, wanted, lease_token, force=force)
 
 
-def remove(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
     todo = locked(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
+    check_lease(tx, tenant_id, todo, lease_token, force=force)
     waiting = todo_store.dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
     tx.emit(todo_changed(tenant_id, todo, "deleted"))

@@ -1,6 +1,7 @@
 """Taking todos out of the ledger and putting them back: JSON without loss, Markdown for people."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -214,7 +215,7 @@ def put(tx: Transaction, tenant_id: int, entries: list[Entry]) -> Imported:
     empty = {one for one in lists if not todo_store.has_list(tx, tenant_id, *one)}
     ids = {one.number: known[one.uuid] for one in entries if one.uuid in known}
     made: list[tuple[Entry, Todo]] = []
-    for one in fresh:
+    for one in sorted(fresh, key=lambda one: turn_to_join(one, empty)):
         todo = todo_store.insert(tx, tenant_id, one.draft._replace(depends_on=()), one.uuid)
         ids[one.number] = todo.id
         keep_place = (one.draft.conversation_id, one.draft.turn_id) in empty
@@ -232,6 +233,14 @@ def put(tx: Transaction, tenant_id: int, entries: list[Entry]) -> Imported:
         tx.emit(todo_changed(tenant_id, added[-1], "created"))
         announce(tx, tenant_id, todo.turn_id)
     return Imported(added, len(entries) - len(fresh))
+
+
+def turn_to_join(one: Entry, empty: set[tuple[int, str | None]]) -> float:
+    """When it is written down. Into an empty list as the document has it: ids and places stay. Whoever joins a list that is
+    there goes to its end, so that the first in the document's own order has to come first; without a place, last."""
+    if (one.draft.conversation_id, one.draft.turn_id) in empty:
+        return -1
+    return math.inf if one.draft.position is None else one.draft.position
 
 
 def restore(todo: Todo, one: Entry, *, keep_place: bool) -> Todo:

@@ -1,7 +1,7 @@
 """A turn that an agent answers: how it begins, what is said in it, and the one way it ends."""
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
@@ -38,6 +38,8 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
     conversations.get(tx, tenant_id, conversation_id)
     if not text.safe(wanted.content, "content").strip():
         raise Invalid("content must not be blank: say what you want.")
+    if wanted.mode not in get_args(Mode):
+        raise Invalid(f"mode is {wanted.mode!r}; it must be {' or '.join(get_args(Mode))}.")
     turn = Turn(str(uuid4()), conversation_id, wanted.content, wanted.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
@@ -128,7 +130,7 @@ def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
         raise TurnEnded(f"Turn {turn_id} has already ended: {turn.status}.")
     ended: list[str] = []
     if run:
-        ended = [*runs.cancel_children(tx, run), run.id]
+        ended = [*runs.cancel_below(tx, run), run.id]
         end(tx, run, "canceled", "canceled", None, None)
     else:
         conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))

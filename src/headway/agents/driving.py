@@ -7,6 +7,7 @@ from headway.actions import jobs, runs, turns
 from headway.agents.execution import find_place
 from headway.agents.loop import drive, patiently
 from headway.agents.toolbox import Result, judged, perform, reach_out
+from headway.agents.transcript import storable
 from headway.agents.work import Means
 from headway.engine import INTERRUPTED, Handler
 from headway.ledger.errors import HeadwayError, StorageError
@@ -85,6 +86,14 @@ def begin_tool(tx: Transaction, job: Job, owner: str) -> bool:
     return held is not None
 
 
+def complaint_of(result: Result) -> str:
+    """What speaks against it, as a sentence where the tool said nothing else."""
+    value = result.value
+    if isinstance(value, dict) and isinstance(value.get("error"), str) and value.keys() <= {"ok", "error"}:
+        return storable(str(value["error"]))
+    return storable(result.as_text)
+
+
 def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
     held = jobs.held_by(tx, job.tenant_id, job.id, means.owner)
     if held is None:
@@ -92,7 +101,7 @@ def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
     if not result.is_error:
         jobs.complete(tx, held, result.value)
         return
-    held, said = held._replace(result="null"), json.dumps(result.value, ensure_ascii=False)
+    held, said = held._replace(result="null"), complaint_of(result)
     if result.passes:
         jobs.set_back(tx, held, said, means.limits.retry_delay_ms)
     else:

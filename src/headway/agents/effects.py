@@ -7,12 +7,12 @@ from typing import Any, Final
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
 from headway.agents import orders
-from headway.agents.agent_tools import REPORT
+from headway.agents.agent_tools import REPORT, ReportOutcome
 from headway.agents.needs import CallTool, Done, Sleep
 from headway.agents.step import Step
 from headway.agents.toolbox import Pending, Result, Tool, admitted, judged, perform
 from headway.agents.tracing import ended_well, of_tool
-from headway.agents.transcript import Entry, storable
+from headway.agents.transcript import Entry, storable, storable_all
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.framing import unframed
 from headway.ledger.run import Effect, EffectState
@@ -139,8 +139,8 @@ def record(step: Step, effect: Effect, result: Result) -> Effect:
     value = result.value if shown == written else shown
     step.tell("tool_result", {**named(step, effect), "result": value, "is_error": result.is_error, "state": state})
     if effect.tool == REPORT and state == "succeeded":
-        said = json.loads(effect.arguments)
-        step.report(said["summary"], said.get("data"), success=said.get("success", True) is True)
+        said = ReportOutcome.model_validate(storable_all(json.loads(effect.arguments)))
+        step.report(said.summary, said.data, success=said.success)
     return ended
 
 

@@ -83,12 +83,13 @@ def todo_ready(tx: Transaction, execution: Execution, wanted: TodoReady) -> dict
 
 
 class TodoClaim(Arguments):
-    agent_id: Filled
+    agent_id: Annotated[Filled | None, Field(description="who is to have it, if not you")] = None
     lease_s: Annotated[float, Field(ge=1, le=claims.LONGEST_LEASE_S)] = claims.DEFAULT_LEASE_S
 
 
 def todo_claim(tx: Transaction, execution: Execution, wanted: TodoClaim) -> dict[str, Any]:
-    claim = claims.claim(tx, execution.scope.tenant_id, wanted.agent_id, list_of(execution), wanted.lease_s)
+    scope = execution.scope
+    claim = claims.claim(tx, scope.tenant_id, wanted.agent_id or scope.agent_id, list_of(execution), wanted.lease_s)
     return claim.as_json() if claim else {"todo": None, "lease": None}
 
 

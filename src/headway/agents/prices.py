@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,7 +32,7 @@ class Prices:
     def cost(self, model: str, usage: RequestUsage) -> int:
         """Of a call that was made; `model` is provider:name."""
         if price := self.own.get(model):
-            return int((usage.input_tokens * price.input + usage.output_tokens * price.output) * NANOS / 1_000_000)
+            return max(0, int((usage.input_tokens * price.input + usage.output_tokens * price.output) * NANOS / 1_000_000))
         return listed(model, usage)
 
     def estimate(self, model: str, characters: int) -> int:
@@ -48,7 +48,12 @@ def listed(model: str, usage: RequestUsage) -> int:
     if not is_listed(model):
         return 0
     provider, _, name = model.partition(":")
-    return int(calc_price(usage, name, provider_id=PROVIDERS.get(provider, provider)).total_price * NANOS)
+    price = partial(calc_price, model_ref=name, provider_id=PROVIDERS.get(provider, provider))
+    try:
+        priced = price(usage)
+    except ValueError:  # such as more tokens read from a cache than there were: a provider that cannot count ends nobody's work
+        priced = price(Usage(input_tokens=max(0, usage.input_tokens), output_tokens=max(0, usage.output_tokens)))
+    return int(priced.total_price * NANOS)
 
 
 @lru_cache(maxsize=256)

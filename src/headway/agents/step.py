@@ -141,9 +141,8 @@ class Step:
             self.held = jobs.sleep(self.tx, self.held, need.until)
             self.rest()
             return Stop("waiting")
-        if isinstance(need, AskModel | Summarise | Assess) and not self.afford(need):
+        if isinstance(need, AskModel | Summarise | Assess) and not self.can_be_paid(need):
             self.held = jobs.sleep(self.tx, self.held, self.tx.now + MONEY_CHECK_MS)
-            pauses.out_of_money(self.tx, self.run, prompts.POOL_SPENT)
             self.rest()
             return Stop("paused")
         if not isinstance(need, Stop) and self.run.status != "running":
@@ -155,6 +154,17 @@ class Step:
         self.run = self.run._replace(status="waiting")
         if news:
             runs.tell(self.tx, self.run)
+
+    def can_be_paid(self, need: AskModel | Summarise | Assess) -> bool:
+        """By its goal, if it is a sub-agent of one (a main agent's goal has looked already), and by the pool."""
+        if self.run.goal_id is not None and self.run.parent_run_id is not None:
+            goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
+            if not goals.can_spend(self.tx, goal):
+                return False
+        if not self.afford(need):
+            pauses.out_of_money(self.tx, self.run, prompts.POOL_SPENT)
+            return False
+        return True
 
     def afford(self, need: AskModel | Summarise | Assess) -> bool:
         """Set aside what the call may cost, if the pool has room for it."""

@@ -14,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents.models import ModelFailed, Models
 from headway.agents.roles import Tier
 from headway.agents.toolbox import compact, complaint
-from headway.agents.transcript import storable, user
+from headway.agents.transcript import storable_all, user
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import inline
 from headway.storage.spending_store import ModelCall
@@ -40,37 +40,34 @@ class Question(NamedTuple, Generic[T]):
     tool: str  # the name under which the form is handed in
     form: type[T]
     check: Callable[[T], None] = lambda _filled: None  # raises Invalid with what is wrong
+    exchange: tuple[ModelMessage, ...] = ()  # what was answered before, and why it was sent back
 
 
 class Filled(NamedTuple, Generic[T]):
-    """The form, or what was wrong with it the last time, or what kept the model from answering; and what all that cost."""
+    """The form, or what was wrong with it, or what kept the model from answering; and what that cost."""
 
-    form: T | None
-    complaint: str
-    failure: HeadwayError | None
-    calls: tuple[ModelCall, ...]
+    form: T | None = None
+    complaint: str = ""
+    failure: HeadwayError | None = None
+    call: ModelCall | None = None
+    again: Question[T] | None = None  # to be asked next, as long as it may still get better
 
 
 async def fill_in(models: Models, question: Question[T]) -> Filled[T]:
-    messages: list[ModelMessage] = [user(question.text)]
-    parameters = offered(question)
-    calls: list[ModelCall] = []
-    wrong = ""
-    for _ in range(ATTEMPTS):
-        try:
-            reply = await models.ask(question.tier, messages, parameters)
-        except (ModelFailed, SettingsError) as error:
-            return Filled(None, wrong, error, tuple(calls))
-        calls.append(reply.call)
-        try:
-            form = read(reply.response, question)
-            question.check(form)
-        except Invalid as error:
-            wrong = str(error)
-            messages += [reply.response, sent_back(reply.response, wrong, question.tool)]
-            continue
-        return Filled(form, "", None, tuple(calls))
-    return Filled(None, wrong, None, tuple(calls))
+    """One call: whether there is to be another, its caller decides."""
+    try:
+        reply = await models.ask(question.tier, [user(question.text), *question.exchange], offered(question))
+    except (ModelFailed, SettingsError) as error:
+        return Filled(failure=error)
+    try:
+        form = read(reply.response, question)
+        question.check(form)
+    except Invalid as error:
+        wrong = str(error)
+        exchange = (*question.exchange, reply.response, sent_back(reply.response, wrong, question.tool))
+        better = question._replace(exchange=exchange) if len(exchange) < 2 * ATTEMPTS else None
+        return Filled(complaint=wrong, call=reply.call, again=better)
+    return Filled(form, call=reply.call)
 
 
 def offered(question: Question[T]) -> ModelRequestParameters:
@@ -101,23 +98,11 @@ def read(response: ModelResponse, question: Question[T]) -> T:
     if not written:
         raise Invalid(how(question))
     try:
-        return question.form.model_validate(cleaned(json.loads(written)))
+        return question.form.model_validate(storable_all(json.loads(written)))
     except ValidationError as error:
         raise Invalid(complaint(error)) from None
     except (ValueError, RecursionError):
         raise Invalid("Your answer is not one JSON object.") from None
-
-
-def cleaned(value: Any) -> Any:
-    """With nothing in it that cannot be stored: what is escaped in JSON passes for harmless until it is read."""
-    match value:
-        case str():
-            return storable(value)
-        case list():
-            return [cleaned(one) for one in value]
-        case dict():
-            return {storable(key): cleaned(one) for key, one in value.items()}
-    return value
 
 
 def sent_back(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:

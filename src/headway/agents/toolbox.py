@@ -152,12 +152,20 @@ async def reach_out(tool: Tool, arguments: dict[str, Any], execution: Execution 
                 return judged(await begun(tool, execution, wanted))
     except HeadwayError as error:
         return judged(tool.refuse(hush(str(error))))._replace(passes=tool.idempotent and may_pass(error))
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and we_are_canceled():
+            raise
         if deadline.expired():
             return late(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
         said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {one_line(hush(str(error)))[:ERROR_LIMIT]}")
         return judged(said)._replace(passes=tool.idempotent and may_pass(error))
+
+
+def we_are_canceled() -> bool:
+    """And not only something that a tool waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def may_pass(error: BaseException) -> bool:

@@ -141,3 +141,15 @@ def storable(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def storable_all(value: Any) -> Any:
+    """With nothing in it that cannot be stored: what is escaped in JSON passes for harmless until it is read."""
+    match value:
+        case str():
+            return storable(value)
+        case list():
+            return [storable_all(one) for one in value]
+        case dict():
+            return {storable(key): storable_all(one) for key, one in value.items()}
+    return value

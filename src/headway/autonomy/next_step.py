@@ -13,7 +13,6 @@ from headway.autonomy import goal_prompts as prompts
 from headway.autonomy.stage import Ask, Rest, Stage, WorkInline
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, in_doubt, replan_reason
-from headway.ledger.run import dollars
 from headway.storage import goal_store, pursuit_store, run_store
 
 REASON_SHOWN: Final = 1_000
@@ -45,12 +44,11 @@ def within_bounds(stage: Stage) -> Look:
     if goal.deadline_at and tx.now >= goal.deadline_at:
         goals.escalate(tx, goal, "escalation", "Its deadline has passed.")
         return None
-    cost = run_store.cost_of_goal(tx, goal.tenant_id, goal.id) if goal.budget else 0
-    if goal.budget and cost >= goal.budget:
-        spent = f"${dollars(cost):.4f} of ${dollars(goal.budget):.4f}"
-        goals.escalate(tx, goal, "escalation", f"It has used up its budget: {spent}.")
-        return None
-    return CLEAR
+    return CLEAR if goals.can_spend(tx, goal) else None
+
+
+def sent_back(stage: Stage) -> Look:
+    return stage.again or CLEAR
 
 
 def in_a_cycle(stage: Stage) -> Look:
@@ -244,6 +242,7 @@ def summary(known: list[SubGoal]) -> str:
 
 LOOKS: Final[tuple[Callable[[Stage], Look], ...]] = (
     within_bounds,
+    sent_back,
     in_a_cycle,
     measured,
     planned,

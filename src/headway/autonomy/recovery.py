@@ -31,9 +31,9 @@ def tell(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[i
     found = sorted((goal for goal in known if goal and not goal.ended), key=lambda goal: (goal.priority, goal.id))
     for goal in found:
         at_work = [run for run in runs if run.goal_id == goal.id]
-        mark(tx, goal, at_work)
+        half_done = mark(tx, goal, at_work)
         if goal.status == "active":
-            line_up(tx, goal, at_work, next(line))
+            line_up(tx, goal, [run for run in at_work if run.sub_goal_id in half_done], next(line))
     data = {"runs": len(taken), "goals": len(found), "at": tx.now // 1000}
     tx.emit(Event(tenant_id, "recovered", encode(data)))
     if found:
@@ -43,8 +43,8 @@ def tell(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[i
         notices.notify(tx, tenant_id, "recovered", f"Interrupted, and going on from the last checkpoint: {named}{more}.", about)
 
 
-def mark(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> None:
-    """Its planning cycle was interrupted; what was half done is looked at before it goes on."""
+def mark(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[int]:
+    """Its planning cycle was interrupted; what was half done is looked at before it goes on: the sub-goals that are."""
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
     at = {run.sub_goal_id for run in runs}
     half_done = [one for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id) if one.status == "in-progress" and one.id in at]
@@ -52,10 +52,12 @@ def mark(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> None:
         sub_goals.change(tx, one, interrupted=1)
     about = {"agents": [run.role for run in runs], "sub_goals": [one.id for one in half_done]}
     journal.append(tx, goal.tenant_id, goal.id, "interrupted", about)
+    return {one.id for one in half_done}
 
 
 def line_up(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> None:
-    """Its pursuit has a place in the line, also if it only waited for its sub-agents. They wait until it has decided about them."""
+    """Its pursuit has a place in the line, also if it only waited for its sub-agents. Those at what is half done wait until it has
+    decided about them; others, which a sub-agent began and did not wait for, go on."""
     for run in runs:
         if not run.is_main:
             jobs.sleep(tx, jobs.locked(tx, run.tenant_id, run.id))

@@ -49,6 +49,7 @@ class Stage:
         self.held = held
         self.run = run
         self.goal = goal
+        self.again: Ask | None = None  # what was asked before, with why the answer was sent back
 
     def look_again(self) -> None:
         """Something was changed."""
@@ -143,7 +144,8 @@ class Stage:
         return need
 
     def estimate(self, question: Question[Any]) -> int:
-        return self.means.models.estimate(question.tier, lambda: len(question.text) + OVERHEAD_CHARACTERS)
+        times = 1 + len(question.exchange) // 2  # what was sent back is sent again
+        return self.means.models.estimate(question.tier, lambda: len(question.text) * times + OVERHEAD_CHARACTERS)
 
     def rest(self, until: int) -> None:
         jobs.sleep(self.tx, self.held, until)

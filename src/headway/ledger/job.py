@@ -9,6 +9,7 @@ MAX_ATTEMPTS: Final = 5
 LONGEST_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
 NEVER: Final = 2**62  # due when somebody wakes it
+LEASE_MS: Final = 5_000  # a process that was not heard of for so long is no more
 
 
 class Job(NamedTuple):

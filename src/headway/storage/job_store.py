@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 from headway.ledger.job import NEVER, Job, JobState
 from headway.storage.clocks import SERVER_TIME
+from headway.storage.newest_first import BEFORE_ALL, Place
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
 WAITING = "state IN ('queued', 'delayed')"
+LOOKED_FOR_AT_ONCE = 1_000  # ids in one statement
 ALONE = ":alone"  # how the names of processes end that work on nothing but what they began
 
 
@@ -71,13 +73,15 @@ def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
     tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
 
 
-def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int) -> list[Job]:
+def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: Place = BEFORE_ALL) -> list[Job]:
     """The newest first."""
     chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} ORDER BY created_at DESC, id DESC LIMIT ?",
+        f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} AND (created_at, id) < (?, ?)
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
         *parameters,
+        *before,
         limit,
     )
     return [made(tx, row) for row in rows]
@@ -191,6 +195,19 @@ def over(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
     return [job_id for job_id in job_ids if job_id not in going]
 
 
+def done_with(tx: Transaction, job_ids: Collection[str]) -> set[str]:
+    """Those that are over, with nothing left to do of what they began."""
+    known, going = sorted(job_ids), "state IN ('queued', 'running', 'delayed')"
+    busy: set[str] = set()
+    for start in range(0, len(known), LOOKED_FOR_AT_ONCE):
+        some = known[start : start + LOOKED_FOR_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        sql = f"""SELECT id FROM jobs WHERE id IN ({marks}) AND {going}
+                  UNION SELECT family FROM jobs WHERE family IN ({marks}) AND {going}"""
+        busy.update(str(row[0]) for row in tx.all(sql, *some, *some))
+    return set(known) - busy
+
+
 def put_back(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
     for job_id in job_ids:
         tx.run(
@@ -225,6 +242,11 @@ def workers_alive(tx: Transaction, lease_ms: int) -> int:
     sql = "SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ? AND executor_id NOT LIKE ?"
     row = tx.one(sql, clock(tx) - lease_ms, f"%{ALONE}")
     return int(row[0]) if row else 0
+
+
+def anybody_alive(tx: Transaction, lease_ms: int) -> bool:
+    """Also one that works on nothing but its own."""
+    return tx.one("SELECT 1 FROM worker_leases WHERE beat_at >= ? LIMIT 1", clock(tx) - lease_ms) is not None
 
 
 def forget_leases(tx: Transaction, kept_ms: int) -> None:

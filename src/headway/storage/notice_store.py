@@ -28,10 +28,11 @@ def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str |
     return int(row[0])
 
 
-def page(tx: Transaction, tenant_id: int, limit: int) -> list[Notice]:
+def page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Notice]:
     """The newest first."""
-    sql = "SELECT id, kind, text, turn_id, goal_id, created_at FROM notices WHERE tenant_id = ? ORDER BY id DESC LIMIT ?"
-    return [Notice._make(row) for row in tx.all(sql, tenant_id, limit)]
+    sql = """SELECT id, kind, text, turn_id, goal_id, created_at FROM notices WHERE tenant_id = ? AND id < ?
+             ORDER BY id DESC LIMIT ?"""
+    return [Notice._make(row) for row in tx.all(sql, tenant_id, before, limit)]
 
 
 def told_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:

@@ -3,6 +3,7 @@
 from itertools import chain
 
 from headway.ledger.run import Effect, Run
+from headway.storage.newest_first import BEFORE_ALL, Place
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
@@ -69,15 +70,19 @@ def save(tx: Transaction, run: Run) -> None:
     )
 
 
-def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
+def page(
+    tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: Place = BEFORE_ALL
+) -> list[Run]:
     """The newest first."""
     named = {"turn_id": turn_id, "goal_id": goal_id}
     chosen = {column: value for column, value in named.items() if value is not None}
     where = "".join(f" AND {column} = ?" for column in chosen)
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} ORDER BY created_at DESC, id DESC LIMIT ?",
+        f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} AND (created_at, id) < (?, ?)
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
         *chosen.values(),
+        *before,
         limit,
     )
     return [Run._make(row) for row in rows]
@@ -114,9 +119,15 @@ def effects_done(tx: Transaction, tenant_id: int, run_id: str) -> int:
     return int(row[0]) if row else 0
 
 
-def unfinished_children(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
-    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND parent_run_id = ? AND ended_at = 0 ORDER BY created_at, id"
-    return [Run._make(row) for row in tx.all(sql, tenant_id, run_id)]
+def unfinished_below(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
+    """Sub-agents that it began, those that they began, and so on, the lowest first: who has ended may have left some at work."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND ended_at = 0 AND id IN (
+                  WITH RECURSIVE below (id) AS (
+                      SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ?
+                      UNION ALL SELECT runs.id FROM runs JOIN below ON runs.tenant_id = ? AND runs.parent_run_id = below.id)
+                  SELECT id FROM below)
+              ORDER BY depth DESC, created_at, id"""
+    return [Run._make(row) for row in tx.all(sql, tenant_id, tenant_id, run_id, tenant_id)]
 
 
 def unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:

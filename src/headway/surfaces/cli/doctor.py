@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from headway.engine import LEASE_MS
 from headway.ledger.errors import HeadwayError
+from headway.ledger.job import LEASE_MS
 from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
 from headway.settings import Settings, shown

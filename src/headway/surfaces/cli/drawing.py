@@ -82,9 +82,14 @@ def todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: bool) -
         return
     todo_lines(todos)
     if more:
-        click.echo(f"{len(todos)} shown, there are more: --limit N", err=True)
+        say_there_are_more(len(todos))
     if not todos:
         click.echo("no open todos" if not counts["pending"] + counts["in_progress"] else "no todos match")
+
+
+def say_there_are_more(shown: int) -> None:
+    """Whoever reads the lines should not take them for all; they are no part of the list."""
+    click.echo(f"{shown} shown, there are more: --limit N", err=True)
 
 
 def todo_card(todo: Todo, lease: Lease | None = None) -> None:

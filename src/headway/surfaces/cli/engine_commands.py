@@ -6,21 +6,21 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import dead_letters, runs, schedules
+from headway.actions import dead_letters, engine_views, runs, schedules
 from headway.actions import jobs as job_actions
+from headway.actions.engine_views import WhoseRuns
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import SCHEDULES_LIMIT, SHORTEST_MS, Timing
-from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
 from headway.settings import Settings
-from headway.storage import job_store, run_store
+from headway.storage import run_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, duration
 from headway.surfaces.cli.calling import TENANT_WIDE, Call, CliDesk, Family, confirmed, pass_call
-from headway.surfaces.cli.drawing import clock_time
+from headway.surfaces.cli.drawing import clock_time, say_there_are_more
 
 T = TypeVar("T")
 
@@ -39,8 +39,8 @@ def jobs() -> None:
 def list_jobs(call: Call, limit: int, *, dead: bool) -> None:
     """Show jobs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(job_store.page, "dead" if dead else None, limit)
-    call.answer({"jobs": [job.as_json() for job in found]}, lambda: show(map(job_line, found), "no jobs"))
+        page = desk.read(engine_views.jobs, "dead" if dead else None, limit)
+    call.answer(page.as_json(), lambda: show(list(map(job_line, page.jobs)), "no jobs", more=bool(page.next_cursor)))
 
 
 @jobs.command("show")
@@ -116,8 +116,8 @@ def agents() -> None:
 def list_agents(call: Call, turn: str | None, goal: int | None, limit: int) -> None:
     """Show runs, the newest first."""
     with call.desk() as desk:
-        found = desk.read(runs.page, turn, limit, goal)
-    call.answer({"agents": [runs.as_json(run) for run in found]}, lambda: show(map(run_line, found), "no agents"))
+        page = desk.read(engine_views.agents, WhoseRuns(turn, goal), limit)
+    call.answer(page.as_json(), lambda: show(list(map(run_line, page.agents)), "no agents", more=bool(page.next_cursor)))
 
 
 @agents.command("show")
@@ -174,9 +174,9 @@ def put_schedule(
     """Make a schedule, or change the one of that name."""
     timing = timing_of(cron, tz, every)
     with call.desk() as desk:
-        if tool_name is not None:
-            check_tool(call.settings(), tool_name)
         work = {**goal_work(goal), **message_work(desk, message), **tool_work(desk, tool_name, arguments)}
+        if "tool" in work:
+            check_tool(call.settings(), desk, work["tool"])
         made = desk.write(schedules.put, name, timing, work)
     answer_one(call, made)
 
@@ -203,14 +203,17 @@ def message_work(desk: CliDesk, message: str | None) -> dict[str, Any]:
     return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
 
 
-def check_tool(settings: Settings, name: str) -> None:
-    """Refused where it is written, rather than at every tick. Whoever has the command line may schedule every tool there is."""
+def check_tool(settings: Settings, desk: CliDesk, work: dict[str, Any]) -> None:
+    """Whoever has the command line may schedule every tool there is."""
     from pathlib import Path  # noqa: PLC0415  with what follows, longer to load than all else here
 
-    from headway.agents import families  # noqa: PLC0415
+    from headway.agents import families, role_files, scheduled_calls  # noqa: PLC0415
     from headway.agents.builtin_tools import World  # noqa: PLC0415
+    from headway.agents.roles import Roles  # noqa: PLC0415
 
-    families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools")).find(text.name(name, "tool"))
+    toolbox = families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools"))
+    roles = Roles(role_files.load(Path(settings.home, "agents"), toolbox.tools))
+    desk.read(scheduled_calls.check, work, toolbox, roles)
 
 
 def tool_work(desk: CliDesk, name: str | None, arguments: str) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def list_schedules(call: Call, limit: int) -> None:
     """Show schedules, with their last and next run."""
     with call.desk() as desk:
         page = desk.read(schedules.page, limit)
-    call.answer(page.as_json(), lambda: show(map(schedule_line, page.schedules), "no schedules"))
+    call.answer(page.as_json(), lambda: show(list(map(schedule_line, page.schedules)), "no schedules", more=bool(page.next_cursor)))
 
 
 @schedule.command("pause")
@@ -289,8 +292,10 @@ def what(work: dict[str, Any]) -> str:
     return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
 
 
-def show(lines: Any, nothing: str) -> None:
+def show(lines: list[str], nothing: str, *, more: bool) -> None:
     click.echo("\n".join(lines) or nothing)
+    if more:
+        say_there_are_more(len(lines))
 
 
 def fields(document: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import click
 from headway.actions import goal_views, goals
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.ledger.goal import Decision, Goal, GoalStatus
+from headway.ledger.job import LEASE_MS
 from headway.ledger.run import NANOS
 from headway.ledger.text import one_line
 from headway.storage import job_store
@@ -162,8 +163,6 @@ def answer_one(call: Call, desk: CliDesk, goal_id: int) -> None:
 
 
 def others_at_work(desk: CliDesk) -> int:
-    from headway.engine import LEASE_MS  # noqa: PLC0415  the engine room is not needed to look at a goal
-
     return desk.database.read(lambda tx: job_store.workers_alive(tx, LEASE_MS))
 
 

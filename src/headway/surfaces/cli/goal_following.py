@@ -8,8 +8,8 @@ from typing import Any
 from headway.actions import goal_views, halts
 from headway.actions.feed import patience
 from headway.assembly import Headway
-from headway.engine import LEASE_MS
 from headway.ledger.errors import StorageError
+from headway.ledger.job import LEASE_MS
 from headway.settings import Settings
 from headway.storage import halt_store, job_store, run_store
 from headway.storage.transaction import Transaction

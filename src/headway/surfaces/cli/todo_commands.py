@@ -30,7 +30,7 @@ outcome_flag = click.option("--outcome", metavar="TEXT", help="What came of it."
 
 def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
     """For todos that an agent has claimed."""
-    command = click.option("--force", is_flag=True, help="Change it although another agent holds a lease.")(command)
+    command = click.option("--force", is_flag=True, help="Do it although another agent holds a lease.")(command)
     return click.option("--lease-token", metavar="TOKEN", help="The token that `claim` gave out.")(command)
 
 
@@ -164,13 +164,14 @@ def edit(call: Call, /, todo_id: int, lease_token: str | None, *, force: bool, *
 @todo.command()
 @ids
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@lease_flags
 @pass_call
-def rm(call: Call, ids: tuple[int, ...], *, yes: bool) -> None:
+def rm(call: Call, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
     """Delete for good. (`cancel` keeps the row.)"""
     with call.desk() as desk:
         found = [desk.read(todos.get, one) for one in ids]
         confirmed(f"Delete {', '.join(f'#{one.id} {one.subject[:60]!r}' for one in found)} for good?", yes=yes)
-        desk.database.write(lambda tx: [todos.remove(tx, desk.scope.tenant_id, one) for one in ids])
+        in_one_transaction(desk, lambda tx, one: todos.remove(tx, desk.scope.tenant_id, one, **lease), ids)
     call.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{one}' for one in ids)}"))
 
 

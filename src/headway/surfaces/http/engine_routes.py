@@ -7,10 +7,11 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import dead_letters, jobs, runs, schedules
+from headway.actions import dead_letters, engine_views, jobs, runs, schedules
+from headway.actions.engine_views import WhoseRuns
 from headway.actions.schedules import Timing
+from headway.agents import scheduled_calls
 from headway.ledger.schedule import Schedule
-from headway.storage import job_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import engine_shapes as shapes
 from headway.surfaces.http.calls import Action, Call, rendered
@@ -29,8 +30,8 @@ NAMED: dict[str, Any] = {"path": {"name": str}}
 async def list_jobs(request: Request) -> Response:
     call = Call(request)
     query = await call.query(shapes.JobsQuery)
-    found = await call.read(lambda tx, tenant_id: job_store.page(tx, tenant_id, query.state, query.limit))
-    return rendered({"jobs": [job.as_json() for job in found]})
+    page = await call.read(lambda tx, tenant_id: engine_views.jobs(tx, tenant_id, query.state, query.limit, query.cursor))
+    return rendered(page.as_json())
 
 
 @routes.get("/jobs/{job_id}", summary="One job", **described({200: shapes.OneJob}, also=(404,), **JOB_PATH))
@@ -79,8 +80,9 @@ async def drop_job(request: Request) -> Response:
 async def list_agents(request: Request) -> Response:
     call = Call(request)
     query = await call.query(shapes.AgentsQuery)
-    found = await call.read(lambda tx, tenant_id: runs.page(tx, tenant_id, query.turn_id, query.limit, query.goal_id))
-    return rendered({"agents": [runs.as_json(run) for run in found]})
+    whose = WhoseRuns(query.turn_id, query.goal_id)
+    page = await call.read(lambda tx, tenant_id: engine_views.agents(tx, tenant_id, whose, query.limit, query.cursor))
+    return rendered(page.as_json())
 
 
 @routes.get("/agents/{run_id}", summary="One agent's run", **described({200: shapes.OneAgent}, also=(404,), **RUN_PATH))
@@ -97,8 +99,9 @@ async def get_agent(request: Request) -> Response:
 async def cancel_agent(request: Request) -> Response:
     call, run_id = Call(request), request.path_params["run_id"]
     answer = await call.post(lambda tx, tenant_id: {"agent": runs.as_json(runs.cancel(tx, tenant_id, run_id))}, 200)
-    call.headway.interrupt([run_id])
-    call.headway.nudge()
+    if answer.status_code == 200:  # with a key, a refusal is an answer as well
+        call.headway.interrupt([run_id])
+        call.headway.nudge()
     return answer
 
 
@@ -118,12 +121,16 @@ async def list_schedules(request: Request) -> Response:
 async def put_schedule(request: Request) -> Response:
     call = Call(request)
     wanted = await call.body(SCHEDULE)
-    if wanted.tool:
-        await call.known(call.headway.schedulable.find, wanted.tool.name)
     timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
     kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
     work = {kind: one.model_dump() for kind, one in kinds.items() if one}
-    return await answered(call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work))
+
+    def put(tx: Transaction, tenant_id: int) -> Schedule:
+        if "tool" in work:
+            scheduled_calls.check(tx, tenant_id, work["tool"], call.headway.schedulable, call.headway.roles)
+        return schedules.put(tx, tenant_id, request.path_params["name"], timing, work)
+
+    return await answered(call, put)
 
 
 @routes.get("/schedules/{name}", summary="One schedule", **described({200: shapes.OneSchedule}, also=(404,), **NAMED))

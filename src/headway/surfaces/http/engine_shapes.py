@@ -6,14 +6,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.storage.newest_first import CURSOR_PATTERN
 from headway.surfaces.http.goal_shapes import Priority, Wanted, Words
-from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Sent
+from headway.surfaces.http.shapes import Id, ListId, Name, PageQuery, Sent, cursor_like
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
 
+NewestCursor = Annotated[str | None, cursor_like(CURSOR_PATTERN)]
+
+
 class JobsQuery(PageQuery):
     state: JobState | None = None
+    cursor: NewestCursor = None
 
 
 class SchedulesQuery(PageQuery):
@@ -23,6 +28,7 @@ class SchedulesQuery(PageQuery):
 class AgentsQuery(PageQuery):
     turn_id: Name | None = None
     goal_id: Id | None = None
+    cursor: NewestCursor = None
 
 
 class ScheduledGoal(Sent):
@@ -89,6 +95,7 @@ class OneJob(BaseModel):
 
 class ManyJobs(BaseModel):
     jobs: list[JobShape]
+    next_cursor: str | None
 
 
 class RunShape(BaseModel):
@@ -117,6 +124,7 @@ class OneAgent(BaseModel):
 
 class ManyAgents(BaseModel):
     agents: list[RunShape]
+    next_cursor: str | None
 
 
 class ScheduleShape(BaseModel):

@@ -9,7 +9,7 @@ from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PR
 from headway.ledger.goal import Decision, Divergence, GoalStatus, HowItRuns, Source, SubGoalStatus
 from headway.ledger.run import NANOS
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.surfaces.http.shapes import Id, PageQuery, Query, Sent, whole
+from headway.surfaces.http.shapes import Id, PageQuery, Query, Sent, cursor_like, whole
 
 LATEST = 253_402_300_799  # the end of the year 9999
 
@@ -46,10 +46,7 @@ class NewDecision(Sent):
 
 class GoalsQuery(PageQuery):
     status: GoalStatus | None = None
-    cursor: Annotated[
-        str | None,
-        Field(json_schema_extra={"pattern": CURSOR_PATTERN}, description="next_cursor of the page before; empty: from the start"),
-    ] = None
+    cursor: Annotated[str | None, cursor_like(CURSOR_PATTERN)] = None
 
 
 class JournalQuery(PageQuery):

@@ -14,7 +14,6 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http import operator_shapes as shapes
 from headway.surfaces.http.calls import Call, rendered
 from headway.surfaces.http.describing import described
-from headway.surfaces.http.shapes import PageQuery
 from headway.surfaces.web.static_files import site
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
@@ -62,12 +61,14 @@ async def put_costs(request: Request) -> Response:
 
 
 @routes.get(
-    "/notices", summary="What the operator was told, the newest first", **described({200: shapes.ManyNotices}, query=PageQuery)
+    "/notices",
+    summary="What the operator was told, the newest first",
+    **described({200: shapes.ManyNotices}, query=shapes.NoticesQuery),
 )
 async def list_notices(request: Request) -> Response:
     call = Call(request)
-    query = await call.query(PageQuery)
-    return rendered({"notices": await call.read(lambda tx, tenant_id: notices.inbox(tx, tenant_id, query.limit))})
+    query = await call.query(shapes.NoticesQuery)
+    return rendered(await call.read(lambda tx, tenant_id: notices.inbox(tx, tenant_id, query.limit, query.cursor)))
 
 
 @routes.get("/session", summary="Whom this token lets in, and what it may do", **described({200: shapes.OneSession}))

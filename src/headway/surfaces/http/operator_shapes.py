@@ -4,8 +4,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from headway.actions.notices import CURSOR_PATTERN
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
-from headway.surfaces.http.shapes import Sent
+from headway.surfaces.http.shapes import PageQuery, Sent, cursor_like
+
+
+class NoticesQuery(PageQuery):
+    cursor: Annotated[str | None, cursor_like(CURSOR_PATTERN)] = None
 
 
 class NewHalt(Sent):
@@ -66,6 +71,7 @@ class NoticeShape(BaseModel):
 
 class ManyNotices(BaseModel):
     notices: list[NoticeShape]
+    next_cursor: str | None
 
 
 class SessionShape(BaseModel):

@@ -147,6 +147,10 @@ def list_id(given: int | str | None) -> int | None:
     return 0 if given == "tenant" else int(given or 0) or None
 
 
+def cursor_like(pattern: str) -> Any:
+    return Field(json_schema_extra={"pattern": pattern}, description="next_cursor of the page before; empty: from the start")
+
+
 class PageQuery(Query):
     limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
 
@@ -159,10 +163,7 @@ class ListQuery(PageQuery):
     turn_id: Name | None = None
     status: Status | None = None
     agent_id: Name | None = None
-    cursor: Annotated[
-        str | None,
-        Field(json_schema_extra={"pattern": CURSOR_PATTERN}, description="next_cursor of the page before; empty: from the start"),
-    ] = None
+    cursor: Annotated[str | None, cursor_like(CURSOR_PATTERN)] = None
 
     def selection(self) -> Selection:
         return Selection(
@@ -180,12 +181,27 @@ class ReadyQuery(PageQuery):
         return list_id(self.conversation_id)
 
 
+def plain_boolean(text: Any) -> Any:
+    """As JSON spells it, and nothing else that might pass for one."""
+    return {"true": True, "false": False}.get(text, text)
+
+
+class DeleteQuery(Query):
+    """What a body says where there is one: a DELETE has none that all clients could send."""
+
+    lease_token: Annotated[Name | None, Field(description="Needed while an agent holds a lease, unless forced")] = None
+    force: Annotated[bool, Field(strict=True), BeforeValidator(plain_boolean)] = False
+
+
 class ConversationsQuery(PageQuery):
     before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
 
 
+AFTER = "0: everything; wins over Last-Event-ID, so leave it out where a client reconnects to the same address by itself"
+
+
 class StreamQuery(Query):
-    after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description="0: everything; wins over Last-Event-ID")] = None
+    after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description=AFTER)] = None
 
 
 # Answers. Handlers render them by hand, fast; these say what they look like.

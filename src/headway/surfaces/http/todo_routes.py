@@ -154,12 +154,13 @@ async def change(request: Request) -> Response:
 @routes.delete(
     "/{todo_id:todo_id}",
     summary="Delete a todo for good",
-    **described({200: shapes.Deleted}, also=(404, 409, 507), path={"todo_id": int}),
+    **described({200: shapes.Deleted}, also=(404, 409, 507), query=shapes.DeleteQuery, path={"todo_id": int}),
 )
 async def delete(request: Request) -> Response:
     call = Call(request)
     todo_id = await call.path_id("todo_id")
-    await call.write(lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id))
+    query = await call.query(shapes.DeleteQuery)
+    await call.write(lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id, query.lease_token, force=query.force))
     return rendered({"deleted": True})
 
 

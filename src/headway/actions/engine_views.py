@@ -1,0 +1,44 @@
+"""The lists of the engine room, page by page, the newest first."""
+
+from typing import Any, NamedTuple
+
+from headway.actions import runs
+from headway.ledger import text
+from headway.ledger.job import Job, JobState
+from headway.ledger.run import Run
+from headway.storage import job_store, newest_first, run_store
+from headway.storage.transaction import Transaction
+
+
+class JobPage(NamedTuple):
+    jobs: list[Job]
+    next_cursor: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"jobs": [job.as_json() for job in self.jobs], "next_cursor": self.next_cursor}
+
+
+class AgentPage(NamedTuple):
+    agents: list[Run]
+    next_cursor: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"agents": [runs.as_json(run) for run in self.agents], "next_cursor": self.next_cursor}
+
+
+class WhoseRuns(NamedTuple):
+    """Those of a turn, or of a goal; of everybody, if neither is named."""
+
+    turn_id: str | None = None
+    goal_id: int | None = None
+
+
+def jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
+    found = job_store.page(tx, tenant_id, state, limit + 1, newest_first.decode(cursor))
+    return JobPage(found[:limit], newest_first.next_cursor(found, limit))
+
+
+def agents(tx: Transaction, tenant_id: int, whose: WhoseRuns, limit: int, cursor: str | None = None) -> AgentPage:
+    turn_id = None if whose.turn_id is None else text.name(whose.turn_id, "turn_id")
+    found = run_store.page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, newest_first.decode(cursor))
+    return AgentPage(found[:limit], newest_first.next_cursor(found, limit))

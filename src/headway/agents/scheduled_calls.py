@@ -1,0 +1,27 @@
+"""Which tool calls may be scheduled. What could never run is refused where it is written, rather than at every tick."""
+
+from typing import Any, cast
+
+from headway.agents.execution import Execution, find_place
+from headway.agents.roles import Roles
+from headway.agents.toolbox import MISSING_CONTEXT, Toolbox, admitted
+from headway.ledger import text
+from headway.ledger.errors import Invalid
+from headway.ledger.scope import Scope
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+
+NO_AGENT = "it belongs to a turn or to an agent at work, and a schedule has neither"
+
+
+def check(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
+    """Whether it would be let in when its time comes: there, with these arguments, in that conversation, for nobody's turn."""
+    tool = toolbox.find(text.name(work["name"], "tool"))
+    place = find_place(tx, Scope(tenant_id, work["conversation_id"]))
+    # Whether a call is let in is decided before there is a database for it to work on. Every tenant has a workspace.
+    nowhere = cast("Database", None)
+    execution = Execution(nowhere, "", place.scope, roles.find("index"), place.conversation_uuid, workspace=".")
+    if not tool.needs(execution):
+        why = NO_AGENT if tool.missing == MISSING_CONTEXT else tool.missing.removeprefix("Error: ")
+        raise Invalid(f"{tool.name} cannot be scheduled: {why.rstrip('.')}.")
+    admitted(tool, work["arguments"], execution)

@@ -1,0 +1,37 @@
+"""Where a page of rows ended that come newest first, and the cursor with which the next one goes on."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from headway.ledger.errors import BadCursor
+from headway.ledger.text import MAX_INTEGER
+
+CURSOR_PATTERN: Final = r"^([0-9]{1,18}\.[0-9a-f-]{36})?$"  # created_at.id
+
+
+class Place(NamedTuple):
+    created_at: int
+    id: str
+
+
+class Dated(Protocol):
+    @property
+    def created_at(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+
+
+BEFORE_ALL: Final = Place(MAX_INTEGER, "")
+
+
+def decode(cursor: str | None) -> Place:
+    if not re.fullmatch(CURSOR_PATTERN, cursor or ""):
+        raise BadCursor
+    created_at, _, row_id = (cursor or "").partition(".")
+    return Place(int(created_at), row_id) if created_at else BEFORE_ALL
+
+
+def next_cursor(found: Sequence[Dated], limit: int) -> str | None:
+    """Behind the last row of the page, if one more was found than the page holds."""
+    return f"{found[limit - 1].created_at}.{found[limit - 1].id}" if len(found) > limit else None

@@ -1,0 +1,23 @@
+"""An answer of the database got lost on its way: what is stored is not planned, done or paid for once more."""
+
+from pathlib import Path
+
+import pytest
+from lost_commits import losing_a_commit
+from pursuing import cast, plan, pursuing, step
+
+
+@pytest.mark.parametrize("after", [b"INSERT INTO sub_goals", b"SET divergence"], ids=["of a plan", "of an evaluation"])
+def test_what_was_answered_counts_once(postgres_url: str, tmp_path: Path, after: bytes) -> None:
+    script = cast(plan=plan(step("dig"), step("fill", "dig")))
+    with (
+        losing_a_commit(postgres_url, after) as way,
+        pursuing(way.url, tmp_path, script, priced=True, budget_usd="1000") as pursuit,
+    ):
+        goal = pursuit.achieve()
+        assert way.lost == 1
+        assert goal.plan_no == len(pursuit.asked("plan")) == 1
+        assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
+        assert len(pursuit.sub_goals()) == 2
+        booked = pursuit.database.read(lambda tx: tx.one("SELECT COUNT(*) FROM model_calls"))
+        assert booked == (len(pursuit.server.requests),)
