@@ -163,7 +163,7 @@ def pursue_a_goal(stage: Stage) -> dict[str, Any]:
     stage.say("It becomes a graph. Sub-agents work side by side on what is ready; each outcome is judged.")
     stage.run("goal", "add", GOAL)
     stage.say("Who did it: three sub-agents, sent by one main agent.")
-    stage.run("agents", "list", "--limit", "4")
+    stage.run("agents", "list", "--goal", "1")
     return summary(stage, 1)
 
 
