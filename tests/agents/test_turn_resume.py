@@ -15,6 +15,7 @@ from headway.agents.transcript import encode
 from headway.engine import Engine
 from headway.storage import job_store
 from headway.testing import scripted_model
+from lost_commits import losing_a_commit
 from model_server import Reply, Request, by_turn, calls, midway, text
 
 OWN = '''
@@ -299,3 +300,16 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5 * 4
         assert len(talk.model_calls()) >= 6 * 4  # an answer that came to one who had lost the turn is paid for, too
         assert talk.pool().spent == sum(call.cost for call in talk.model_calls()) > 0
+
+
+@pytest.mark.parametrize("after", [b"INSERT INTO transcript", b"INSERT INTO model_calls", b"INSERT INTO effects"])
+def test_a_commit_whose_answer_got_lost_is_not_made_twice(postgres_url: str, tmp_path: Path, after: bytes) -> None:
+    with (
+        losing_a_commit(postgres_url, after) as way,
+        talking(way.url, tmp_path, in_order(calls(("now", {})), text("Late."))) as talk,
+    ):
+        assert talk.say()["outcome"] == "answered"
+        assert way.lost == 1
+        assert len(talk.server.requests) == 2
+        counted = "SELECT (SELECT COUNT(*) FROM model_calls), (SELECT COUNT(*) FROM effects), (SELECT COUNT(*) FROM messages)"
+        assert talk.database.read(lambda tx: tx.one(counted)) == (2, 1, 2)

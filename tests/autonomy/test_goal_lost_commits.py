@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from lost_commits import losing_a_commit
 from pursuing import cast, plan, pursuing, step
+
+from lost_commits import losing_a_commit
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO sub_goals", b"SET divergence"], ids=["of a plan", "of an evaluation"])
