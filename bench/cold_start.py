@@ -67,8 +67,9 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 
 def run_headway(shop: Workshop, home: str, *arguments: str) -> None:
-    command = [str(Path(sys.executable).with_name("headway")), "--home", str(shop.folder / home), *arguments]
-    done = subprocess.run(command, env=environment(shop), capture_output=True, text=True)
+    command = [str(Path(sys.executable).with_name("headway")), *arguments]
+    surroundings = {**environment(shop), "HEADWAY_HOME": str(shop.folder / home)}
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True)
     if done.returncode:
         raise Unavailable(f"headway {' '.join(arguments[:2])} does not work: {done.stderr.strip().splitlines()[-1]}")
 
