@@ -313,3 +313,17 @@ def test_a_commit_whose_answer_got_lost_is_not_made_twice(postgres_url: str, tmp
         assert len(talk.server.requests) == 2
         counted = "SELECT (SELECT COUNT(*) FROM model_calls), (SELECT COUNT(*) FROM effects), (SELECT COUNT(*) FROM messages)"
         assert talk.database.read(lambda tx: tx.one(counted)) == (2, 1, 2)
+
+
+@pytest.mark.parametrize("after", [b"INSERT INTO effects", b"paid"], ids=["the first", "the one after it"])
+def test_a_tool_whose_start_was_stored_without_anybody_hearing_so_is_called_once(
+    postgres_url: str, home: Path, after: bytes
+) -> None:
+    """Nobody but us could have called it, and we did not."""
+    said = in_order(calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), text("Paid."))
+    with losing_a_commit(postgres_url, after) as way, talking(way.url, home, said) as talk:
+        let_go(talk)
+        assert talk.say()["outcome"] == "answered"
+        assert way.lost == 1
+        assert done(home) == ["paid", "paid"]
+        assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded"]

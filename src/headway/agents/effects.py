@@ -90,7 +90,8 @@ def resume(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     tool = step.work.means.toolbox.tools.get(effect.tool)
     if tool is not None and tool.look is not None:
         return look_after(step, effect, tool)
-    if tool is not None and tool.idempotent:
+    never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
+    if tool is not None and (tool.idempotent or never_made):
         return CallTool(effect, tool, json.loads(effect.arguments))
     return record(step, effect, Result({"error": INTERRUPTED}, is_error=True, uncertain=True))
 

@@ -41,7 +41,7 @@ from headway.agents.transcript import Entry, spoken, storable, user, window
 from headway.agents.work import Means, Work, take_up
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import unframed
-from headway.ledger.run import Run
+from headway.ledger.run import Effect, Run
 from headway.ledger.writ_parser import WritParser
 from headway.storage import run_store
 from headway.storage.spending_store import ModelCall
@@ -86,9 +86,12 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
     unpaid = news.call if isinstance(news, Said | Summary | Verdict) else None
     here = copy_context()  # what tools of the ledger do belongs to the span that is open here, on whatever thread they do it
     refusals = 0
+    meant: list[Need] = []  # what the last attempt would have gone on with
+    lost: Effect | None = None
     while True:
         try:
-            need, entries = await work.means.database.write(partial(take_here, here=here, work=work, entries=entries, news=news))
+            attempt = partial(take_here, here=here, work=work, entries=entries, news=news, lost=lost, meant=meant)
+            need, entries = await work.means.database.write(attempt)
             if need == NOT_OURS and unpaid:
                 await pay_late(work, unpaid)
             return need, entries
@@ -98,6 +101,7 @@ async def step(work: Work, entries: list[Entry], news: News) -> tuple[Need, list
                 raise
             if isinstance(error, CommitUncertain):
                 unpaid = None  # perhaps it is paid for, with the step: nothing is paid for twice
+                lost = next((need.effect for need in meant if isinstance(need, CallTool)), None)
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_PATIENCE_S)
         stored = await patiently(partial(journal, work))
@@ -110,12 +114,17 @@ async def pay_late(work: Work, call: ModelCall) -> None:
     await work.means.database.write(lambda tx: spending.settle_late(tx, run.tenant_id, run.id, call, budget))
 
 
-def take_here(tx: Transaction, here: Context, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
-    return here.run(take, tx, work, entries, news)
+def take_here(
+    tx: Transaction, here: Context, work: Work, entries: list[Entry], news: News, lost: Effect | None, meant: list[Need]
+) -> tuple[Need, list[Entry]]:
+    need, entries = here.run(take, tx, work, entries, news, lost)
+    meant[:] = [need]
+    return need, entries
 
 
-def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple[Need, list[Entry]]:
-    """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it."""
+def take(tx: Transaction, work: Work, entries: list[Entry], news: News, lost: Effect | None) -> tuple[Need, list[Entry]]:
+    """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it.
+    Lost: a tool call that is perhaps stored as started, by a commit whose answer got lost, and that was certainly not made."""
     held = runs.lock(tx, work.run)
     if held is None or held.state != "running" or held.owner != work.means.owner:
         return NOT_OURS, entries
@@ -123,7 +132,7 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News) -> tuple
     if found is None:
         return NOT_OURS, entries
     run, halted = found
-    step = Step(tx, work, held, run, entries)
+    step = Step(tx, work, held, run, entries, lost)
     if step.over:
         return NOT_OURS, entries
     if not entries:

@@ -10,7 +10,7 @@ from headway.agents.needs import AskModel, Assess, Need, Sleep, Stop, Summarise
 from headway.agents.transcript import Entry
 from headway.agents.work import Work
 from headway.ledger.job import Job
-from headway.ledger.run import Run, RunStatus, TurnOutcome
+from headway.ledger.run import Effect, Run, RunStatus, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
 from headway.storage import run_store, todo_store
@@ -22,11 +22,12 @@ OVERHEAD_CHARACTERS = 8_000  # of instructions and tool schemas, roughly
 
 
 class Step:
-    def __init__(self, tx: Transaction, work: Work, held: Job, run: Run, entries: list[Entry]) -> None:
+    def __init__(self, tx: Transaction, work: Work, held: Job, run: Run, entries: list[Entry], lost: Effect | None) -> None:
         self.tx = tx
         self.work = work
         self.held = held
         self.run = run
+        self.lost = lost  # the call that an attempt before this one was about to make
         self.turn_id = work.scope.turn_id or ""  # whose plan it is: a sub-agent has none
         self.entries = list(entries)
         self.first_new = self.next_number
