@@ -122,7 +122,7 @@ def take_here(
     return need, entries
 
 
-def take(tx: Transaction, work: Work, entries: list[Entry], news: News, lost: Effect | None) -> tuple[Need, list[Entry]]:
+def take(tx: Transaction, work: Work, entries: list[Entry], news: News, lost: Effect | None = None) -> tuple[Need, list[Entry]]:
     """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it.
     Lost: a tool call that is perhaps stored as started, by a commit whose answer got lost, and that was certainly not made."""
     held = runs.lock(tx, work.run)
