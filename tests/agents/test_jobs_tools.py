@@ -8,7 +8,7 @@ import pytest
 from turning import Talk, talking
 
 from headway.actions import jobs, runs, turns
-from headway.agents.driving import TOOL, call_tool
+from headway.agents.driving import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
 from model_server import text
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 def new(talk: Talk, name: str, arguments: dict[str, Any], owner: str = "") -> Job:
     payload = {"name": name, "arguments": arguments, "conversation_id": talk.conversation_id}
-    return talk.database.write(lambda tx: jobs.new(tx, talk.tenant_id, TOOL, payload, owner=owner))
+    return talk.database.write(lambda tx: jobs.new(tx, talk.tenant_id, jobs.TOOL, payload, owner=owner))
 
 
 def job(talk: Talk, job_id: str) -> Job:

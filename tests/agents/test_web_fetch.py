@@ -16,7 +16,7 @@ from working import Agent
 from headway.agents.builtin_tools import World
 from headway.agents.public_addresses import Address, is_listed, is_public
 from headway.agents.web_fetch import fetch
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Invalid, OutOfReach
 
 # Made for these tests, signed by itself: nobody has a reason to trust it.
 CERTIFICATE = """\
@@ -452,3 +452,10 @@ def test_a_certificate_of_another_name_is_refused(tls_port: int, tmp_path: Path,
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
 
     assert "certificate verify failed" in refusal(lambda: fetch(f"https://127.0.0.1:{tls_port}/", ("*",), lambda _address: True))
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_server_that_is_overloaded_is_a_failure_that_may_pass(site: Site, status: int) -> None:
+    site.says(b"HTTP/1.1 %d Busy\r\nContent-Type: text/plain\r\n\r\nLater." % status)
+    with pytest.raises(OutOfReach, match=f"127.0.0.1 answered with status {status}"):
+        site.fetch()

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from pursuing import Gate, agent, cast, done, failed, plan, pursuing, replan, said, step, told
 
+from headway.actions import engine_views
 from model_server import calls, text
 
 
@@ -106,3 +108,34 @@ def test_the_journal_keeps_outcomes_and_no_conversations(sqlite_url: str, tmp_pa
         ]
         assert [one["outcome"]["summary"] for one in pursuit.journal("sub_goal_ended")] == ["A hole.", "Done: fill."]
         assert not any("Thinking aloud." in entry.data for entry in pursuit.entries())
+
+
+RELAY = '''
+from pathlib import Path
+from headway.agents.own_tools import tool
+
+CALLS = Path(__file__).with_name("calls.txt")
+
+@tool(idempotent=True)
+def look(failures: int) -> str:
+    """Looks something up on a server that refuses the first connections."""
+    with CALLS.open("a") as file:
+        print("called", file=file)
+    if len(CALLS.read_text().split()) <= failures:
+        raise ConnectionRefusedError("connection refused")
+    return "seen"
+'''
+
+
+@pytest.mark.parametrize(("failures", "attempts", "dead"), [(2, 3, 0), (99, 5, 1)])
+def test_a_repeatable_call_of_inline_work_is_retried(
+    database_url: str, tmp_path: Path, failures: int, attempts: int, dead: int
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "relay.py").write_text(RELAY)
+    looking = said(calls(("look", {"failures": failures})), text("A hole."))
+    with pursuing(database_url, tmp_path, cast({"dig": looking}, plan=plan(step("dig")))) as pursuit:
+        pursuit.achieve()
+        assert len((tmp_path / "tools" / "calls.txt").read_text().split()) == attempts
+        letters = pursuit.database.read(lambda tx: engine_views.jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
+        assert len(letters) == dead

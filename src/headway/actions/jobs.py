@@ -16,6 +16,7 @@ ERROR_LIMIT = 2_000
 ERRORS_KEPT = 20
 KEPT_MS = 30 * 24 * 3600 * 1000
 FORGOTTEN_AT_ONCE = 1_000  # others want to write in between
+TOOL = "tool"  # the kind of a job that calls one tool
 
 
 def new(
@@ -124,6 +125,12 @@ def bury(tx: Transaction, job: Job) -> Job:
     job = move(tx, job, "dead")
     tx.emit(Event(job.tenant_id, "job_dead", encode({"job": job.as_json()})))
     return job
+
+
+def add_dead_letter(tx: Transaction, source: Job, kind: str, payload: dict[str, Any], error: str) -> Job:
+    """Store a dead job for one part of another job's work that failed for good, with the failures counted so far."""
+    job = new(tx, source.tenant_id, kind, payload, max_attempts=source.max_attempts)
+    return die(tx, job._replace(attempts=source.attempts, errors=source.errors), error)
 
 
 def with_error(job: Job, error: str) -> str:

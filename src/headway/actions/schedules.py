@@ -186,7 +186,7 @@ def begin(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
         wanted = turns.Beginning(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id
     if "tool" in work:
-        return jobs.new(tx, schedule.tenant_id, "tool", work["tool"]).id
+        return jobs.new(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
     raise Invalid("This Headway does not know that kind of work.")  # a newer one does
 
 

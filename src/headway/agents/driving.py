@@ -16,13 +16,12 @@ from headway.ledger.scope import Scope
 from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
-TOOL = "tool"
 BEGUN = "begun"  # the result of a tool that was called and has not answered
 
 
 def handlers(means: Means) -> dict[str, Handler]:
     run = Handler(partial(drive_run, means), bury_run)
-    return {turns.TURN: run, runs.AGENT: run, TOOL: Handler(partial(call_tool, means), jobs_die)}
+    return {turns.TURN: run, runs.AGENT: run, jobs.TOOL: Handler(partial(call_tool, means), jobs_die)}
 
 
 async def drive_run(means: Means, job: Job) -> None:
@@ -51,8 +50,9 @@ async def call_tool(means: Means, job: Job) -> None:
     """A tool of the ledger is called in the transaction that ends its job. One that reaches outside and was interrupted, or failed
     in a way that may pass, is not called again unless that is harmless."""
     wanted = json.loads(job.payload)
-    scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, "schedule")
+    scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, wanted.get("role", "schedule"))
     try:
+        role = means.roles.find(wanted.get("role", "index"))
         tool = means.toolbox.find(wanted["name"])
         place = await means.database.read(lambda tx: find_place(tx, scope))
     except StorageError:
@@ -60,7 +60,7 @@ async def call_tool(means: Means, job: Job) -> None:
     except HeadwayError as error:
         await means.database.write(partial(end_tool, means=means, job=job, result=judged({"error": str(error)})))
         return
-    execution = means.execution(place, means.roles.find("index"))._replace(effect_key=job.id)
+    execution = means.execution(place, role)._replace(effect_key=wanted.get("effect_key", job.id))
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:
@@ -86,14 +86,6 @@ def begin_tool(tx: Transaction, job: Job, owner: str) -> bool:
     return held is not None
 
 
-def complaint_of(result: Result) -> str:
-    """What speaks against it, as a sentence where the tool said nothing else."""
-    value = result.value
-    if isinstance(value, dict) and isinstance(value.get("error"), str) and value.keys() <= {"ok", "error"}:
-        return storable(str(value["error"]))
-    return storable(result.as_text)
-
-
 def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
     held = jobs.held_by(tx, job.tenant_id, job.id, means.owner)
     if held is None:
@@ -101,8 +93,8 @@ def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
     if not result.is_error:
         jobs.complete(tx, held, result.value)
         return
-    held, said = held._replace(result="null"), complaint_of(result)
+    held, error = held._replace(result="null"), storable(result.error)
     if result.passes:
-        jobs.set_back(tx, held, said, means.limits.retry_delay_ms)
+        jobs.set_back(tx, held, error, means.limits.retry_delay_ms)
     else:
-        jobs.die(tx, held, said)
+        jobs.die(tx, held, error)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
+from headway.actions import jobs
 from headway.agents import orders
 from headway.agents.agent_tools import REPORT, ReportOutcome
 from headway.agents.needs import CallTool, Done, Sleep
@@ -126,9 +127,38 @@ def look_after(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
 
 
 def take_result(step: Step, done: Done) -> None:
-    known = run_store.effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
-    if known.state == "started":  # else it is stored already, by a commit whose answer got lost
-        record(step, done.effect, done.result)
+    """Store a tool's result. A repeatable call that failed in a way that may pass is made again later instead: the run's job waits
+    without a slot, and the effect stays `started`."""
+    effect = run_store.effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
+    if effect.state != "started":  # stored already, by a commit whose answer got lost
+        return
+    if not done.result.passes:
+        record(step, effect, done.result)
+    elif step.last_attempt or step.tx.now - effect.started_at >= step.limits.tool_retries_ms:
+        give_up_call(step, effect, done.result)
+    else:
+        step.retry_later(storable(done.result.error))
+        return
+    step.held = jobs.progressed(step.tx, step.held)
+
+
+def give_up_call(step: Step, effect: Effect, result: Result) -> None:
+    """Tell the model, and keep the call as a dead letter that the operator can retry or drop."""
+    attempts = step.held.attempts + 1
+    error = storable(result.error)
+    run = step.run
+    payload = {
+        "name": effect.tool,
+        "arguments": json.loads(effect.arguments),
+        "conversation_id": run.conversation_id,
+        "role": run.role,
+        "turn_id": run.turn_id,
+        "run_id": run.id,
+        "effect_key": effect.key(run.id),
+    }
+    jobs.add_dead_letter(step.tx, step.held, jobs.TOOL, payload, error)
+    again = "once" if attempts == 1 else f"{attempts} times"
+    record(step, effect, result._replace(value={"error": f"{error} Tried {again}; the call is kept as a dead letter."}))
 
 
 def record(step: Step, effect: Effect, result: Result) -> Effect:

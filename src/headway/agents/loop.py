@@ -150,7 +150,7 @@ def take(tx: Transaction, work: Work, entries: list[Entry], news: News, lost: Ef
 
 
 def write_down(step: Step, news: News) -> None:
-    if isinstance(news, Said | Done | Summary | Verdict):
+    if isinstance(news, Said | Summary | Verdict):
         step.held = jobs.progressed(step.tx, step.held)
     match news:
         case Said(response, call, stored):
@@ -230,7 +230,7 @@ async def fetched(work: Work, entries: list[Entry], need: Need) -> News:
             return await ask(work, entries, context)
         case CallTool(effect, tool, arguments):
             with of_tool(work.means.tracer, effect.tool, effect.call_id) as noted:
-                execution = work.execution._replace(effect_key=f"{work.run.id}.{effect.n}.{effect.place}")
+                execution = work.execution._replace(effect_key=effect.key(work.run.id))
                 result = await reach_out(tool, arguments, execution)
                 noted(ended_well(is_error=result.is_error))
             return Done(effect, result)

@@ -127,9 +127,13 @@ class Step:
             self.held = jobs.progressed(self.tx, self.held)
             self.fail(message, "model_failed")
             return
-        self.held = jobs.set_back(self.tx, self.held, message, self.limits.retry_delay_ms, retry_after_s)
+        self.retry_later(message, retry_after_s)
         if self.held.state == "dead":
             self.fail(message, "model_failed")
+
+    def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
+        """Delay the run's job with exponential backoff; without attempts left it is dead."""
+        self.held = jobs.set_back(self.tx, self.held, error, self.limits.retry_delay_ms, retry_after_s)
 
     def notify(self, kind: str, text: str) -> None:
         notices.notify_once(self.tx, self.run, kind, text)

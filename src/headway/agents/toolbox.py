@@ -91,6 +91,14 @@ class Result(NamedTuple):
         """For those who take nothing but text."""
         return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
 
+    @property
+    def error(self) -> str:
+        """The error as a sentence, or the whole result where a tool refuses in another form."""
+        value = self.value
+        if isinstance(value, dict) and isinstance(value.get("error"), str) and value.keys() <= {"ok", "error"}:
+            return str(value["error"])
+        return self.as_text
+
 
 class Toolbox:
     """The tools there are, by name."""

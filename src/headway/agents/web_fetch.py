@@ -26,6 +26,7 @@ TEXT_LIMIT: Final = 50_000  # characters
 URL_LIMIT: Final = 4_000
 REDIRECTS: Final = 5
 MOVED: Final = (301, 302, 303, 307, 308)
+OVERLOADED: Final = (429, 502, 503, 504)  # worth another attempt later
 PORTS: Final = {"http": 80, "https": 443}
 KEPT_IN_PATHS: Final = "/%:@!$&'()*+,;=~?"
 TEXTUAL: Final = re.compile(r"text/|application/([\w.+-]*\+)?(json|xml|javascript|yaml|toml|x-ndjson|x-yaml|x-sh)$")
@@ -56,6 +57,8 @@ def fetch(
         try:
             with opened(target, addresses, deadline) as line:
                 response = answered(target, line)
+                if response.status in OVERLOADED:
+                    raise OutOfReach(f"{target.host} answered with status {response.status}.")
                 location = response.getheader("Location")
                 if response.status not in MOVED or location is None:
                     return shown(url, response)

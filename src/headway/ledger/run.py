@@ -61,6 +61,11 @@ class Effect(NamedTuple):
     arguments: str
     state: EffectState
     result: str = ""
+    started_at: int = 0
+
+    def key(self, run_id: str) -> str:
+        """Identifies this call towards the outside, so that a service can recognise a repeated call."""
+        return f"{run_id}.{self.n}.{self.place}"
 
 
 class Message(NamedTuple):
@@ -85,6 +90,7 @@ class Limits(NamedTuple):
     refusals: int = 3  # in a row with no change to the list: a stagnation
     attempts: int = 5  # at a call that fails in a way that may pass,
     retry_delay_ms: int = 1_000  # with so much time after the first, and twice as much each time
+    tool_retries_ms: int = 300_000  # a tool call is retried for at most this long after it was first made
     per_parent: int = 4  # sub-agents of one parent at work at once
     depth: int = 2  # of sub-agents within sub-agents
     breadth: int = 16  # sub-agents of a turn at once, waiting ones included

@@ -168,7 +168,7 @@ def withdraw(tx: Transaction, tenant_id: int, run_id: str, n: int) -> None:
 
 # Effects
 
-EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result"
+EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at"
 
 
 def effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
@@ -180,12 +180,11 @@ def effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, E
 def put_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
     ended_at = 0 if effect.state == "started" else tx.now
     tx.run(
-        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, started_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (run_id, n, place) DO UPDATE SET state = excluded.state, result = excluded.result,
             ended_at = excluded.ended_at""",
         run_id,
         tenant_id,
-        *effect,
-        tx.now,
+        *effect._replace(started_at=effect.started_at or tx.now),
         ended_at,
     )

@@ -1,0 +1,183 @@
+"""Calls of repeatable tools inside a turn: retried with backoff while the failure may pass, kept as dead letters afterwards."""
+
+import json
+from pathlib import Path
+
+import pytest
+from delegating import cast, delegated, said, states
+from jobbing import LONG_S, make_due, over, until_state
+from turning import Talk, in_order, talking
+
+from headway.actions import dead_letters, engine_views, jobs
+from headway.ledger.job import Job
+from model_server import Call, call, calls, text
+
+DONE = text("Done.")
+
+TOOLS = '''
+from pathlib import Path
+from headway.agents.own_tools import tool
+
+HERE = Path(__file__).parent
+
+def count(name: str) -> int:
+    with (HERE / name).open("a") as file:
+        print("called", file=file)
+    return len((HERE / name).read_text().split())
+
+@tool(idempotent=True)
+def look(failures: int) -> str:
+    """Looks something up on a server that refuses the first connections."""
+    if count("look.txt") <= failures:
+        raise ConnectionRefusedError("connection refused")
+    return "seen"
+
+@tool
+def pay() -> str:
+    """Pays over a connection that breaks."""
+    count("pay.txt")
+    raise ConnectionResetError("connection reset")
+
+@tool(idempotent=True)
+def misread() -> str:
+    """Fails in a way that will not pass."""
+    count("misread.txt")
+    raise ValueError("no such record")
+'''
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "unlucky.py").write_text(TOOLS)
+    return tmp_path
+
+
+def attempts_at(home: Path, name: str) -> int:
+    return len((home / "tools" / f"{name}.txt").read_text().split())
+
+
+def dead_calls(talk: Talk) -> list[Job]:
+    return talk.database.read(lambda tx: engine_views.jobs(tx, talk.tenant_id, "dead", 10).jobs)
+
+
+def look(failures: int) -> Call:
+    return call("look", {"failures": failures})
+
+
+def test_a_repeatable_call_is_retried_and_the_model_sees_only_its_result(database_url: str, home: Path) -> None:
+    """004: "External calls retry with exponential backoff on transient failures"."""
+    with talking(database_url, home, in_order(calls(look(failures=3)), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert attempts_at(home, "look") == 4
+        assert [(effect.state, effect.result) for effect in talk.effects()] == [("succeeded", "seen")]
+        assert (len(talk.told("tool_call")), len(talk.told("tool_result"))) == (1, 1)
+        assert dead_calls(talk) == []
+
+
+def test_between_attempts_the_run_waits_without_a_slot_and_twice_as_long_each_time(sqlite_url: str, home: Path) -> None:
+    """004: "exponential … delay: 1000, // 1s, 2s, 4s, 8s, 16s"."""
+
+    async def story() -> list[float]:
+        delays = []
+        await talk.begin()
+        for attempt in range(1, 4):
+            await talk.until(lambda attempt=attempt: talk.job().attempts == attempt)  # type: ignore[misc]
+            await talk.until(lambda: not talk.headway.engine.tasks)
+            job = talk.job()
+            delays.append((job.due_at - job.updated_at) / 1000)
+            make_due(talk)
+        await over(talk)
+        return delays
+
+    with talking(sqlite_url, home, in_order(calls(look(failures=3)), DONE), retry_delay_s="20") as talk:
+        for delay, expected in zip(talk.wait(story()), (20, 40, 80), strict=True):
+            assert expected * 0.75 <= delay <= expected * 1.25
+
+
+def test_a_waiting_retry_survives_the_process(database_url: str, home: Path) -> None:
+    """004: "Task context is fully preserved across retries for deterministic replay"."""
+
+    async def fail_once() -> None:
+        await talk.begin()
+        await until_state(talk, "delayed")
+        await talk.headway.stop_agents()
+
+    with talking(database_url, home, in_order(calls(look(failures=1)), DONE), retry_delay_s=LONG_S) as talk:
+        talk.wait(fail_once())
+        make_due(talk)
+        talk.revive()
+        assert talk.wait(over(talk))["outcome"] == "answered"
+        assert attempts_at(home, "look") == 2
+        assert [effect.state for effect in talk.effects()] == ["succeeded"]
+
+
+def test_exhausted_retries_are_told_to_the_model_and_kept_as_a_dead_letter(database_url: str, home: Path) -> None:
+    """004: "Exhausted retries move tasks to dead-letter queue for operator review"."""
+    with talking(database_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert attempts_at(home, "look") == 5
+        (effect,) = talk.effects()
+        assert effect.state == "failed"
+        assert "connection refused" in effect.result
+        assert "Tried 5 times" in effect.result
+        (dead,) = dead_calls(talk)
+        letter = dead.as_json()
+        assert (letter["kind"], letter["attempts"], len(letter["errors"])) == ("tool", 5, 5)
+        assert letter["payload"]["name"] == "look"
+        assert letter["payload"]["arguments"] == {"failures": 99}
+        assert letter["payload"]["turn_id"] == talk.turn()["id"]
+        assert talk.told("job_dead") == [{"job": letter}]
+        assert talk.job().state == "completed"
+
+
+def test_the_operator_can_retry_the_dead_letter(database_url: str, home: Path) -> None:
+    """004: "Job data payload is immutable …; retry gets same data each attempt"."""
+    with talking(database_url, home, in_order(calls(look(failures=5)), DONE), sweeping=True) as talk:
+        talk.say()
+        (dead,) = dead_calls(talk)
+        talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, dead.id))
+        talk.headway.nudge()
+        talk.wait(talk.until(lambda: job(talk, dead.id).state == "completed"))
+        assert (json.loads(job(talk, dead.id).result), attempts_at(home, "look")) == ("seen", 6)
+        assert json.loads(job(talk, dead.id).payload) == json.loads(dead.payload)
+
+
+def test_the_operator_can_drop_the_dead_letter(sqlite_url: str, home: Path) -> None:
+    with talking(sqlite_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
+        talk.say()
+        (dead,) = dead_calls(talk)
+        talk.database.write(lambda tx: jobs.drop(tx, talk.tenant_id, dead.id))
+        assert dead_calls(talk) == []
+
+
+@pytest.mark.parametrize(("tool", "state"), [("pay", "failed"), ("misread", "failed")])
+def test_a_call_that_may_not_be_repeated_or_cannot_succeed_is_made_once(sqlite_url: str, home: Path, tool: str, state: str) -> None:
+    """004: "UnrecoverableError — skip retries immediately for non-transient failures"."""
+    with talking(sqlite_url, home, in_order(calls((tool, {})), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert attempts_at(home, tool) == 1
+        assert [effect.state for effect in talk.effects()] == [state]
+        assert dead_calls(talk) == []
+
+
+def test_each_call_of_one_answer_has_all_its_attempts(sqlite_url: str, home: Path) -> None:
+    """The second call starts with no failures counted, although the first one failed four times."""
+    with talking(sqlite_url, home, in_order(calls(look(failures=4), look(failures=8)), DONE)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded"]
+        assert attempts_at(home, "look") == 9
+
+
+def test_a_sub_agents_call_is_retried_too(sqlite_url: str, home: Path) -> None:
+    """The sub-agent rests between attempts, and its parent keeps waiting for it."""
+    parts = cast(index=said(delegated("dig"), DONE), researcher=said(calls(look(failures=99)), text("Nothing there.")))
+    with talking(sqlite_url, home, parts) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert attempts_at(home, "look") == 5
+        assert [json.loads(dead.payload)["role"] for dead in dead_calls(talk)] == ["researcher"]
+        assert states(talk) == {"dig": ("completed", "completed")}
+
+
+def job(talk: Talk, job_id: str) -> Job:
+    return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, job_id))
