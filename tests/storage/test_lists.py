@@ -69,10 +69,12 @@ class Explaining:
         return self.tx.all(sql, *parameters)
 
 
-@pytest.mark.parametrize("selection", [Selection(), Selection(0), Selection(1), Selection(1, statuses=("pending",))])
+@pytest.mark.parametrize(
+    "selection", [Selection(), Selection(0), Selection(1), Selection(turn_id="1"), Selection(statuses=("pending",))]
+)
 def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: str, selection: Selection) -> None:
     """001: "Indexed on (tenant_id, conversation_id, status, position) for the per-thread list and (tenant_id, status, updated_at
-    DESC) for tenant-wide browses"."""
+    DESC) for tenant-wide browses". 000: "CREATE INDEX … ON turn_todos(turnId, status)"."""
 
     def explain(tx: Transaction) -> list[str]:
         explaining = Explaining(tx)
