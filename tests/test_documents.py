@@ -1,10 +1,12 @@
-"""The documents: what is generated is up to date, links lead somewhere, settings and sentences are those of the code."""
+"""The documents: what is generated is up to date, links lead somewhere, settings and sentences are those of the code, and every
+requirement names tests that exist."""
 
 import ast
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +22,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rg
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^()\s>]+)>?\)")
 SETTING = re.compile(r"^\| `HEADWAY_([A-Z_]+)` \|([^|]*)\|", re.MULTILINE)
+REQUIREMENT = re.compile(r"^\| (\d{3})\.(\d+) \| .+ \| (.+) \|$", re.MULTILINE)
+TEST_ID = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)(\[[^`]+\])?`")
+SOURCES = ("000", "001", "002", "003", "004")
 OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")  # what others say
 
 
@@ -144,3 +149,67 @@ def test_the_sentences_that_people_look_for_are_those_they_see() -> None:
     looked_for = [one for one in sentences() if one and one not in OF_LIBRARIES]
     assert len(looked_for) > 40
     assert [one for one in looked_for if one not in known] == []
+
+
+def requirements() -> list[tuple[str, int, str]]:
+    """Document, number, and the cell with the tests of every requirement."""
+    return [(source, int(number), tests) for source, number, tests in REQUIREMENT.findall(written(DOCS / "requirements.md"))]
+
+
+@cache
+def known_tests(path: str) -> dict[str, bool]:
+    """The tests of a file, by function or by Class::function, and whether each is parametrised."""
+    if not (ROOT / path).is_file():
+        return {}
+    found: dict[str, bool] = {}
+    for node in ast.parse(written(ROOT / path)).body:
+        prefix, members = (f"{node.name}::", node.body) if isinstance(node, ast.ClassDef) else ("", [node])
+        for member in members:
+            if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name.startswith("test_"):
+                found[prefix + member.name] = any("parametrize" in ast.unparse(one) for one in member.decorator_list)
+    return found
+
+
+def is_test(named: str) -> bool:
+    """Whether this is the id of one test that exists, in backticks; only a parametrised one may name its parameters."""
+    found = TEST_ID.fullmatch(named)
+    if found is None:
+        return False
+    path, test, parameters = found.groups()
+    known = known_tests(path)
+    return test in known and (known[test] or not parameters)
+
+
+def test_every_requirement_names_tests_that_exist() -> None:
+    unproven = [
+        f"{source}.{number}: {named}"
+        for source, number, tests in requirements()
+        for named in re.split(r", (?=`|TODO)", tests)
+        if not is_test(named)
+    ]
+    assert unproven == []
+
+
+def test_requirements_are_numbered_without_gaps() -> None:
+    rows = re.findall(r"^\| \d.*$", written(DOCS / "requirements.md"), re.MULTILINE)
+    numbers = [(source, number) for source, number, _ in requirements()]
+    assert len(numbers) == len(rows), "a row that cannot be read is not checked"
+    assert tuple(dict.fromkeys(source for source, _ in numbers)) == SOURCES
+    for source in SOURCES:
+        assert [number for one, number in numbers if one == source] == list(range(1, 1 + sum(one == source for one, _ in numbers)))
+
+
+def test_a_requirement_without_a_test_would_be_found() -> None:
+    here = "tests/test_documents.py"
+    assert is_test(f"`{here}::test_every_link_leads_somewhere`")
+    assert is_test(f"`{here}::test_every_link_leads_somewhere[README.md]`")
+    for wrong in (
+        "",
+        "TODO(null means absent)",
+        f"{here}::test_every_link_leads_somewhere",
+        f"`{here}::test_every_link_leads_somewhre`",
+        f"`{here}::is_test`",
+        f"`{here}::test_every_page_is_in_the_index[README.md]`",
+        "`tests/test_nothing.py::test_every_link_leads_somewhere`",
+    ):
+        assert not is_test(wrong), wrong

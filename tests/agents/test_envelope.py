@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from delegating import asked, cast, delegated, envelope_of, handed, said
 from turning import Talk, complete_next, planned, talking
 
@@ -59,6 +60,16 @@ def test_the_whole_envelope(database_url: str, tmp_path: Path) -> None:
             f"#{waiting} [pending] write the post-mortem",
             f"#{wide} [pending] file the rollback ticket (tenant-wide)",
         ]
+
+
+@pytest.mark.parametrize("writ", ["/agent researcher dig", "/parallel\n/agent researcher dig\n/endparallel"])
+def test_open_todos_are_in_the_envelope_of_an_agent_that_a_writ_began(sqlite_url: str, tmp_path: Path, writ: str) -> None:
+    """001: "When the master agent delegates to a sub-agent (via /agent or /parallel), the runtime … prepends an Open todos
+    block"."""
+    with talking(sqlite_url, tmp_path, cast(index=said(text(writ), text("Dug.")), researcher=text("A hole."))) as talk:
+        todo = add(talk, "write the post-mortem")
+        talk.say()
+        assert shown(talk)[3:] == [TODOS, "1 open (0 in progress, 1 pending):", f"#{todo} [pending] write the post-mortem"]
 
 
 def test_other_tenants_things_are_not_in_it(sqlite_url: str, tmp_path: Path) -> None:
@@ -167,3 +178,13 @@ def test_a_look_up_that_fails_leaves_its_section_out_and_blocks_nothing(new_data
         talk.database.write(lambda tx: tx.run("ALTER TABLE memory_entries RENAME TO gone"))
         assert talk.say()["outcome"] == "answered"
         assert shown(talk)[3:] == [TODOS, "1 open (0 in progress, 1 pending):", f"#{todo} [pending] bake"]
+
+
+def test_todos_that_cannot_be_looked_up_are_left_out_and_block_nothing(new_database_url: str, tmp_path: Path) -> None:
+    """001: "The probe is best-effort — an empty list or any failure surface degrades silently rather than blocking delegation"."""
+    with talking(new_database_url, tmp_path, DELEGATES) as talk:
+        add(talk, "bake")
+        entry = remember(talk, "flour")
+        talk.database.write(lambda tx: tx.run("ALTER TABLE todo_lists RENAME TO gone"))
+        assert talk.say()["outcome"] == "answered"
+        assert shown(talk)[3:] == [MEMORY, f"- #{entry} [note] flour"]

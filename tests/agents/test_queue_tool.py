@@ -9,6 +9,7 @@ from working import PAIR, Agent, at_work
 
 from headway.actions import todos, turn_queue
 from headway.actions.turn_state import queue_state
+from headway.agents import families
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.testing import Desk, FixedClock
@@ -49,6 +50,16 @@ def test_the_first_item_is_current_and_the_rest_wait(agent: Agent) -> None:
     assert look == state["current"] == {"id": look["id"], "description": "look", "status": "current"}
     assert build == {"id": build["id"], "description": "build", "status": "pending"}
     assert [row.id for row in agent.rows()] == [look["id"], build["id"]]
+
+
+def test_the_schema_names_add_and_delete_and_nothing_else() -> None:
+    """003: "add: { type: 'array', items: { type: 'string' } }, delete: { type: 'array', items: { oneOf: [{ type: 'string' },
+    { type: 'number' }] } }", "additionalProperties: false"."""
+    schema = families.toolbox().find("manage_todos").as_json()["input_schema"]
+    assert schema["properties"]["add"]["items"] == {"type": "string"}
+    assert schema["properties"]["delete"]["items"] == {"type": ["string", "number"]}
+    assert (set(schema["properties"]), schema["additionalProperties"]) == ({"add", "delete"}, False)
+    assert "required" not in schema
 
 
 def test_what_is_added_later_goes_to_the_end_and_the_current_item_stays(agent: Agent) -> None:

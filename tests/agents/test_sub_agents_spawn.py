@@ -73,6 +73,17 @@ def test_who_takes_longer_is_still_running_and_nobody_asks_in_the_meantime(datab
         assert [told["is_error"] for told in talk.told("tool_result")] == [False] * 3
 
 
+def test_a_wait_without_a_length_lasts_five_minutes(database_url: str, tmp_path: Path) -> None:
+    """004, await-agent: "timeoutMs: 300_000, // 5 min max wait"."""
+    with talking(database_url, tmp_path, text("")) as talk:
+        talk.server.script = cast(index=said(spawned("dig"), awaited, text("Dug.")), researcher=holding(talk, HOLES))
+        talk.wait(begun(talk, "researcher"))
+        talk.wait(talk.until(lambda: talk.job().state == "delayed"))
+        assert talk.job().due_at - talk.job().updated_at == 300_000
+        talk.server.release()
+        assert over(talk)["outcome"] == "answered"
+
+
 def test_one_that_is_over_can_be_awaited_again(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, cast(index=said(spawned("dig"), awaited, awaited, text("Dug.")), researcher=HOLES)) as talk:
         talk.say()

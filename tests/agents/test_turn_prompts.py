@@ -44,6 +44,17 @@ def test_when_to_plan_and_when_not_is_said(sqlite_url: str, tmp_path: Path) -> N
     assert "continue" in said
 
 
+def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None:
+    """000: "Plan first", "Execute sequentially", "You MUST NOT produce a final response to the user until all TODO items are
+    completed or cancelled", "Skip planning for simple tasks"."""
+    said = asked(sqlite_url, tmp_path).system
+    assert "call create_todo once with all the steps, then work them off in order" in said
+    assert "the doing, and complete_todo with its outcome" in said
+    assert "an answer while items are open is refused" in said
+    assert 'is ended with status "cancelled" and the reason' in said
+    assert "just do it, or answer" in said
+
+
 @pytest.mark.parametrize(
     ("role", "missing"),
     [

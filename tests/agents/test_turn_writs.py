@@ -4,6 +4,9 @@ from pathlib import Path
 
 from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
+from headway.actions import schedules, todos
+from headway.actions.schedules import Timing
+from headway.ledger.todo import Draft
 from model_server import Reply, by_turn, calls, drop, error, midway, text
 
 ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
@@ -32,6 +35,24 @@ def test_an_answer_of_nothing_but_a_writ_never_ends_the_turn(sqlite_url: str, tm
         assert talk.say()["iterations"] == 3
         assert talk.answers() == ["One thing to buy."]
         assert "1 open (0 in progress, 1 pending):" in talk.server.requests[2].last
+
+
+def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: str, tmp_path: Path) -> None:
+    """001: "a /schedule-fired run can pick up the same todos a human-driven turn left behind", and "a scheduled run that fires
+    /todo done <id> as it finishes each step gives the human a passive progress feed"."""
+    with talking(database_url, tmp_path, text(""), sweeping=True) as talk:
+        draft = Draft("write the post-mortem", conversation_id=talk.conversation_id)
+        left = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+        replies = (text("/todo list"), text(f"/todo start {left.id}"), text(f"/todo done {left.id}"), text("Written."))
+        talk.server.script = in_order(*replies)
+        work = {"message": {"conversation_id": talk.conversation_id, "content": "Go on with what is open."}}
+        talk.database.write(lambda tx: schedules.put(tx, talk.tenant_id, "nightly", Timing(every_ms=3_600_000), work))
+        talk.database.write(lambda tx: schedules.run_now(tx, talk.tenant_id, "nightly"))
+        talk.headway.nudge()
+        talk.wait(talk.until(lambda: bool(talk.told("turn_finished"))))
+        assert f"#{left.id} [pending] write the post-mortem" in talk.server.requests[1].last
+        progress = [told["todo"]["status"] for told in talk.told("todo_changed")]
+        assert progress == ["pending", "in_progress", "completed"]
 
 
 def test_what_watchers_hear_never_has_half_a_writ_in_it(sqlite_url: str, tmp_path: Path) -> None:

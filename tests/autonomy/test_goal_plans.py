@@ -51,6 +51,17 @@ def test_a_plan_keeps_what_the_model_chose(database_url: str, tmp_path: Path) ->
         assert pursuit.run_of("fill").id == pursuit.goal().run_id
 
 
+def test_the_planner_is_told_when_a_sub_agent_is_worth_its_cost(sqlite_url: str, tmp_path: Path) -> None:
+    """004: "Planning prompt must explicitly instruct the LLM to weigh task complexity against overhead. Simple, fast tasks should
+    execute inline"."""
+    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+        pursuit.achieve()
+        (asked,) = pursuit.asked("plan")
+        assert "inline for what is small or sequential" in asked.system
+        assert "agent only for what is sizeable and can run beside something else" in asked.system
+        assert "a small goal is one to three sub-goals" in asked.system
+
+
 @pytest.mark.parametrize("words", ["{}", "Here you are:\n```json\n{}\n```\nGood luck!"], ids=["bare", "fenced"])
 def test_a_plan_may_be_handed_in_as_text(sqlite_url: str, tmp_path: Path, words: str) -> None:
     written = json.dumps({"sub_goals": [step("dig"), step("fill", "dig")]})

@@ -3,10 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from headway.actions import engine_views, goals, notices, todos, views
 from headway.actions.engine_views import WhoseRuns
 from headway.actions.goals import NewGoal
 from headway.ledger.scope import Selection
+from headway.storage import todo_pages
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Row, Transaction
 from headway.testing import Desk, FixedClock
 
 
@@ -50,6 +55,36 @@ def test_pages_joined_together_are_the_list(desk: Desk, clock: FixedClock) -> No
 
     assert pages == whole
     assert len(whole) == 12
+
+
+class Explaining:
+    """A transaction that keeps how SQLite answers each query."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.tx = tx
+        self.steps: list[str] = []
+
+    def all(self, sql: str, *parameters: Any) -> list[Row]:
+        self.steps += [str(row[-1]) for row in self.tx.all(f"EXPLAIN QUERY PLAN {sql}", *parameters)]
+        return self.tx.all(sql, *parameters)
+
+
+@pytest.mark.parametrize(
+    "selection", [Selection(), Selection(0), Selection(1), Selection(turn_id="1"), Selection(statuses=("pending",))]
+)
+def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: str, selection: Selection) -> None:
+    """001: "Indexed on (tenant_id, conversation_id, status, position) for the per-thread list and (tenant_id, status, updated_at
+    DESC) for tenant-wide browses". 000: "CREATE INDEX … ON turn_todos(turnId, status)"."""
+
+    def explain(tx: Transaction) -> list[str]:
+        explaining = Explaining(tx)
+        todo_pages.page(explaining, 1, selection, 50)  # type: ignore[arg-type]
+        return explaining.steps
+
+    with DirectDatabase(sqlite_url) as database:
+        steps = database.read(explain)
+    assert [step for step in steps if "SCAN" in step or "TEMP B-TREE" in step] == []  # no reading of all rows, and no sorting
+    assert any(step.startswith("SEARCH todos USING INDEX todos_") for step in steps)
 
 
 def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_millisecond(desk: Desk, clock: FixedClock) -> None:

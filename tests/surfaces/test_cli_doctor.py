@@ -44,6 +44,12 @@ def test_channels_are_checked_and_never_shown(headway: Shell) -> None:
     assert "hunter2" not in ran.out + ran.err
 
 
+def test_discord_is_a_channel(headway: Shell) -> None:
+    """004: "On crash recovery: Discord DM alert"."""
+    ran = headway.process("doctor", env={"HEADWAY_NOTIFY": "discord://4711/a-token-of-a-webhook"})
+    assert "✔ operator  channel 1: Discord" in ran.out
+
+
 def test_a_damaged_database_is_named_and_the_exit_is_1(headway: Shell) -> None:
     headway.ledger.parent.mkdir()
     headway.ledger.write_bytes(b"not a database, " * 1_000)

@@ -15,7 +15,7 @@ from headway.ledger.todo import Change
 from headway.storage import run_store
 from headway.storage.transaction import Transaction
 
-DEFAULT_WAIT_S = 600
+DEFAULT_WAIT_S = 300
 REPORT = "report_outcome"
 
 

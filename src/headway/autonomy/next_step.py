@@ -13,6 +13,7 @@ from headway.autonomy import goal_prompts as prompts
 from headway.autonomy.stage import Ask, Rest, Stage, WorkInline
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, in_doubt, replan_reason
+from headway.ledger.text import one_line
 from headway.storage import goal_store, pursuit_store, run_store
 
 REASON_SHOWN: Final = 1_000
@@ -123,17 +124,20 @@ def take_replan(stage: Stage, filled: Filled[planner.ReplanForm], why: str) -> N
         return
     measured(stage)
     goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
+    reason = f"{why} {form.reason}".strip()
     if form.new_goal.strip():
-        goal = reword(stage, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT])
+        goal = reword(stage, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT], reason)
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
-    plans.lay_out(tx, goal, steps, f"{why} {form.reason}".strip())
+    plans.lay_out(tx, goal, steps, reason)
 
 
-def reword(stage: Stage, goal: Goal, description: str) -> Goal:
-    """The goal itself changes: that, the operator hears of."""
-    stage.tell_operator("replanned", f"Goal #{goal.id} has changed: {goals.shown(goal)} It is now: “{description[:200]}”.")
-    return goals.save(stage.tx, goal._replace(description=description))
+def reword(stage: Stage, goal: Goal, description: str, reason: str) -> Goal:
+    """Change the goal itself, and tell the operator why."""
+    renamed = goal._replace(description=description)
+    cause = f"Goal #{goal.id} was replanned (attempt {goal.replan_count}): {one_line(reason)[:REASON_SHOWN]}"
+    stage.tell_operator("replanned", f"{cause} The goal was {goals.shown(goal)} It is now {goals.shown(renamed)}")
+    return goals.save(stage.tx, renamed)
 
 
 def begin_agents(stage: Stage) -> Look:
