@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pursuing import Gate, agent, cast, done, failed, plan, pursuing, replan, said, step, told
+from pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, told
 
 from model_server import calls, text
 
@@ -84,6 +84,14 @@ def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").status == "failed"
         assert sum(request.system != "" for request in pursuit.asked("work")) == 4, "three steps, and one of the other"
+
+
+def test_an_outcome_that_was_cut_off_arrives_whole(database_url: str, tmp_path: Path) -> None:
+    """004: "JSONB: what the sub-goal produced": all of it, also where the length limit cut the answer."""
+    parts = in_order(text("A hole, two metres", finish="length"), text(" deep", finish="length"), text(" and dry."))
+    with pursuing(database_url, tmp_path, cast({"dig": parts}, plan=plan(step("dig")))) as pursuit:
+        pursuit.achieve()
+        assert pursuit.sub_goal("dig").as_json()["outcome"]["summary"] == "A hole, two metres deep and dry."
 
 
 def test_commands_in_its_text_are_carried_out(sqlite_url: str, tmp_path: Path) -> None:

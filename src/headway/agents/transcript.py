@@ -93,13 +93,24 @@ def decode(stored: str) -> ModelMessage:
 
 def window(before: Sequence[ModelMessage], transcript: Sequence[Entry]) -> list[ModelMessage]:
     """The newest messages, at most ten. The turn's request is always one of them, and no tool result is without its call."""
-    sent = (entry.message for entry in reversed(transcript) if entry.sent)  # a long one is not looked at as a whole
+    sent = (sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # a long one is not looked at as a whole
     recent = list(islice(sent, WINDOW + 1))[::-1]
     if len(recent) > WINDOW:  # the request has been left behind
         request = next(entry.message for entry in transcript if entry.sent)
         return [request, *after(recent[2:], is_tool_result)]
     messages = [*before, *recent][-WINDOW:]
     return after(messages, lambda message: isinstance(message, ModelResponse))  # some providers want a user to speak first
+
+
+def sendable(message: ModelMessage) -> ModelMessage:
+    """A tool call that was cut off is sent as text: as a call it would need a result, and its arguments are not JSON yet."""
+    if isinstance(message, ModelResponse) and message.finish_reason == "length":
+        return ModelResponse([TextPart(said_so_far(message))])
+    return message
+
+
+def said_so_far(response: ModelResponse) -> str:
+    return "\n".join([*([response.text] if response.text else []), *(str(call.args) for call in response.tool_calls)])
 
 
 def after(messages: list[ModelMessage], unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
