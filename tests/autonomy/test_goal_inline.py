@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, told
+from pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, task_of, told
 
 from model_server import calls, text
 
@@ -80,10 +80,18 @@ def test_its_own_word_on_how_it_ended_counts(database_url: str, tmp_path: Path) 
 
 def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
     script = cast({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
-    with pursuing(sqlite_url, tmp_path, script, max_iterations="3") as pursuit:
+    with pursuing(sqlite_url, tmp_path, script, subagent_max_iterations="3") as pursuit:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").status == "failed"
         assert sum(request.system != "" for request in pursuit.asked("work")) == 4, "three steps, and one of the other"
+
+
+def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path: Path) -> None:
+    """004: "async function agentLoop(messages: ChatCompletionMessageParam[], maxTurns = 20)"."""
+    script = cast({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.achieve()
+        assert [task_of(request) for request in pursuit.asked("work")] == ["dig"] * 20 + ["drill"]
 
 
 def test_an_outcome_that_was_cut_off_arrives_whole(database_url: str, tmp_path: Path) -> None:
