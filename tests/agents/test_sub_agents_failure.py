@@ -67,7 +67,7 @@ def test_one_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> 
 
 
 def test_a_sub_agent_has_twenty_steps_unless_told_otherwise(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "async function agentLoop(messages: ChatCompletionMessageParam[], maxTurns = 20)"."""
+    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
     with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=calls(("now", {})))) as talk:
         assert talk.say()["limit"] == 10
         assert len(asked(talk, "researcher")) == 20

@@ -87,7 +87,7 @@ def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "async function agentLoop(messages: ChatCompletionMessageParam[], maxTurns = 20)"."""
+    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
     script = cast({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
     with pursuing(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
