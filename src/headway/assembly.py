@@ -14,7 +14,7 @@ from headway.actions import conversations, idempotency, jobs, schedules, tenants
 from headway.actions.feed import Feed, steadily
 from headway.actions.speech import Speech
 from headway.agents import families, role_files
-from headway.agents.builtin_tools import RUN_COMMAND, World
+from headway.agents.builtin_tools import World
 from headway.agents.execution import Execution, Place, find_place
 from headway.agents.own_loop import OwnLoop
 from headway.agents.roles import HANDS, SUPERVISOR, Role, Roles
@@ -51,9 +51,6 @@ class Headway:
         announced = not is_sqlite(settings.database_url)
         self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools)
         self.hands = self.toolbox.only(HANDS)
-        # What a tenant may have called with arguments of its own and no model in between. Programs and own tools are for agents,
-        # and for whoever has the command line.
-        self.schedulable = self.toolbox.only((*HANDS, "builtin")).without(RUN_COMMAND)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._committed)
         self.feed = Feed(self.database, announced=announced)

@@ -129,6 +129,7 @@ def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
     return Limits(
         iterations=most,
         iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
+        sub_agent_iterations=count("subagent_max_iterations", Limits().sub_agent_iterations),
         resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
         attempts=max(1, count("model_retries", Limits().attempts, least=0)),
         retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),

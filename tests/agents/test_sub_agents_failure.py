@@ -56,12 +56,22 @@ def test_a_sub_agents_calls_are_tried_as_often_as_the_settings_say(sqlite_url: s
 
 
 def test_one_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=calls(("now", {}))), max_iterations="3") as talk:
+    """004: "Agent loop exceeded ${maxTurns} turns"."""
+    script = cast(index=INDEX, researcher=calls(("now", {})))
+    with talking(sqlite_url, tmp_path, script, max_iterations="5", subagent_max_iterations="3") as talk:
         talk.say()
         heard = failed(talk)
         assert heard["error"] == "limit"
         assert "3 steps" in heard["summary"]
         assert len(asked(talk, "researcher")) == 3
+
+
+def test_a_sub_agent_has_twenty_steps_unless_told_otherwise(sqlite_url: str, tmp_path: Path) -> None:
+    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
+    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=calls(("now", {})))) as talk:
+        assert talk.say()["limit"] == 10
+        assert len(asked(talk, "researcher")) == 20
+        assert sub_agents(talk)["dig"].limit == 20
 
 
 def test_one_that_says_nothing_is_nudged_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:

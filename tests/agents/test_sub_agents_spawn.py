@@ -35,7 +35,7 @@ def test_spawned_sub_agents_work_at_the_same_time(database_url: str, tmp_path: P
         assert states(talk) == {"dig": ("running", "running"), "drill": ("running", "running")}
         talk.server.release()
         assert over(talk)["outcome"] == "answered"
-        assert set(answered(asked(talk, "index")[1], "spawn_agent")[0]) == {"run_id"}
+        assert set(answered(asked(talk, "index")[1], "spawn_agent")[0]) == {"run_id", "jobId"}
         results = answered(talk.server.requests[-1], "await_agent")
         assert [one["summary"] for one in results] == ["A hole.", "A bore."]
         assert [one["run_id"] for one in results] == [sub_agents(talk)[task].id for task in ("dig", "drill")]

@@ -78,7 +78,7 @@ def test_what_is_wrong_with_a_writ_is_said_in_its_frame(sqlite_url: str, tmp_pat
 
 def test_a_sub_agent_that_fails_is_an_error_in_its_frame(sqlite_url: str, tmp_path: Path) -> None:
     script = cast(index=said(text("/agent coder dig"), text("Oh.")), coder=calls(("now", {})))
-    with talking(sqlite_url, tmp_path, script, max_iterations="2") as talk:
+    with talking(sqlite_url, tmp_path, script, subagent_max_iterations="2") as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.server.requests[-1].last.startswith("[/agent coder]\nERR: ")
 

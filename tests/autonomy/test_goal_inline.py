@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, agent, cast, done, failed, plan, pursuing, replan, said, step, told
+from pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, task_of, told
 
 from headway.actions import engine_views
 from model_server import calls, text
@@ -82,10 +82,26 @@ def test_its_own_word_on_how_it_ended_counts(database_url: str, tmp_path: Path) 
 
 def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
     script = cast({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
-    with pursuing(sqlite_url, tmp_path, script, max_iterations="3") as pursuit:
+    with pursuing(sqlite_url, tmp_path, script, subagent_max_iterations="3") as pursuit:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").status == "failed"
         assert sum(request.system != "" for request in pursuit.asked("work")) == 4, "three steps, and one of the other"
+
+
+def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path: Path) -> None:
+    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
+    script = cast({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
+    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+        pursuit.achieve()
+        assert [task_of(request) for request in pursuit.asked("work")] == ["dig"] * 20 + ["drill"]
+
+
+def test_an_outcome_that_was_cut_off_arrives_whole(database_url: str, tmp_path: Path) -> None:
+    """004: "JSONB: what the sub-goal produced": all of it, also where the length limit cut the answer."""
+    parts = in_order(text("A hole, two metres", finish="length"), text(" deep", finish="length"), text(" and dry."))
+    with pursuing(database_url, tmp_path, cast({"dig": parts}, plan=plan(step("dig")))) as pursuit:
+        pursuit.achieve()
+        assert pursuit.sub_goal("dig").as_json()["outcome"]["summary"] == "A hole, two metres deep and dry."
 
 
 def test_commands_in_its_text_are_carried_out(sqlite_url: str, tmp_path: Path) -> None:

@@ -276,12 +276,6 @@ def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None
     until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
 
 
-@pytest.mark.parametrize("tool", ["run_command", "spawn_agent", "delegate"])
-def test_what_only_agents_may_call_cannot_be_scheduled_from_afar(sqlite_client: Client, tool: str) -> None:
-    body = {"every_s": 60, "tool": {"name": tool, "arguments": {}}}
-    sqlite_client.refused("PUT", "/v1/schedules/it", 404, "not_found", json=body)
-
-
 def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> None:
     put(client, "broken", every_s=None, cron="* * * * *", timezone="Europe/Berlin")
     client.desk.database.write(

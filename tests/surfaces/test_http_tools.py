@@ -117,6 +117,15 @@ def test_the_drop_in_shapes_work_on_the_same_rows(client: Client) -> None:
     assert client.subjects(turn_id=turn_id, status="in_progress") == ["build"]
 
 
+def test_names_with_hyphens_are_understood_and_not_listed(client: Client) -> None:
+    """004: "`spawn-agent` is a registered ToolDefinition": tools are called with hyphens in their names there."""
+    added, is_error = call(client, "todo-add", {"subject": "look"})
+    assert (added["todo"]["subject"], is_error) == ("look", False)
+    assert not any("-" in tool["name"] for tool in client.ok("GET", "/v1/tools")["tools"])
+    for name in ("spawn-agent", "spawn_agent"):  # only agents that run here begin others
+        client.refused("POST", f"/v1/tools/{name}", 404, "not_found", json={"arguments": {"task": "dig"}})
+
+
 # Refusals that are results
 
 

@@ -141,6 +141,16 @@ def test_every_family_of_tools_works(connect: Connect) -> None:
     story(connect, tell)
 
 
+def test_names_with_hyphens_are_understood(connect: Connect) -> None:
+    """004: "`spawn-agent` is a registered ToolDefinition": tools are called with hyphens in their names there."""
+
+    async def tell(connected: McpClient) -> None:
+        added = await call(connected, "todo-add", subject="look")
+        assert added["todo"]["subject"] == "look"
+
+    story(connect, tell)
+
+
 def test_the_open_and_the_ready_todos_and_each_one_are_resources(connect: Connect) -> None:
     async def tell(connected: McpClient) -> None:
         first = (await call(connected, "todo_add", subject="first"))["todo"]

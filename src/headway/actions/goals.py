@@ -114,7 +114,7 @@ def begin(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         status="running",
         created_at=tx.now,
         updated_at=tx.now,
-        limit=limits.iterations,
+        limit=limits.sub_agent_iterations,
         goal_id=goal.id,
     )
     run_store.insert(tx, run)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from headway.actions import runs, todos, turn_plan
 from headway.agents.delegation import Assignment, hand_over
@@ -59,11 +59,16 @@ class SpawnAgent(Arguments):
 
 def spawn_agent(tx: Transaction, execution: Execution, wanted: SpawnAgent) -> dict[str, Any]:
     assignment = Assignment(execution.roles.find(wanted.role), wanted.task, wanted.context)
-    return {"run_id": hand_over(tx, run_of(tx, execution), assignment, execution.limits).id}
+    run_id = hand_over(tx, run_of(tx, execution), assignment, execution.limits).id
+    return {"run_id": run_id, "jobId": run_id}  # a run's job has the run's id
+
+
+# Prompts written for a queue of jobs say jobId.
+ChildId = Annotated[Filled, Field(validation_alias=AliasChoices("run_id", "jobId"))]
 
 
 class AwaitAgent(Arguments):
-    run_id: Filled
+    run_id: ChildId
     timeout_s: Annotated[float, Field(gt=0, le=24 * 3600)] = DEFAULT_WAIT_S
 
 
@@ -80,7 +85,7 @@ def look_await(tx: Transaction, execution: Execution, wanted: AwaitAgent, pendin
 
 
 class RunId(Arguments):
-    run_id: Filled
+    run_id: ChildId
 
 
 def check_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def assign(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits,
     """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
     given = assignment.given()
     task = text.safe(assignment.task, "task")
-    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.iterations, limits.attempts, sub_goal_id)
+    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
     parts = [envelope(tx, parent, child, limits), unframed(task), *([f"Context:\n{unframed(given)}"] if given else [])]
     run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
     return child

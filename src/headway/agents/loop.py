@@ -17,7 +17,7 @@ from typing import TypeVar
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
-from headway.agents import assessor, effects, gates, prompts, transcript
+from headway.agents import assessor, cut_off, effects, gates, prompts, transcript
 from headway.agents.models import ModelFailed
 from headway.agents.needs import (
     AskModel,
@@ -183,13 +183,15 @@ def next_thing(step: Step) -> Need | None:
     match entry.message:
         case ModelRequest():
             return before_asking(step)
+        case ModelResponse() if cut_off.join_last(step):
+            return None
         case ModelResponse(finish_reason="content_filter"):
             return step.end_filtered()
         case ModelResponse(finish_reason="error"):
             step.withdraw_last()  # whoever retries the turn asks again
             return step.fail("The model ended its answer with an error.", "model_error")
         case ModelResponse(finish_reason="length") as response:
-            return Summarise(cut_off(response), step.last_attempt)
+            return cut_off.handle(step, response)
         case ModelResponse(tool_calls=[_, *_]) as response:
             return effects.call_tools(step, entry, response)
         case ModelResponse() as response:
@@ -207,11 +209,6 @@ def before_asking(step: Step) -> AskModel | Stop:
         step.append(user(prompts.check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
     return AskModel(prompts.context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
-
-
-def cut_off(response: ModelResponse) -> str:
-    calls = [f"[cut-off call of {call.tool_name}: {call.args_as_json_str()}]" for call in response.tool_calls]
-    return "\n".join([response.text or "", *calls])
 
 
 async def fetch(work: Work, entries: list[Entry], need: Need) -> News:

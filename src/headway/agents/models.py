@@ -135,7 +135,8 @@ class Models:
     ) -> Reply:
         model = self.find(tier)
         try:
-            response = cleaned(await self.stream(model, messages, parameters, listener))
+            offered = {tool.name for tool in parameters.function_tools}
+            response = cleaned(await self.stream(model, messages, parameters, listener), offered)
         except (AgentRunError, UserError, TimeoutError, OSError) as error:
             if listener:
                 listener.withdrawn()

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from headway.agents.roles import BUILT_IN, FAMILIES, SUPERVISOR, Role, Tier, Writs, worker
-from headway.agents.toolbox import Arguments, Filled, complaint
+from headway.agents.toolbox import Arguments, Filled, complaint, match_name
 from headway.ledger import text
 from headway.ledger.errors import Invalid, SettingsError
 
@@ -75,6 +75,7 @@ def role_of(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
 
 
 def known(name: str, tools: Collection[str]) -> str:
+    name = match_name(name, tools)
     if name not in FAMILIES and name not in tools:
         allowed = f"the families {', '.join(FAMILIES)}, and the tools {', '.join(sorted(tools))}"
         raise Invalid(f"tools: there is no {text.one_line(name)[:80]!r}. There are {allowed}.")

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from headway.agents.builtin_tools import RUN_COMMAND
 from headway.agents.execution import Execution, find_place
 from headway.agents.roles import Roles
 from headway.agents.toolbox import MISSING_CONTEXT, Toolbox, admitted
@@ -12,6 +13,14 @@ from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 
 NO_AGENT = "it belongs to a turn or to an agent at work, and a schedule has neither"
+NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway schedule put`"
+
+
+def check_remote(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
+    """What a tenant may schedule from elsewhere, with arguments of its own and no model in between: all but programs."""
+    check(tx, tenant_id, work, toolbox, roles)
+    if toolbox.find(work["name"]).name == RUN_COMMAND:
+        raise cannot(RUN_COMMAND, NO_PROGRAMS)
 
 
 def check(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
@@ -23,5 +32,9 @@ def check(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbo
     execution = Execution(nowhere, "", place.scope, roles.find("index"), place.conversation_uuid, workspace=".")
     if not tool.needs(execution):
         why = NO_AGENT if tool.missing == MISSING_CONTEXT else tool.missing.removeprefix("Error: ")
-        raise Invalid(f"{tool.name} cannot be scheduled: {why.rstrip('.')}.")
+        raise cannot(tool.name, why)
     admitted(tool, work["arguments"], execution)
+
+
+def cannot(tool: str, why: str) -> Invalid:
+    return Invalid(f"{tool} cannot be scheduled: {why.rstrip('.')}.")

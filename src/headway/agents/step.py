@@ -59,11 +59,14 @@ class Step:
             self.unwritten.clear()
 
     def withdraw_last(self) -> None:
-        """The last message stays in the journal and is not sent any more."""
+        self.withdraw(-1)
+
+    def withdraw(self, place: int) -> None:
+        """A message stays in the journal and is not sent any more."""
         self.write()
-        entry = self.entries[-1]
+        entry = self.entries[place]
         run_store.withdraw(self.tx, self.run.tenant_id, self.run.id, entry.n)
-        self.entries[-1] = entry._replace(sent=False)
+        self.entries[place] = entry._replace(sent=False)
 
     def charge(self, call: ModelCall | None) -> None:
         if call:

@@ -1,4 +1,5 @@
-"""Asking a model for something of a given shape. What does not fit is sent back with the reason, twice at most."""
+"""Asking a model for something of a given shape. What does not fit is sent back with the reason, twice at most. What the length
+limit cut off is continued, and the parts are joined."""
 
 import json
 import re
@@ -6,11 +7,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, ModelResponse, ToolReturnPart
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from headway.agents import cut_off
 from headway.agents.models import ModelFailed, Models
 from headway.agents.roles import Tier
 from headway.agents.toolbox import compact, complaint
@@ -21,13 +24,23 @@ from headway.storage.spending_store import ModelCall
 
 ATTEMPTS: Final = 3
 COMPLAINT_SHOWN: Final = 2_000
+CUT_OFF: Final = "The answer was cut off by the length limit."
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 
 class Form(BaseModel):
-    """What a model is to fill in. More than was asked for does no harm."""
+    """What a model is to fill in. Unknown fields are ignored, names may be in camelCase, and null means that a field is absent."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_nulls(cls, given: Any) -> Any:
+        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
 T = TypeVar("T", bound=Form)
@@ -41,6 +54,8 @@ class Question(NamedTuple, Generic[T]):
     form: type[T]
     check: Callable[[T], None] = lambda _filled: None  # raises Invalid with what is wrong
     exchange: tuple[ModelMessage, ...] = ()  # what was answered before, and why it was sent back
+    partial: str = ""  # the answer as far as it got before the length limit,
+    parts: int = 1  # and how many parts there are with the next one
 
 
 class Filled(NamedTuple, Generic[T]):
@@ -55,17 +70,23 @@ class Filled(NamedTuple, Generic[T]):
 
 async def fill_in(models: Models, question: Question[T]) -> Filled[T]:
     """One call: whether there is to be another, its caller decides."""
+    asked = [user(question.text), *question.exchange, *cut_off.request_rest(question.partial)]
     try:
-        reply = await models.ask(question.tier, [user(question.text), *question.exchange], offered(question))
+        reply = await models.ask(question.tier, asked, offered(question))
     except (ModelFailed, SettingsError) as error:
         return Filled(failure=error)
+    written = cut_off.join_json(question.partial, handed_in(reply.response, question.tool))
+    if reply.response.finish_reason == "length" and written != question.partial and question.parts < cut_off.MOST_PARTS:
+        more = question._replace(partial=written, parts=question.parts + 1)
+        return Filled(complaint=CUT_OFF, call=reply.call, again=more)
     try:
-        form = read(reply.response, question)
+        form = read(reply.response, written, question)
         question.check(form)
     except Invalid as error:
         wrong = str(error)
-        exchange = (*question.exchange, reply.response, sent_back(reply.response, wrong, question.tool))
-        better = question._replace(exchange=exchange) if len(exchange) < 2 * ATTEMPTS else None
+        answer = ModelResponse([TextPart(written)]) if question.partial else reply.response
+        exchange = (*question.exchange, answer, sent_back(answer, wrong, question.tool))
+        better = question._replace(exchange=exchange, partial="", parts=1) if len(exchange) < 2 * ATTEMPTS else None
         return Filled(complaint=wrong, call=reply.call, again=better)
     return Filled(form, call=reply.call)
 
@@ -88,17 +109,21 @@ def how(question: Question[T]) -> str:
     return f"Hand your answer in by calling {question.tool}, once and completely."
 
 
-def read(response: ModelResponse, question: Question[T]) -> T:
-    """From the call, or from text: not every model calls tools when it should."""
+def handed_in(response: ModelResponse, tool: str) -> str:
+    """The arguments of the call, or the text: not every model calls tools when it should."""
+    call = next((call for call in response.tool_calls if call.tool_name == tool), None)
+    return str(call.args) if call else response.text or ""
+
+
+def read(response: ModelResponse, written: str, question: Question[T]) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
         raise Invalid(f"Your answer did not come through ({response.finish_reason}). Make it shorter.")
-    call = next((call for call in response.tool_calls if call.tool_name == question.tool), None)
-    found = OBJECT.search(response.text or "")
-    written = str(call.args) if call else found[0] if found else ""
-    if not written:
+    found = None if cut_off.is_json(written) else OBJECT.search(written)
+    document = found[0] if found else written.strip()
+    if not document.startswith(("{", "[")):
         raise Invalid(how(question))
     try:
-        return question.form.model_validate(storable_all(json.loads(written)))
+        return question.form.model_validate(storable_all(json.loads(document)))
     except ValidationError as error:
         raise Invalid(complaint(error)) from None
     except (ValueError, RecursionError):

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
@@ -107,15 +107,13 @@ class Toolbox:
         self.tools = {tool.name: tool for tool in tools}
 
     def find(self, name: str) -> Tool:
-        if name not in self.tools:
+        tool = self.tools.get(match_name(name, self.tools))
+        if tool is None:
             raise NotFound(f"No tool named {name[:80]!r}. There are: {', '.join(self.tools)}.")
-        return self.tools[name]
+        return tool
 
     def only(self, families: Collection[Family]) -> "Toolbox":
         return Toolbox(tool for tool in self.tools.values() if tool.family in families)
-
-    def without(self, name: str) -> "Toolbox":
-        return Toolbox(tool for tool in self.tools.values() if tool.name != name)
 
     def catalogue(self) -> list[dict[str, Any]]:
         return [tool.as_json() for tool in self.tools.values()]
@@ -131,6 +129,12 @@ class Toolbox:
         except StorageError as error:
             log.warning("tool %s: %s", tool.name, error)
             return judged(tool.refuse(str(error)))
+
+
+def match_name(name: str, known: Container[str]) -> str:
+    """The name under which a tool is known: `spawn-agent` is understood as `spawn_agent`."""
+    plain = name.replace("-", "_")
+    return plain if name not in known and plain in known else name
 
 
 def perform(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction) -> Result:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from headway.agents.toolbox import match_name
 from headway.ledger.events import json_text
 from headway.ledger.framing import unframed
 from headway.ledger.run import Message, Run
@@ -93,13 +94,24 @@ def decode(stored: str) -> ModelMessage:
 
 def window(before: Sequence[ModelMessage], transcript: Sequence[Entry]) -> list[ModelMessage]:
     """The newest messages, at most ten. The turn's request is always one of them, and no tool result is without its call."""
-    sent = (entry.message for entry in reversed(transcript) if entry.sent)  # a long one is not looked at as a whole
+    sent = (sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # a long one is not looked at as a whole
     recent = list(islice(sent, WINDOW + 1))[::-1]
     if len(recent) > WINDOW:  # the request has been left behind
         request = next(entry.message for entry in transcript if entry.sent)
         return [request, *after(recent[2:], is_tool_result)]
     messages = [*before, *recent][-WINDOW:]
     return after(messages, lambda message: isinstance(message, ModelResponse))  # some providers want a user to speak first
+
+
+def sendable(message: ModelMessage) -> ModelMessage:
+    """A tool call that was cut off is sent as text: as a call it would need a result, and its arguments are not JSON yet."""
+    if isinstance(message, ModelResponse) and message.finish_reason == "length":
+        return ModelResponse([TextPart(said_so_far(message))])
+    return message
+
+
+def said_so_far(response: ModelResponse) -> str:
+    return "\n".join([*([response.text] if response.text else []), *(str(call.args) for call in response.tool_calls)])
 
 
 def after(messages: list[ModelMessage], unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
@@ -112,19 +124,20 @@ def is_tool_result(message: ModelMessage) -> bool:
     return any(isinstance(part, ToolReturnPart) for part in message.parts)
 
 
-def cleaned(response: ModelResponse) -> ModelResponse:
+def cleaned(response: ModelResponse, offered: Container[str] = ()) -> ModelResponse:
     """The response with nothing in it that cannot be stored, or that providers do not take back: models send lone
-    surrogates and NUL characters, too, names that no tool can have, and calls with no id or with another's."""
+    surrogates and NUL characters, too, names that no tool can have, and calls with no id or with another's. Calls have
+    the names under which the tools were offered."""
     taken: set[str] = set()
-    return replace(response, parts=[clean_part(part, taken) for part in response.parts])
+    return replace(response, parts=[clean_part(part, taken, offered) for part in response.parts])
 
 
-def clean_part(part: ModelResponsePart, taken: set[str]) -> ModelResponsePart:
+def clean_part(part: ModelResponsePart, taken: set[str], offered: Container[str]) -> ModelResponsePart:
     if isinstance(part, TextPart | ThinkingPart):
         return replace(part, content=storable(part.content))
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)
-        name = NOT_IN_NAMES.sub("_", call.tool_name)[:NAME_LIMIT] or "_"
+        name = match_name(NOT_IN_NAMES.sub("_", call.tool_name)[:NAME_LIMIT] or "_", offered)
         arguments = storable(call.args) if isinstance(call.args, str) else json.dumps(call.args or {})
         return replace(call, tool_name=name, tool_call_id=own_id(storable(call.tool_call_id), taken), args=arguments)
     return part

@@ -177,7 +177,7 @@ def work_inline(stage: Stage) -> Look:
     one = waiting[0]
     done = pursuit_store.last_done(stage.tx, stage.goal, prompts.DONE_SHOWN)
     said = transcript.encode(transcript.user(prompts.working(stage.goal, one, done, pursuit_store.below(stage.tx, one))))
-    run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.iterations)
+    run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.sub_agent_iterations)
     stage.progressed()
     return WorkInline(run)  # all that comes before it is clear
 

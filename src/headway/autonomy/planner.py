@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from headway.actions.plans import key_of
 from headway.agents.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
@@ -20,6 +20,7 @@ from headway.ledger.run import NANOS
 MOST_NODES: Final = 100
 DESCRIPTION_LIMIT: Final = 4_000
 EXISTING: Final = re.compile(r"#[0-9]+")
+AS_DESCRIBED: Final = "What the description asks for is done."
 
 
 def as_key(value: Any) -> Any:
@@ -28,13 +29,16 @@ def as_key(value: Any) -> Any:
 
 
 Key = Annotated[str, BeforeValidator(as_key), Field(min_length=1, max_length=60)]
+Reference = Annotated[str, BeforeValidator(as_key)]
 
 
 class PlannedSubGoal(Form):
-    id: Annotated[Key, Field(description="A short name of your own; #12 for a sub-goal that exists and stays")]
+    id: Annotated[Key, Field(description="A short name of your own; #12 for a sub-goal that exists and stays")] = ""
     description: Annotated[str, Field(description="What to do, complete in itself: whoever does it may see nothing else")] = ""
     expected_outcome: Annotated[str, Field(description="What will be there when it is done, so that anybody can tell")] = ""
-    depends_on: Annotated[list[Key] | None, Field(description="ids whose outcome it needs")] = None
+    depends_on: Annotated[
+        list[Reference] | None, Field(description="ids whose outcome it needs; for those without an id, positions from 1")
+    ] = None
     priority: Annotated[int, Field(ge=1, le=10, description="10 is the most urgent")] = 5
     expected_value: Annotated[float, Field(ge=0, le=1, description="How much it brings the goal forward")] = 0.5
     kind: Annotated[str, Field(max_length=60, description="What sort of work: research, code, write, check …")] = "work"
@@ -43,12 +47,34 @@ class PlannedSubGoal(Form):
     cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: none of its own")] = 0
 
 
+def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
+    """Give each sub-goal without an id its position as id: counted from 1, or from 0 where a dependency names 0. Dependencies
+    then are ids, also those that were given as a whole description."""
+    from_zero = any("0" in (step.depends_on or ()) for step in steps) and all(step.id != "0" for step in steps)
+    ids = [step.id or str(place) for place, step in enumerate(steps, 0 if from_zero else 1)]
+    described = {wording(step.description): key for key, step in zip(ids, steps, strict=True) if step.description}
+    known = {**described, **{key: key for key in ids}}
+
+    def references(step: PlannedSubGoal) -> list[str] | None:
+        return step.depends_on and [known.get(one) or known.get(wording(one), one) for one in step.depends_on]
+
+    return [step.model_copy(update={"id": key, "depends_on": references(step)}) for key, step in zip(ids, steps, strict=True)]
+
+
+Steps = Annotated[list[PlannedSubGoal], AfterValidator(name_steps)]
+
+
 class PlanForm(Form):
-    sub_goals: list[PlannedSubGoal]
+    sub_goals: Steps
+
+    @model_validator(mode="before")
+    @classmethod
+    def take_bare_list(cls, given: Any) -> Any:
+        return {"sub_goals": given} if isinstance(given, list) else given
 
 
 class ReplanForm(PlanForm):
-    sub_goals: list[PlannedSubGoal] = []
+    sub_goals: Steps = []
     reason: Annotated[str, Field(description="What changes, in one sentence")] = ""
     new_goal: Annotated[str, Field(description="Only if the goal itself has to change: its new wording")] = ""
     give_up: Annotated[str, Field(description="Only if the goal cannot be reached: why")] = ""
@@ -90,9 +116,9 @@ def check_step(step: PlannedSubGoal, there: dict[str, SubGoal], roles: Roles) ->
         if step.id not in there or there[step.id].status not in OPEN:
             raise Invalid(f"{step.id} is no sub-goal that is still open: leave it out, or give a new one a name of your own.")
         return
-    for field, value in (("description", step.description), ("expected_outcome", step.expected_outcome)):
-        if not text.safe(value, field, DESCRIPTION_LIMIT).strip():
-            raise Invalid(f"{field} of {text.one_line(step.id)} is missing.")
+    if not text.safe(step.description, "description", DESCRIPTION_LIMIT).strip():
+        raise Invalid(f"description of {text.one_line(step.id)} is missing.")
+    text.safe(step.expected_outcome, "expected_outcome", DESCRIPTION_LIMIT)
     text.safe(step.kind, "kind")
     if step.mode == "agent":
         roles.find(step.role)
@@ -139,7 +165,7 @@ def steps_of(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedStep]:
         PlannedStep(
             key=step.id,
             description=step.description.strip(),
-            expected_outcome=step.expected_outcome.strip(),
+            expected_outcome=step.expected_outcome.strip() or AS_DESCRIBED,
             kind=text.one_line(step.kind.strip().lower()) or "work",
             mode=step.mode,
             role=step.role if step.mode == "agent" else "index",

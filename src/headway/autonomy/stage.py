@@ -145,7 +145,8 @@ class Stage:
 
     def estimate(self, question: Question[Any]) -> int:
         times = 1 + len(question.exchange) // 2  # what was sent back is sent again
-        return self.means.models.estimate(question.tier, lambda: len(question.text) * times + OVERHEAD_CHARACTERS)
+        sent = len(question.text) * times + len(question.partial)
+        return self.means.models.estimate(question.tier, lambda: sent + OVERHEAD_CHARACTERS)
 
     def rest(self, until: int) -> None:
         jobs.sleep(self.tx, self.held, until)

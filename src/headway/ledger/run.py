@@ -86,6 +86,7 @@ class Limits(NamedTuple):
 
     iterations: int = 10
     iterations_with_plan: int = 50
+    sub_agent_iterations: int = 20  # of a sub-agent, and of a main agent for each sub-goal that it works on itself
     resubmissions: int = 5
     refusals: int = 3  # in a row with no change to the list: a stagnation
     attempts: int = 5  # at a call that fails in a way that may pass,

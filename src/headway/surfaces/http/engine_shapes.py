@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
@@ -43,8 +43,8 @@ class ScheduledMessage(Sent):
 
 
 class ScheduledTool(Sent):
-    name: Name
-    arguments: dict[str, Any] = {}
+    name: Annotated[Name, Field(validation_alias=AliasChoices("name", "toolName"))]
+    arguments: Annotated[dict[str, Any], Field(validation_alias=AliasChoices("arguments", "input"))] = {}
     conversation_id: ListId = 0
 
 
@@ -63,7 +63,7 @@ class NewSchedule(Sent):
 
     model_config = ConfigDict(json_schema_extra=whole_example)
 
-    cron: Annotated[str | None, Field(max_length=200)] = None
+    cron: Annotated[str | None, Field(max_length=200, validation_alias=AliasChoices("cron", "pattern"))] = None
     timezone: Annotated[str, Field(max_length=100)] = "UTC"
     every_s: Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)] = None
     goal: ScheduledGoal | None = None

@@ -66,9 +66,10 @@ class McpDesk:
         return types.ListToolsResult(tools=self.tools)
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = self.headway.hands.find(params.name) if params.name in self.headway.hands.tools else None
-        if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.")
+        try:
+            tool = self.headway.hands.find(params.name)
+        except NotFound:
+            raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.") from None
         place = await self.place(context, tool)
         with executing(self.headway.execution(place, self.role)):
             return shown(await self.headway.hands.call(tool.name, params.arguments or {}))

@@ -1,0 +1,111 @@
+"""Results that the length limit cut off: the model is asked for the rest, and the parts are joined."""
+
+import json
+import re
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, TextPart, ToolCallPart
+
+from headway.agents.agent_tools import REPORT
+from headway.agents.needs import Summarise
+from headway.agents.step import Step
+from headway.agents.transcript import user
+
+MOST_PARTS: Final = 5  # of one result
+RECOGNISABLE: Final = 30  # characters: an answer that begins with the same ones as the part before it has started over
+FENCED: Final = re.compile(r"\s*```\w*\n(.*?)\n?(?:```\s*)?", re.DOTALL)
+CONTINUE: Final = (
+    "The length limit cut your answer off. Continue it exactly where it stops, from the next character on, as plain text. "
+    "Do not repeat anything, do not comment, and do not start over."
+)
+
+
+# Joining
+
+
+def join(part: str, rest: str) -> str:
+    """Append the rest, unless the model started over instead of continuing."""
+    beginning = part.lstrip()[:RECOGNISABLE]
+    started_over = len(beginning) == RECOGNISABLE and rest.lstrip().startswith(beginning)
+    return rest if started_over else part + rest
+
+
+def join_json(part: str, rest: str) -> str:
+    """Like `join`. A rest that is a JSON document by itself replaces the part: the rest of an object never is one."""
+    if not part:
+        return rest
+    fenced = FENCED.fullmatch(rest)
+    rest = fenced[1] if fenced else rest
+    return rest if is_json(rest) else join(part, rest)
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def request_rest(part: str) -> list[ModelMessage]:
+    """What follows a question whose answer was cut off; nothing if it was not."""
+    return [ModelResponse([TextPart(part)]), user(CONTINUE)] if part else []
+
+
+# In the loop of a run
+
+
+def handle(step: Step, response: ModelResponse) -> Summarise | None:
+    """Ask for the rest of a sub-agent's result. Other cut-off answers, and results in too many parts, are summarised."""
+    if step.turn_id or not is_result(response) or parts_in(response) >= MOST_PARTS:
+        return Summarise(described(response), step.last_attempt)
+    step.append(user(CONTINUE))
+    return None
+
+
+def is_result(response: ModelResponse) -> bool:
+    """Whether a run could end with it: a plain answer, or a reported outcome."""
+    called = [call.tool_name for call in response.tool_calls]
+    return called == [REPORT] or (not called and bool(response.text))
+
+
+def parts_in(response: ModelResponse) -> int:
+    return int((response.metadata or {}).get("parts", 1))
+
+
+def described(response: ModelResponse) -> str:
+    calls = [f"[cut-off call of {call.tool_name}: {call.args}]" for call in response.tool_calls]
+    return "\n".join([response.text or "", *calls])
+
+
+def join_last(step: Step) -> bool:
+    """Join the last message with the part that it continues, if it does. The parts stay in the journal and are not sent again."""
+    sent = ((place, step.entries[place]) for place in reversed(range(len(step.entries))) if step.entries[place].sent)
+    responses = [*islice(((place, one.message) for place, one in sent if isinstance(one.message, ModelResponse)), 2)]
+    if len(responses) < 2 or responses[1][1].finish_reason != "length":
+        return False
+    (last, rest), (first, part) = responses
+    for place in (first, first + 1, last):  # the first part, the request for the rest, and the rest
+        step.withdraw(place)
+    step.append(joined(part, rest))
+    return True
+
+
+def joined(part: ModelResponse, rest: ModelResponse) -> ModelResponse:
+    """One response of two. A model that calls something else instead of continuing its report has changed its mind."""
+    reported = next((call for call in part.tool_calls if call.tool_name == REPORT), None)
+    again = next((call for call in rest.tool_calls if call.tool_name == REPORT), None)
+    parts: list[ModelResponsePart]
+    if reported is None:
+        parts = [TextPart(join(part.text or "", rest.text or "")), *rest.tool_calls]
+    elif rest.tool_calls and again is None:
+        parts = list(rest.parts)
+    else:
+        parts = [continued(reported, str(again.args) if again else rest.text or "")]
+    return replace(rest, parts=parts, metadata={"parts": parts_in(part) + 1})
+
+
+def continued(call: ToolCallPart[Any], rest: str) -> ToolCallPart[Any]:
+    return replace(call, args=join_json(str(call.args), rest))
