@@ -103,6 +103,6 @@ def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
         return
     held, said = held._replace(result="null"), complaint_of(result)
     if result.passes:
-        jobs.set_back(tx, held, said, means.limits.retry_delay_ms)
+        jobs.set_back(tx, held, said, means.limits)
     else:
         jobs.die(tx, held, said)

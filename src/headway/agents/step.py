@@ -127,9 +127,11 @@ class Step:
             self.held = jobs.progressed(self.tx, self.held)
             self.fail(message, "model_failed")
             return
-        self.held = jobs.set_back(self.tx, self.held, message, self.limits.retry_delay_ms, retry_after_s)
+        self.held = jobs.set_back(self.tx, self.held, message, self.limits, retry_after_s)
         if self.held.state == "dead":
             self.fail(message, "model_failed")
+        else:
+            runs.tell_delay(self.tx, self.run, self.held, message)
 
     def notify(self, kind: str, text: str) -> None:
         notices.notify_once(self.tx, self.run, kind, text)
