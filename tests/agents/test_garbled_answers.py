@@ -67,7 +67,7 @@ STAYING: dict[str, tuple[Reply, str]] = {
     "tool calls that were announced only": (raw(stream_of(HI, chunk({}, "tool_calls"))), "calls none"),
     "a usage that is a list": (raw(used([1])), '"usage": [1]'),
     "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 tokens"),
-    "half a token": (raw(used({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})), "1.5 tokens"),
+    "half a token": (raw(used({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})), '"prompt_tokens": 1.5'),
     "an id that is a number": (raw(stream_of(chunk({"content": "Hi"}, id=5), chunk({}, "stop", id=5))), '"id": 5'),
 }
 

@@ -95,7 +95,7 @@ def explain(name: str, error: Exception, received: Received, hush: Hush) -> str:
 
     if isinstance(error, TimeoutError):
         return f"The model {name} did not answer in time."
-    said = quote(provider_words(error))[:MESSAGE_LIMIT].rstrip(".") or type(error).__name__
+    said = quote(provider_words(error, received))[:MESSAGE_LIMIT].rstrip(".") or type(error).__name__
     if isinstance(error, ModelHTTPError):
         what = "is rate limited" if isinstance(error, ModelRateLimitError) else "failed"
         return f"The model {name} {what} (HTTP {error.status_code}): {said}."
@@ -106,10 +106,11 @@ def explain(name: str, error: Exception, received: Received, hush: Hush) -> str:
     return f"The model {name} failed: {said}. It sent {sent or 'nothing'}. {WHAT_TO_DO}"
 
 
-def provider_words(error: Exception) -> str:
+def provider_words(error: Exception, received: Received) -> str:
     """What the provider itself said, where it said something; else what its library made of it."""
     if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError | OSError | BrokeOff | NoAnswer):
-        return NoAnswer.__doc__ or ""  # what a library stumbled over says nothing to people
+        stumbled = f"Its library failed with {type(error).__name__}; Headway's log tells more"
+        return NoAnswer.__doc__ or "" if received.begun else stumbled
     body = error.body if isinstance(error, ModelAPIError) else None
     if isinstance(body, dict):
         inner = body.get("error", body)
