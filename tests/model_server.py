@@ -133,6 +133,8 @@ class Reply:
     seconds: float = 0
     midway: bool = False
     """Whether it is in the middle, and not before the beginning, that a reply is held back."""
+    raw: bytes | None = None
+    """A whole HTTP response instead, whatever it is; the connection is closed after it."""
 
 
 Script = Callable[[Request], Reply]
@@ -159,6 +161,28 @@ def filtered(said: str = "") -> Reply:
 
 def error(status: int, message: str = "made up", retry_after: float | None = None, code: str | None = None) -> Reply:
     return Reply(failure=Failure(status, message, code, retry_after))
+
+
+def raw(body: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> Reply:
+    """A response with this body, which is no reply of the API."""
+    sent = body.encode() if isinstance(body, str) else body
+    named = {"Content-Type": kind, "Content-Length": str(len(sent)), "Connection": "close"}
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return Reply(raw=f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + sent)
+
+
+def stream_of(*data: Any, done: bool = True) -> str:
+    """The body of a stream: each document as one event, text as it is."""
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in data] + ["[DONE]"] * done
+    return "".join(f"data: {line}\n\n" for line in lines)
+
+
+def chunk(delta: Any, finish: Any = None, **more: Any) -> Document:
+    """One event of a stream; `more` takes the place of its other fields."""
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_750_000_000, "model": MODEL}
+    return {**frame, "choices": [choice], **more}
 
 
 def drop(said: str = "This sentence will not be heard to its end.") -> Reply:
@@ -491,6 +515,10 @@ class Door(BaseHTTPRequestHandler):
     def say(self, request: Request, reply: Reply) -> None:
         if not reply.midway:
             self.server.pause(reply)
+        if reply.raw is not None:
+            self.wfile.write(reply.raw)
+            self.close_connection = True
+            return
         if reply.failure:
             after = reply.failure.retry_after
             headers = {} if after is None else {"Retry-After": f"{after:g}"}

@@ -133,6 +133,7 @@ def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
         resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
         attempts=max(1, count("model_retries", Limits().attempts, least=0)),
         retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
+        retry_after_max_ms=int(amount("retry_after_max_s", Limits().retry_after_max_ms / 1000) * 1000),
         per_parent=count("subagents_per_parent", Limits().per_parent),
         depth=count("agent_depth", Limits().depth, least=0),
         budget=int(amount("budget_usd", 5.00) * NANOS),

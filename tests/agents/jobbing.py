@@ -36,6 +36,17 @@ def make_due(talk: Talk) -> None:
     talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0 WHERE state = 'delayed'"))
 
 
+def spoil_transcript(talk: Talk, message: str) -> list[str]:
+    """Nobody can go on with what was said so far; what it was."""
+
+    def spoil(tx: Any) -> list[str]:
+        before = [str(one) for (one,) in tx.all("SELECT message FROM transcript WHERE tenant_id = ? ORDER BY n", talk.tenant_id)]
+        tx.run("UPDATE transcript SET message = ? WHERE tenant_id = ?", message, talk.tenant_id)
+        return before
+
+    return talk.database.write(spoil)
+
+
 async def over(talk: Talk) -> dict[str, Any]:
     await talk.until(lambda: bool(talk.turn()["ended_at"]))
     return talk.turn()

@@ -1,9 +1,10 @@
 """What died is kept until somebody decides: run it anew with the same context, or drop it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from jobbing import LONG_S, delayed, enqueue, errors, over, retry
+from jobbing import LONG_S, delayed, enqueue, errors, make_due, over, retry, spoil_transcript
 from pydantic_ai.messages import ModelResponse, TextPart
 from turning import in_order, talking
 
@@ -60,28 +61,30 @@ def test_a_turn_whose_model_ended_in_an_error_asks_again(sqlite_url: str, tmp_pa
 
 
 def test_a_turn_that_a_fault_of_ours_ended_can_be_retried(sqlite_url: str, tmp_path: Path) -> None:
-    mended: list[ModelResponse] = []
-    with talking(sqlite_url, tmp_path, scripted_model(lambda _: mended[0])) as talk:
-        assert talk.say()["status"] == "failed"
-        mended.append(ModelResponse([TextPart("Hello.")]))
+    with talking(sqlite_url, tmp_path, in_order(error(503), HELLO), retry_delay_s=LONG_S) as talk:
+        talk.wait(delayed(talk))
+        (request,) = spoil_transcript(talk, "no message")
+        make_due(talk)
+        assert talk.wait(over(talk))["status"] == "failed"
+        spoil_transcript(talk, request)
         retry(talk)
         assert talk.wait(over(talk))["outcome"] == "answered"
 
 
 def test_only_what_is_dead_is_retried_or_dropped(sqlite_url: str, tmp_path: Path) -> None:
-    def refused() -> None:
+    def refused(*decisions: Callable[..., object]) -> None:
         job_id = talk.job().id
-        for decide in (dead_letters.retry, jobs.drop):
+        for decide in decisions:
             with pytest.raises(Conflict, match="only dead ones"):
                 talk.database.write(lambda tx, decide=decide: decide(tx, talk.tenant_id, job_id))  # type: ignore[misc]
 
     with talking(sqlite_url, tmp_path, in_order(HELLO, error(503)), retry_delay_s=LONG_S) as talk:
         talk.say()
-        refused()
+        refused(dead_letters.retry, jobs.drop)
         talk.wait(delayed(talk))
-        refused()
+        refused(jobs.drop)
         enqueue(talk)
-        refused()
+        refused(dead_letters.retry, jobs.drop)
         for decide in (dead_letters.retry, jobs.drop):
             with pytest.raises(NotFound):
                 talk.database.write(lambda tx, decide=decide: decide(tx, talk.tenant_id, "nobody's"))  # type: ignore[misc]

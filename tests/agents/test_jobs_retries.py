@@ -5,11 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
-from jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over
+from jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over, spoil_transcript
 from turning import Talk, in_order, talking
 
-from headway.ledger.job import LONGEST_DELAY_MS
-from headway.testing import scripted_model
 from model_server import ModelServer, Reply, calls, drop, error, flaky, slow, text
 
 HELLO = text("Hello.")
@@ -63,17 +61,6 @@ def test_a_provider_that_is_not_there_is_asked_again(sqlite_url: str, tmp_path: 
             make_due(talk)
             assert talk.wait(over(talk))["outcome"] == "answered"
             assert len(back.requests) == 1
-
-
-@pytest.mark.parametrize(("asked", "least", "most"), [(120, 115, 120), (100_000, 290, LONGEST_DELAY_MS / 1000)])
-def test_a_provider_that_says_how_long_is_waited_for_as_long(
-    sqlite_url: str, tmp_path: Path, asked: float, least: float, most: float
-) -> None:
-    with talking(sqlite_url, tmp_path, in_order(error(429, retry_after=asked), HELLO)) as talk:
-        talk.wait(delayed(talk))
-        assert least < seconds_left(talk) <= most
-        make_due(talk)
-        assert talk.wait(over(talk))["outcome"] == "answered"
 
 
 def test_a_provider_that_says_at_once_is_asked_at_once(sqlite_url: str, tmp_path: Path) -> None:
@@ -132,14 +119,14 @@ def test_what_would_be_the_same_again_is_dead_at_once(sqlite_url: str, tmp_path:
 
 
 def test_a_fault_of_ours_is_dead_at_once_and_tells_nobody_its_details(sqlite_url: str, tmp_path: Path) -> None:
-    def broken(_: object) -> None:
-        raise KeyError("secret detail")
-
-    with talking(sqlite_url, tmp_path, scripted_model(broken)) as talk:  # type: ignore[arg-type]
-        assert talk.say()["status"] == "failed"
+    with talking(sqlite_url, tmp_path, in_order(error(503), HELLO), retry_delay_s=LONG_S) as talk:
+        talk.wait(delayed(talk))
+        spoil_transcript(talk, "secret detail")
+        make_due(talk)
+        assert talk.wait(over(talk))["status"] == "failed"
         assert [told["code"] for told in talk.told("turn_failed")] == ["internal"]
         assert talk.job().state == "dead"
-        assert len(errors(talk)) == len(talk.told("job_dead")) == 1
+        assert (len(errors(talk)), len(talk.told("job_dead"))) == (2, 1)
         assert "secret" not in str(talk.events())
 
 

@@ -10,6 +10,7 @@ from headway.agents.models import ModelFailed, make
 from headway.agents.transcript import user
 from headway.ledger.errors import SettingsError
 from headway.ledger.job import LONGEST_DELAY_MS, backoff_ms
+from headway.ledger.run import Limits
 from model_server import Reply, calls, drop, error, flaky, midway, slow, text
 
 HELLO = text("Hello to you.")
@@ -102,8 +103,9 @@ def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path)
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_each_wait_is_twice_as_long_up_to_five_minutes(chance: float) -> None:
+    """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     for attempts, middle in ((1, 1_000), (2, 2_000), (3, 4_000), (8, 128_000), (12, LONGEST_DELAY_MS), (1_000, LONGEST_DELAY_MS)):
-        assert backoff_ms(attempts, 1_000, chance) == int(middle * (0.75 + 0.5 * chance))
+        assert backoff_ms(attempts, Limits(), chance) == int(middle * (0.75 + 0.5 * chance))
 
 
 def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) -> None:
@@ -112,9 +114,9 @@ def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) 
         assert len(talk.server.requests) == 3
 
 
-@pytest.mark.parametrize(("asked", "waited"), [(7, 7_000), (100_000, LONGEST_DELAY_MS), (-1, 0)])
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7_000), (1_800, 1_800_000), (100_000, 3_600_000), (-1, 0)])
 def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, waited: int) -> None:
-    assert backoff_ms(1, 1_000, 0.5, asked) == waited
+    assert backoff_ms(1, Limits(), 0.5, asked) == waited
 
 
 # What stays

@@ -1,15 +1,16 @@
 """Models that are down: what may pass is tried again, what does not is told to a person, and nothing that was done is lost."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
 
-from headway.actions import dead_letters, goals, jobs
+from headway.actions import dead_letters, goal_views, goals, jobs
 from headway.autonomy.pursuit import bury
-from model_server import error, text
+from model_server import Reply, chunk, error, raw, stream_of, text
 
 DOWN = error(500, "no model here")
 DIG = plan(step("dig"))
@@ -20,6 +21,41 @@ def test_a_planner_that_is_back_in_time_is_asked_again(database_url: str, tmp_pa
         pursuit.achieve()
         assert len(pursuit.asked("plan")) == 3
         assert pursuit.notices() == []
+
+
+def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Path) -> None:
+    """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
+    with pursuing(database_url, tmp_path, cast(plan=in_order(error(429, "slow", retry_after=1_800), DIG))) as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: pursuit.job().retry_at)
+        assert 1_790 < pursuit.job().retry_at - time.time() <= 1_800
+        assert pursuit.events("agent_changed")[-1]["run"]["retry_at"] == pursuit.job().retry_at
+        assert "is rate limited" in pursuit.read(goal_views.why, pursuit.goal_id)
+        retried(pursuit)
+        assert pursuit.ended().status == "completed"
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [raw("[1]", kind="application/json"), raw(stream_of([1])), raw(stream_of(chunk({}, choices=None)))],
+    ids=["an array", "a stream of arrays", "no choices"],
+)
+def test_a_planner_that_sends_no_answer_is_a_fault_that_says_what_it_sent(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=garbled)) as pursuit:
+        pursuit.set_goal()
+        goal = pursuit.paused()
+        assert goal.pause_kind == "fault"
+        assert "It sent " in goal.pause_reason
+        assert "inside Headway" not in goal.pause_reason
+
+
+@pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw("<html>Sign in</html>")], ids=["for good", "until nobody tries"])
+@pytest.mark.parametrize("form", ["evaluation", "verdict"])
+def test_a_judge_that_sends_no_answer_stops_no_process(sqlite_url: str, tmp_path: Path, garbled: Reply, form: str) -> None:
+    with pursuing(sqlite_url, tmp_path, cast(plan=DIG, replan=DOWN, **{form: garbled}), model_retries="2") as pursuit:
+        pursuit.set_goal()
+        pursuit.until_status("completed", "paused")
+        assert "inside Headway" not in pursuit.goal().pause_reason + str(pursuit.notices())
 
 
 def retried(pursuit: Pursuit) -> None:

@@ -4,10 +4,11 @@ import re
 
 import pytest
 from browsing import Visit
+from chatting import give_patience
 from playwright.sync_api import Route, expect
 from serving import Client
 
-from model_server import ModelServer, Reply, Request, by_turn, calls, error, midway, text
+from model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, midway, text
 
 ANSWER = """All of them share **one** pattern:
 
@@ -122,6 +123,24 @@ def test_stop_stops_the_agent(page: Visit, client: Client, model: ModelServer) -
     model.release()
     page.say("and now?")
     expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("hello"))
+
+
+def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Client, model: ModelServer) -> None:
+    model.script = flaky(1, error(429, "slow down", retry_after=1_800), text("It works now."))
+    model.hold()
+    page.open().live().say("do it")
+    model.wait_for_requests(1)
+    give_patience(client)
+    model.release()
+    waits = page.log.locator(".end")
+    expect(waits).to_contain_text("Waiting for the model until")
+    expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
+    page.page.reload()
+    expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
+
+    page.button("Ask again now").click()
+    expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("It works now."))
+    expect(waits).to_have_count(0)
 
 
 def test_a_turn_that_failed_says_why_and_can_be_tried_again(page: Visit, model: ModelServer) -> None:

@@ -12,7 +12,7 @@ from shell import Shell
 
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Row
-from model_server import Reply, Request, Script, calls, text
+from model_server import ModelServer, Reply, Request, Script, calls, text
 from warm_start import Program
 
 TURN_ENDS = {"turn_finished", "turn_failed", "turn_canceled"}
@@ -69,6 +69,20 @@ def logged(told: list[Told]) -> list[Told]:
 
 def spoken(told: list[Told]) -> str:
     return "".join(one.data["text"] for one in told if one.event == "text_delta")
+
+
+def begin_with_patience(client: Client, conversation: int, model: ModelServer) -> str:
+    """The id of a turn whose model may fail more than once; these servers have no patience of their own."""
+    model.hold()
+    turn_id = say(client, conversation)
+    model.wait_for_requests(1)
+    give_patience(client)
+    model.release()
+    return turn_id
+
+
+def give_patience(client: Client) -> None:
+    client.desk.write(lambda tx, tenant_id: tx.run("UPDATE jobs SET max_attempts = 5 WHERE tenant_id = ?", tenant_id))
 
 
 def turn(client: Client, turn_id: str) -> dict[str, Any]:

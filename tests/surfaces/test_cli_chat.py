@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,20 @@ from serving import until
 from shell import PATIENCE_S, Shell, one_error
 
 from headway.storage.direct import DirectDatabase
-from model_server import ModelServer, environment, error, text
+from model_server import ModelServer, environment, error, flaky, text
 
 
 def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelServer) -> None:
     model.script = drains("buy milk", "buy bread", answer="Done:\n- milk\n- bread")
     assert talker("chat", "Buy milk and bread.") == (0, "Done:\n- milk\n- bread\n", "")
+
+
+def test_whoever_waits_for_a_model_is_told_until_when(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_MODEL_RETRIES", "2")
+    model.script = flaky(1, error(429, "slow down", retry_after=1), text("hello"))
+    code, out, told = talker("chat", "hi")
+    assert (code, out) == (0, "hello\n")
+    assert re.fullmatch(r"headway: waiting for the model until .*\d\d:\d\d:\d\d: The model .* is rate limited .*\n", told)
 
 
 def test_so_does_a_process_of_its_own(talker: Shell) -> None:

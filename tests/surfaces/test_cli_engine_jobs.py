@@ -1,6 +1,7 @@
 """`headway jobs …` and `headway agents …`: the queue, its dead letters, and who is at work."""
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,7 @@ from shell import Shell, one_error
 
 from headway.actions import conversations, jobs, runs, tenants, turns
 from headway.ledger.job import Job
-from headway.ledger.run import Run
+from headway.ledger.run import Limits, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 
@@ -84,6 +85,25 @@ def test_a_retry_queues_it_again(headway: Shell) -> None:
     assert headway.ok("jobs", "retry", job_id).startswith(f"{job_id}  tool   queued    0/5")
     assert "queued" in one_error(headway("jobs", "retry", job_id), 4)
     assert "queued" in one_error(headway("jobs", "drop", job_id, "--yes"), 4)
+
+
+def test_what_waits_for_its_model_says_until_when_and_is_retried_sooner(headway: Shell) -> None:
+    main, _ = at_work(headway)
+
+    def fail(tx: Transaction, tenant_id: int) -> Job:
+        return jobs.set_back(tx, jobs.get(tx, tenant_id, main.id), "The model is rate\nlimited.", Limits(), 1_800)
+
+    retry_at = arrange(headway, fail).retry_at
+    clock = time.strftime("%H:%M:%S", time.localtime(retry_at))
+    for family in ("jobs", "agents"):
+        (waits,) = re.findall("^waits +(.*)$", headway.ok(family, "show", main.id), re.MULTILINE)
+        assert waits.startswith("waiting for the model until ")
+        assert waits.endswith(f"{clock}: The model is rate limited.")
+    assert headway.json("agents", "show", main.id)["agent"]["retry_at"] == retry_at
+    assert [one["retry_at"] for one in headway.json("agents", "list")["agents"]] == [0, retry_at]
+    assert headway.json("jobs", "show", main.id)["job"]["due_at"] == retry_at
+    assert headway.ok("jobs", "retry", main.id).startswith(f"{main.id}  turn   queued    1/5")
+    assert "waits" not in headway.ok("jobs", "show", main.id)
 
 
 def test_one_that_is_canceled_is_over(headway: Shell) -> None:

@@ -4,14 +4,14 @@ import json
 import time
 
 import pytest
-from chatting import drains, ended, kinds, messages_path, replies, said, say, talking, turn, whole_turn
-from serving import Client, Service, problem
+from chatting import begin_with_patience, drains, ended, kinds, messages_path, replies, said, say, talking, turn, whole_turn
+from serving import Client, Service, problem, until
 
 from headway.ledger.text import TEXT_LIMIT
-from model_server import ModelServer, calls, error, text
+from model_server import ModelServer, calls, error, flaky, text
 
 TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
-TURN_FIELDS += ["incomplete", "started_at", "ended_at"]
+TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
@@ -33,6 +33,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "resubmissions": 0,
         "outcome": "answered",
         "incomplete": [],
+        "retry_at": 0,
         "started_at": found["started_at"],
         "ended_at": found["ended_at"],
     }
@@ -49,6 +50,28 @@ def test_a_turn_that_runs_says_so(chatter: Client, model: ModelServer) -> None:
 
     assert (found["status"], found["outcome"], found["ended_at"]) == ("running", None, 0)
     assert ended(chatter, turn_id)["status"] == "finished"
+
+
+def test_a_turn_whose_model_asked_to_wait_says_until_when(chatter: Client, model: ModelServer) -> None:
+    model.script = flaky(1, error(429, "slow down", retry_after=1_800), text("Hello."))
+    conversation = chatter.conversation()
+    turn_id = begin_with_patience(chatter, conversation, model)
+    until(lambda: turn(chatter, turn_id)["retry_at"], "it waits")
+    found = turn(chatter, turn_id)
+    (run,) = chatter.ok("GET", "/v1/agents", params={"turn_id": turn_id})["agents"]
+    job = chatter.ok("GET", f"/v1/jobs/{run['id']}")["job"]
+
+    assert (found["status"], job["state"]) == ("running", "delayed")
+    assert 1_790 < found["retry_at"] - time.time() <= 1_800
+    assert found["retry_at"] == run["retry_at"] == job["due_at"]
+    assert chatter.ok("GET", f"/v1/agents/{run['id']}")["agent"] == run
+    timeline = chatter.ok("GET", f"/v1/conversations/{conversation}/timeline")["timeline"]
+    assert timeline["running"] == found
+    (told,) = [one["data"] for one in timeline["entries"] if one["kind"] == "turn_delayed"]
+    assert (told["retry_at"], "rate limited" in told["reason"]) == (found["retry_at"], True)
+
+    assert chatter.ok("POST", f"/v1/jobs/{run['id']}/retry")["job"]["state"] == "queued"
+    assert (ended(chatter, turn_id)["outcome"], turn(chatter, turn_id)["retry_at"]) == ("answered", 0)
 
 
 def test_what_was_said_is_listed_in_order_and_page_by_page(chatter: Client, model: ModelServer) -> None:

@@ -91,6 +91,7 @@ AGENTS = {
     "subagents_per_parent": 4,
     "agent_depth": 2,
     "retry_delay_s": 1.0,
+    "retry_after_max_s": 3600.0,
     "restart_stagger_s": 2.0,
     "http_allow": (),
     "commands": (),
@@ -110,6 +111,7 @@ def agents(chosen: settings.Settings) -> dict[str, object]:
         "subagents_per_parent": limits.per_parent,
         "agent_depth": limits.depth,
         "retry_delay_s": limits.retry_delay_ms / 1000,
+        "retry_after_max_s": limits.retry_after_max_ms / 1000,
     }
 
 
@@ -129,6 +131,7 @@ def test_the_defaults_of_agents(headway: Shell) -> None:
         ("subagents_per_parent", "2", 2),
         ("agent_depth", "0", 0),
         ("retry_delay_s", "0.5", 0.5),
+        ("retry_after_max_s", "90", 90.0),
         ("restart_stagger_s", "0", 0.0),
         ("max_iterations", "3", 3),
         ("max_iterations_with_plan", "20", 20),

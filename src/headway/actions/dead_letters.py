@@ -9,9 +9,13 @@ from headway.storage.transaction import Transaction
 
 
 def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.DEFAULTS) -> Job:
-    """A turn goes on with the same id, from where its transcript ends; a goal from its last checkpoint."""
+    """A turn goes on with the same id, from where its transcript ends; a goal from its last checkpoint. What waits to be tried
+    again is tried now."""
     halts.check(tx)
-    job = jobs.must_be_dead(jobs.locked(tx, tenant_id, job_id))
+    job = jobs.locked(tx, tenant_id, job_id)
+    if job.retry_at:
+        return jobs.put_back(tx, job)
+    jobs.must_be_dead(job)
     run = run_store.get(tx, tenant_id, job.id)
     if run is not None and run.is_main:
         return retry_goal(tx, run, limits)

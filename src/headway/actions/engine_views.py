@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from headway.actions import jobs as job_actions
 from headway.actions import runs
 from headway.ledger import text
 from headway.ledger.job import Job, JobState
@@ -21,9 +22,11 @@ class JobPage(NamedTuple):
 class AgentPage(NamedTuple):
     agents: list[Run]
     next_cursor: str | None
+    retry_times: dict[str, int]  # of those that wait for their model
 
     def as_json(self) -> dict[str, Any]:
-        return {"agents": [runs.as_json(run) for run in self.agents], "next_cursor": self.next_cursor}
+        shown = [runs.as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]
+        return {"agents": shown, "next_cursor": self.next_cursor}
 
 
 class WhoseRuns(NamedTuple):
@@ -41,4 +44,5 @@ def jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cu
 def agents(tx: Transaction, tenant_id: int, whose: WhoseRuns, limit: int, cursor: str | None = None) -> AgentPage:
     turn_id = None if whose.turn_id is None else text.name(whose.turn_id, "turn_id")
     found = run_store.page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, newest_first.decode(cursor))
-    return AgentPage(found[:limit], newest_first.next_cursor(found, limit))
+    retry_times = job_actions.retry_times(tx, tenant_id, [run.id for run in found if not run.ended])
+    return AgentPage(found[:limit], newest_first.next_cursor(found, limit), retry_times)

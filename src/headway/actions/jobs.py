@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, backoff_ms
+from headway.ledger.run import Limits
 from headway.storage import job_store, run_store
 from headway.storage.transaction import Transaction
 
@@ -106,14 +108,14 @@ def put_back(tx: Transaction, job: Job) -> Job:
     return move(tx, job, "queued")
 
 
-def set_back(tx: Transaction, job: Job, error: str, first_delay_ms: int, retry_after_s: float | None = None) -> Job:
-    """Something went wrong that may pass: try again later, but not for ever."""
+def set_back(tx: Transaction, job: Job, error: str, limits: Limits, retry_after_s: float | None = None) -> Job:
+    """Something went wrong that may pass: try again later, but not for ever. A wait that the provider asked for counts, too."""
     attempts = job.attempts + 1
     job = job._replace(attempts=attempts, errors=with_error(job, error))
     if attempts >= job.max_attempts:
         return bury(tx, job)
     chance = random.random()  # noqa: S311  no secret depends on it
-    return move(tx, job, "delayed", tx.now + backoff_ms(attempts, first_delay_ms, chance, retry_after_s))
+    return move(tx, job, "delayed", tx.now + backoff_ms(attempts, limits, chance, retry_after_s))
 
 
 def die(tx: Transaction, job: Job, error: str) -> Job:
@@ -185,3 +187,9 @@ def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
 def revive(tx: Transaction, job: Job) -> Job:
     """A dead one, anew, with the same payload."""
     return move(tx, must_be_dead(job), "queued", attempts=0, errors="[]", result="null")
+
+
+def retry_times(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> dict[str, int]:
+    """When those that wait to be tried again are, by id, in epoch seconds."""
+    found = job_store.delayed(tx, tenant_id, job_ids)
+    return {job.id: job.retry_at for job in found}

@@ -147,8 +147,17 @@ def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_
     return run_store.page(tx, tenant_id, None if turn_id is None else text.name(turn_id, "turn_id"), limit, goal_id)
 
 
-def tell(tx: Transaction, run: Run) -> None:
-    tx.emit(Event(run.tenant_id, "agent_changed", encode({"run": as_json(run)}), run.conversation_id, run.turn_id))
+def tell(tx: Transaction, run: Run, retry_at: int = 0) -> None:
+    tx.emit(Event(run.tenant_id, "agent_changed", encode({"run": as_json(run, retry_at)}), run.conversation_id, run.turn_id))
+
+
+def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
+    """Its model is asked again later: the one that answers a turn says so of the turn, all others of themselves."""
+    if run.turn_id is None or run.parent_run_id is not None:
+        tell(tx, run, job.retry_at)
+        return
+    data = {"turn_id": run.turn_id, "retry_at": job.retry_at, "reason": reason}
+    tx.emit(Event(run.tenant_id, "turn_delayed", encode(data), run.conversation_id, run.turn_id))
 
 
 def result_of(run: Run) -> dict[str, Any]:
@@ -158,7 +167,11 @@ def result_of(run: Run) -> dict[str, Any]:
     return {"run_id": run.id, **json.loads(run.result or "{}")}
 
 
-def as_json(run: Run) -> dict[str, Any]:
+def show(tx: Transaction, run: Run) -> dict[str, Any]:
+    return as_json(run, jobs.retry_times(tx, run.tenant_id, [run.id]).get(run.id, 0))
+
+
+def as_json(run: Run, retry_at: int = 0) -> dict[str, Any]:
     structured = run.ended and (run.parent_run_id is not None or run.is_main)
     return {
         "id": run.id,
@@ -175,6 +188,7 @@ def as_json(run: Run) -> dict[str, Any]:
         "iterations": run.iterations,
         "limit": run.limit,
         "cost_usd": dollars(run.cost),
+        "retry_at": retry_at,
         "created_at": run.created_at // 1000,
         "updated_at": run.updated_at // 1000,
         "ended_at": run.ended_at // 1000,

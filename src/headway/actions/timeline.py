@@ -18,6 +18,7 @@ KINDS: Final = (
     "tool_result",
     "agent_changed",
     "todos_limit",
+    "turn_delayed",
     "turn_paused",
     "turn_resumed",
     "turn_finished",

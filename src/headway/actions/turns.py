@@ -198,6 +198,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "resubmissions": run.resubmissions if run else 0,
         "outcome": turn.outcome,
         "incomplete": incomplete(tx, tenant_id, turn.id),
+        "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }

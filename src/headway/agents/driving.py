@@ -95,6 +95,6 @@ def end_tool(tx: Transaction, means: Means, job: Job, result: Result) -> None:
         return
     held, error = held._replace(result="null"), storable(result.error)
     if result.passes:
-        jobs.set_back(tx, held, error, means.limits.retry_delay_ms)
+        jobs.set_back(tx, held, error, means.limits)
     else:
         jobs.die(tx, held, error)

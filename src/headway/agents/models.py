@@ -1,6 +1,7 @@
 """Calling models: three tiers by name, answers as they stream, failures sorted into those that pass and those that stay."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -8,23 +9,14 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.exceptions import (
-    AgentRunError,
-    ModelAPIError,
-    ModelConnectionError,
-    ModelHTTPError,
-    ModelQuotaExceededError,
-    ModelRateLimitError,
-    ModelRequestTimeout,
-    ModelServerError,
-    ModelUnavailableError,
-    UserError,
-)
+from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.settings import ModelSettings
 
+from headway.agents.model_failures import check_answer, explain, passes, requested_delay
 from headway.agents.prices import Prices
+from headway.agents.receiving import Received, receiving
 from headway.agents.rehearsal import rehearsal_model
 from headway.agents.roles import Tier
 from headway.agents.tracing import Silent, Tracer, of_model, usage
@@ -35,19 +27,10 @@ from headway.ledger.run import REHEARSAL
 from headway.ledger.text import one_line
 from headway.storage.spending_store import ModelCall
 
-PASSING: Final = (
-    ModelRateLimitError,
-    ModelUnavailableError,
-    ModelServerError,
-    ModelConnectionError,
-    ModelRequestTimeout,
-    TimeoutError,
-)
-PASSING_STATUSES: Final = (408, 409, 425, 429)
+log = logging.getLogger("headway.models")
+
 MESSAGE_LIMIT: Final = 500
 OUR_EXTRAS: Final = ("anthropic", "google")
-# Whatever could be a key: providers like to quote the one they refused.
-SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
 WANTED_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 
 
@@ -134,16 +117,24 @@ class Models:
         self, tier: Tier, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: Listener | None
     ) -> Reply:
         model = self.find(tier)
-        try:
-            offered = {tool.name for tool in parameters.function_tools}
-            response = cleaned(await self.stream(model, messages, parameters, listener), offered)
-        except (AgentRunError, UserError, TimeoutError, OSError) as error:
-            if listener:
-                listener.withdrawn()
-            asked = error.retry_after if isinstance(error, ModelAPIError) else None
-            said = Hush((*key_of(model), *self.hush.secrets))(provider_words(error))
-            raise ModelFailed(explained(self.names[tier], error, said), passes=passes(error), retry_after_s=asked) from error
+        with receiving(model) as received:
+            try:
+                offered = {tool.name for tool in parameters.function_tools}
+                response = cleaned(await self.stream(model, messages, parameters, listener), offered)
+                check_answer(response, received)
+            except Exception as error:  # over an answer of a shape that it did not expect, a provider's library raises anything
+                if listener:
+                    listener.withdrawn()
+                raise self.failure(tier, error, received) from error
         return Reply(response, self.bill(tier, response))
+
+    def failure(self, tier: Tier, error: Exception, received: Received) -> ModelFailed:
+        name = self.names[tier]
+        if not isinstance(error, AgentRunError | UserError | OSError):
+            log.warning("the answer of %s could not be read", name, exc_info=error)
+        hush = Hush((*key_of(self.find(tier)), *self.hush.secrets))
+        words = explain(name, error, received, hush)
+        return ModelFailed(words, passes=passes(error, received), retry_after_s=requested_delay(error))
 
     async def stream(
         self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: Listener | None
@@ -202,35 +193,6 @@ def text_of(event: object) -> str:
         case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
             return text
     return ""
-
-
-def passes(error: Exception) -> bool:
-    """Whether it may well work in a while."""
-    if isinstance(error, ModelQuotaExceededError):
-        return False
-    if isinstance(error, PASSING) or (isinstance(error, OSError) and not isinstance(error, AgentRunError)):
-        return True
-    return isinstance(error, ModelHTTPError) and (error.status_code in PASSING_STATUSES or error.status_code >= 500)
-
-
-def explained(name: str, error: Exception, said: str) -> str:
-    """What went wrong, for people; without anything that could be a key, also if nobody here knows it."""
-    if isinstance(error, TimeoutError):
-        return f"The model {name} did not answer in time."
-    said = SECRET_LIKE.sub(lambda found: found[0] if found[0] in name else "…", one_line(said))[:MESSAGE_LIMIT].rstrip(".")
-    status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
-    return f"The model {name} failed{status}: {said or type(error).__name__}."
-
-
-def provider_words(error: Exception) -> str:
-    """What the provider itself said, where it said something; else what its library made of it."""
-    body = error.body if isinstance(error, ModelAPIError) else None
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        words = inner.get("message") if isinstance(inner, dict) else inner
-        if isinstance(words, str) and words.strip():
-            return words
-    return str(error)
 
 
 def key_of(model: Model) -> tuple[str, ...]:

@@ -136,7 +136,9 @@ class Step:
 
     def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
         """Delay the run's job with exponential backoff; without attempts left it is dead."""
-        self.held = jobs.set_back(self.tx, self.held, error, self.limits.retry_delay_ms, retry_after_s)
+        self.held = jobs.set_back(self.tx, self.held, error, self.limits, retry_after_s)
+        if self.held.state == "delayed":
+            runs.tell_delay(self.tx, self.run, self.held, error)
 
     def notify(self, kind: str, text: str) -> None:
         notices.notify_once(self.tx, self.run, kind, text)

@@ -138,6 +138,8 @@ def clean_part(part: ModelResponsePart, taken: set[str], offered: Container[str]
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)
         name = match_name(NOT_IN_NAMES.sub("_", call.tool_name)[:NAME_LIMIT] or "_", offered)
+        if not isinstance(call.args, str | dict | None):
+            raise TypeError(f"arguments of {name} are a {type(call.args).__name__}")
         arguments = storable(call.args) if isinstance(call.args, str) else json.dumps(call.args or {})
         return replace(call, tool_name=name, tool_call_id=own_id(storable(call.tool_call_id), taken), args=arguments)
     return part

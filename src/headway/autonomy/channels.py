@@ -48,6 +48,6 @@ def settle(tx: Transaction, means: Means, job: Job, left: list[int], total: int)
     if held is None:
         return
     if left:
-        jobs.set_back(tx, held._replace(result=json.dumps(left)), UNREACHED.format(len(left), total), means.limits.retry_delay_ms)
+        jobs.set_back(tx, held._replace(result=json.dumps(left)), UNREACHED.format(len(left), total), means.limits)
     else:
         jobs.complete(tx, held)

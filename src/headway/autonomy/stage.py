@@ -124,7 +124,8 @@ class Stage:
     def set_back(self, failure: Exception) -> None:
         self.release()
         asked = failure.retry_after_s if isinstance(failure, ModelFailed) else None
-        self.held = jobs.set_back(self.tx, self.held, str(failure), self.means.limits.retry_delay_ms, asked)
+        self.held = jobs.set_back(self.tx, self.held, str(failure), self.means.limits, asked)
+        runs.tell_delay(self.tx, self.run, self.held, str(failure))
 
     def settle(self, need: Ask | WorkInline | Rest) -> Need:
         """Whether that can be had now."""

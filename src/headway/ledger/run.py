@@ -90,7 +90,8 @@ class Limits(NamedTuple):
     resubmissions: int = 5
     refusals: int = 3  # in a row with no change to the list: a stagnation
     attempts: int = 5  # at a call that fails in a way that may pass,
-    retry_delay_ms: int = 1_000  # with so much time after the first, and twice as much each time
+    retry_delay_ms: int = 1_000  # with so much time after the first, and twice as much each time,
+    retry_after_max_ms: int = 3_600_000  # or as long as the provider asks, up to this
     tool_retries_ms: int = 300_000  # a tool call is retried for at most this long after it was first made
     per_parent: int = 4  # sub-agents of one parent at work at once
     depth: int = 2  # of sub-agents within sub-agents

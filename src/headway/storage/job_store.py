@@ -87,6 +87,15 @@ def page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, be
     return [made(tx, row) for row in rows]
 
 
+def delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
+    """Those of these that wait for their time."""
+    if not job_ids:
+        return []
+    marks = ", ".join("?" * len(job_ids))
+    rows = tx.all(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND state = 'delayed' AND id IN ({marks})", tenant_id, *job_ids)
+    return [made(tx, row) for row in rows]
+
+
 def forget_ended(tx: Transaction, before: int, limit: int) -> int:
     """Ended ones that nobody asks for any more; how many. Dead ones are kept until somebody decides about them."""
     gone = tx.all(

@@ -121,6 +121,12 @@ def clock_time(milliseconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) if milliseconds else ""
 
 
+def waiting_words(retry_at: int, reason: str) -> str:
+    """That a model failed and is asked again later; the date is left out of what is still today."""
+    moment, today = clock_time(retry_at * 1000), time.strftime("%Y-%m-%d ")
+    return f"waiting for the model until {moment.removeprefix(today)}: {reason}"
+
+
 def ago(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:

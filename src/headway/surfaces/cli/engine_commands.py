@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import dead_letters, engine_views, runs, schedules
+from headway.actions import dead_letters, engine_views, goals, runs, schedules, turns
 from headway.actions import jobs as job_actions
 from headway.actions.engine_views import WhoseRuns
 from headway.actions.goals import DEFAULT_PRIORITY
@@ -17,10 +17,10 @@ from headway.ledger.run import Run, dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import one_line
 from headway.settings import Settings
-from headway.storage import run_store
+from headway.storage import job_store, run_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, duration
 from headway.surfaces.cli.calling import TENANT_WIDE, Call, CliDesk, Family, confirmed, pass_call
-from headway.surfaces.cli.drawing import clock_time, say_there_are_more
+from headway.surfaces.cli.drawing import clock_time, say_there_are_more, waiting_words
 
 T = TypeVar("T")
 
@@ -50,14 +50,21 @@ def show_job(call: Call, job_id: str) -> None:
     """Everything about a job: attempts, errors, payload."""
     with call.desk() as desk:
         job = desk.read(job_actions.get, job_id)
-    call.answer({"job": job.as_json()}, lambda: fields(job.as_json()))
+    call.answer({"job": job.as_json()}, lambda: fields({**waiting(job), **job.as_json()}))
+
+
+def waiting(job: Job) -> dict[str, str]:
+    """What it waits for, in words, if its model failed and is asked again later."""
+    if not job.retry_at or job.kind not in (turns.TURN, runs.AGENT, goals.GOAL):
+        return {}
+    return {"waits": waiting_words(job.retry_at, job.as_json()["error"])}
 
 
 @jobs.command("retry")
 @click.argument("job_id")
 @pass_call
 def retry_job(call: Call, job_id: str) -> None:
-    """Run a dead job anew, with the same context."""
+    """Run a dead job anew, with the same context, or one that waits to be tried again now."""
     with call.desk() as desk:
         job = desk.write(dead_letters.retry, job_id)
     call.answer({"job": job.as_json()}, lambda: click.echo(job_line(job)))
@@ -127,7 +134,9 @@ def show_agent(call: Call, run_id: str) -> None:
     """Everything about a run."""
     with call.desk() as desk:
         run = desk.read(runs.get, run_id)
-    call.answer({"agent": runs.as_json(run)}, lambda: fields(runs.as_json(run)))
+        job = desk.read(job_store.get, run_id)
+    shown = runs.as_json(run, job.retry_at if job else 0)
+    call.answer({"agent": shown}, lambda: fields({**(waiting(job) if job else {}), **shown}))
 
 
 @agents.command("cancel")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from headway.ledger.text import lines, one_line
-from headway.surfaces.cli.drawing import console, on_a_terminal
+from headway.surfaces.cli.drawing import console, on_a_terminal, waiting_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,6 +47,8 @@ class PlainView:
     def show(self, kind: str, data: dict[str, Any]) -> None:
         if kind in ("turn_failed", "turn_paused"):
             self.note(data.get("error") or data.get("reason") or kind)
+        elif kind == "turn_delayed":
+            self.note(waiting_words(data["retry_at"], data["reason"]))
         elif kind == "message" and data["role"] == "assistant" and not self.quiet:
             click.echo("\n".join(lines(data["content"])))
 
@@ -115,6 +117,9 @@ class LiveView:
 
     def on_turn_failed(self, data: dict[str, Any]) -> None:
         self.note(data["error"], "red")
+
+    def on_turn_delayed(self, data: dict[str, Any]) -> None:
+        self.note(waiting_words(data["retry_at"], data["reason"]), "yellow")
 
     def on_turn_paused(self, data: dict[str, Any]) -> None:
         self.note(data["reason"], "yellow")

@@ -95,6 +95,7 @@ class TurnShape(BaseModel):
     resubmissions: int
     outcome: str | None
     incomplete: list[IncompleteItem]
+    retry_at: Annotated[int, Field(description="When the model is asked again after a failure; 0: it does not wait for that")]
     started_at: int
     ended_at: int
 

@@ -42,7 +42,7 @@ async def get_job(request: Request) -> Response:
 
 @routes.post(
     "/jobs/{job_id}/retry",
-    summary="Run a dead job anew, with the same context",
+    summary="Run a dead job anew, with the same context, or a delayed one now",
     **described({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
 )
 async def retry_job(request: Request) -> Response:
@@ -88,7 +88,7 @@ async def list_agents(request: Request) -> Response:
 @routes.get("/agents/{run_id}", summary="One agent's run", **described({200: shapes.OneAgent}, also=(404,), **RUN_PATH))
 async def get_agent(request: Request) -> Response:
     run_id = request.path_params["run_id"]
-    return rendered({"agent": runs.as_json(await Call(request).read(lambda tx, tenant_id: runs.get(tx, tenant_id, run_id)))})
+    return rendered({"agent": await Call(request).read(lambda tx, tenant_id: runs.show(tx, runs.get(tx, tenant_id, run_id)))})
 
 
 @routes.post(

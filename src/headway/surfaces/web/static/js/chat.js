@@ -51,10 +51,15 @@ class Entry extends Kept {
   }
 }
 
+const Delayed = ({ running: { runId, delayed } }) => html`<li class="end warn"><${Status} s="paused" quiet />
+  <div class="grow"><strong>Waiting for the model until ${new Date(delayed.until * 1000).toLocaleTimeString()}.</strong> <span dir="auto">${delayed.reason}</span></div>
+  ${runId && html`<button class="btn small" onClick=${() => attempt(() => post(`/v1/jobs/${runId}/retry`))}><${Icon} n="replan" />Ask again now</button>`}</li>`;
+
 function Now({ timeline }) {
   const running = timeline.running.value;
   if (!running) return null;
   if (running.paused) return html`<li class="end warn"><${Status} s="paused" quiet /><div class="grow"><strong>Paused.</strong> <span dir="auto">${running.paused}</span></div><a class="btn small" href="/operations">Open operations</a></li>`;
+  if (running.delayed) return html`<${Delayed} running=${running} />`;
   if (timeline.saying.value) return html`<li class="msg assistant saying" aria-busy="true"><span class="sr">Headway:</span><${Markdown} text=${timeline.saying.value} /></li>`;
   return html`<li class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span></li>`;
 }

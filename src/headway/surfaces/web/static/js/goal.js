@@ -6,7 +6,7 @@ import { Plan } from "./graph.js";
 import { Journal, recovery } from "./journal.js";
 import { html, remembered, signal, useEffect, useRef, useState } from "./lib.js";
 import { soon } from "./looks.js";
-import { Ago, Card, Empty, Icon, money, now, Pill, plural, span, Status, Until } from "./ui.js";
+import { Ago, Card, Delay, Empty, Icon, money, now, Pill, plural, span, Status, Until } from "./ui.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Goals";
@@ -140,7 +140,7 @@ function AgentRow({ run, subGoal }) {
   const age = now.value - run.updated_at;
   const what = subGoal?.description ?? run.task;
   return html`<li><${Status} s=${run.status} /><div class="grow"><div class="cut" dir="auto">${what}</div>
-      <div class="sub num">${run.role} · step ${run.iterations} of ${run.limit} · ${money(run.cost_usd)} · running ${span(now.value - run.created_at)} · <span class=${age > QUIET_S ? "st-late" : ""}>${age > QUIET_S ? `quiet for ${span(age)}` : `checked in ${span(age)} ago`}</span></div></div>
+      <div class="sub num">${run.role} · step ${run.iterations} of ${run.limit} · ${money(run.cost_usd)} · running ${span(now.value - run.created_at)} · <span class=${age > QUIET_S ? "st-late" : ""}>${age > QUIET_S ? `quiet for ${span(age)}` : `checked in ${span(age)} ago`}</span><${Delay} t=${run.retry_at} /></div></div>
     <div class="acts"><button class="btn small" aria-label="Cancel ${what}" onClick=${() => ask({ title: "Stop this sub-agent?", text: what, yes: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) })}>Cancel</button></div></li>`;
 }
 

@@ -4,7 +4,7 @@ import { ask, attempt, tell } from "./dialogs.js";
 import { html, signal, useRef } from "./lib.js";
 import { soon } from "./looks.js";
 import { session } from "./session.js";
-import { Ago, Card, Empty, Icon, money, plural, span, Status, Until, word } from "./ui.js";
+import { Ago, Card, Delay, Empty, Icon, money, plural, span, Status, Until, word } from "./ui.js";
 import { deadLetters, halt, useStream } from "./watch.js";
 
 export const TITLE = "Operations";
@@ -140,7 +140,7 @@ const alive = (run) => !run.ended_at;
 function AgentRow({ run }) {
   const stop = run.parent_run_id ? () => post(`/v1/agents/${run.id}/cancel`) : () => post(`/v1/turns/${run.turn_id}/cancel`);
   return html`<li><${Status} s=${run.status} /><div class="grow"><div class="clamp" dir="auto">${run.task}</div>
-      <div class="sub num">${run.role} · ${word(run.status)} · step ${run.iterations} of ${run.limit} · ${money(run.cost_usd)} · ${alive(run) ? "checked in" : "ended"} <${Ago} t=${run.ended_at || run.updated_at} />${run.conversation_id ? html` · <a class="link" href="/c/${run.conversation_id}">conversation</a>` : ""}</div></div>
+      <div class="sub num">${run.role} · ${word(run.status)} · step ${run.iterations} of ${run.limit} · ${money(run.cost_usd)} · ${alive(run) ? "checked in" : "ended"} <${Ago} t=${run.ended_at || run.updated_at} /><${Delay} t=${run.retry_at} />${run.conversation_id ? html` · <a class="link" href="/c/${run.conversation_id}">conversation</a>` : ""}</div></div>
     ${alive(run) && (run.parent_run_id || run.turn_id) && html`<div class="acts"><button class="btn small danger" aria-label="Cancel ${run.task}" onClick=${() => ask({ title: "Stop this agent?", text: run.task, yes: "Stop it", run: async () => { await stop(); await loadAgents(); } })}>Cancel</button></div>`}</li>`;
 }
 

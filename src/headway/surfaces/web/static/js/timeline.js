@@ -18,7 +18,7 @@ export function newTimeline(conversationId) {
   const items = signal([]); // {key, type, …}: user, assistant, tool, agent, end
   const saying = signal(""); // what the model says at this moment
   const note = signal(""); // what is going on besides
-  const running = signal(null); // {id, runId, paused}
+  const running = signal(null); // {id, runId, paused, delayed: {until, reason}}
   const turnId = signal(null); // whose list is shown
   const todos = signal(null);
   const flash = signal(null);
@@ -61,6 +61,7 @@ export function newTimeline(conversationId) {
     },
     agent_changed: (list, { run }) => (run.parent_run_id ? put(list, { key: `a${run.id}`, type: "agent", run }) : list),
     todos_limit: (list) => list,
+    turn_delayed: (list) => list,
     turn_paused: (list) => list,
     turn_resumed: (list, { turn_id }) => list.filter((one) => one.key !== `e${turn_id}`),
     turn_finished: (list, { turn_id, outcome, incomplete }) =>
@@ -76,6 +77,13 @@ export function newTimeline(conversationId) {
     if (running.value?.id === data.turn_id) running.value = null;
     note.value = "";
     hush();
+  };
+  const delay = ({ turn_id, retry_at, reason }) => {
+    if (running.value?.id === turn_id) running.value = { ...running.value, delayed: { until: retry_at, reason } };
+  };
+  /** The model was asked again, and answers. */
+  const goOn = () => {
+    if (running.value?.delayed) running.value = { ...running.value, delayed: undefined };
   };
   let timer;
   const flashed = (text) => {
@@ -96,6 +104,7 @@ export function newTimeline(conversationId) {
     text_delta({ text, n, restart, turn_id }) {
       if (running.value?.id !== turn_id) return;
       note.value = "";
+      if (!restart) goOn();
       if (restart || n === 1) hush();
       if (!text || n <= pieces) return; // known already
       speak(heard + (n > pieces + 1 ? " … " : "") + text);
@@ -105,13 +114,21 @@ export function newTimeline(conversationId) {
       show("message", data);
       if (data.role === "assistant") hush();
     },
-    tool_call: (data) => show("tool_call", data),
+    tool_call(data) {
+      if (data.run_id === running.value?.runId) goOn();
+      show("tool_call", data);
+    },
     refused({ remaining }) {
       hush();
+      goOn();
       note.value = remaining ? `Not done yet: ${remaining} open` : "Not done yet";
     },
     tool_result: (data) => show("tool_result", data),
     agent_changed: (data) => show("agent_changed", data),
+    turn_delayed(data) {
+      hush();
+      delay(data);
+    },
     turn_paused({ turn_id, reason }) {
       if (running.value?.id === turn_id) running.value = { ...running.value, paused: reason };
     },
@@ -156,6 +173,8 @@ export function newTimeline(conversationId) {
     cap.value = timeline.entries.findLast(({ kind, data }) => kind === "todos_limit" && data.turn_id === timeline.turn_id)?.data.message ?? null;
     const { running: turn } = timeline;
     running.value = turn && { id: turn.id, runId: runs.get(turn.id), paused: turn.status === "paused" ? "Waiting: the pool has no money left." : undefined };
+    const delayed = timeline.entries.findLast(({ kind, data }) => kind === "turn_delayed" && data.turn_id === turn?.id);
+    if (turn?.retry_at > 0) delay({ turn_id: turn.id, retry_at: turn.retry_at, reason: delayed?.data.reason ?? "" });
     turnId.value = timeline.turn_id;
     todos.value = timeline.todos;
     firstSeq = timeline.entries[0]?.seq ?? 0;

@@ -2,7 +2,7 @@
 import { post } from "./api.js";
 import { ask } from "./dialogs.js";
 import { html } from "./lib.js";
-import { Ago, Icon, money, plural, Status } from "./ui.js";
+import { Ago, Delay, Icon, money, plural, Status } from "./ui.js";
 
 const SHORT = 72;
 const LONG = 20_000;
@@ -45,7 +45,7 @@ export const AgentLine = ({ run }) => html`<li class="quiet">
     <div class="inside">
       <${Block} title="Task" value=${run.task} />
       ${run.result !== null && html`<${Block} title="Outcome" value=${run.result?.summary ?? run.result?.error ?? run.result} />`}
-      <p class="faint small">${run.iterations} of ${run.limit} steps · started <${Ago} t=${run.created_at} />
+      <p class="faint small">${run.iterations} of ${run.limit} steps · started <${Ago} t=${run.created_at} /><${Delay} t=${run.retry_at} />
         ${!ended(run) && html`<button class="btn small danger push" onClick=${() => ask({ title: "Stop this sub-agent?", text: run.task, yes: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) })}>Stop</button>`}</p>
     </div>
   </details>

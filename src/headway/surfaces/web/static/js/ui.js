@@ -51,6 +51,9 @@ export function span(seconds) {
 export const Ago = ({ t }) => html`<time class="num" dateTime=${new Date(t * 1000).toISOString()} title=${new Date(t * 1000).toLocaleString()}>${now.value - t < 5 ? "just now" : `${span(now.value - t)} ago`}</time>`;
 export const Until = ({ t }) => html`<time class="num" dateTime=${new Date(t * 1000).toISOString()} title=${new Date(t * 1000).toLocaleString()}>${t <= now.value ? "now" : `in ${span(t - now.value)}`}</time>`;
 
+/** Of a run whose model failed and is asked again later; a run that went on does not say so. */
+export const Delay = ({ t }) => t > now.value && html` · asks its model again <${Until} t=${t} />`;
+
 export const money = (dollars) => (dollars > 0 && dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`);
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 

@@ -1,0 +1,263 @@
+"""Each provider's own protocol, spoken wrongly, over real HTTP: a failure that says so, or an answer that can be stored."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from headway.agents import transcript
+from headway.agents.models import ModelFailed, Models, Reply
+from headway.agents.transcript import user
+from model_server import chunk, raw, stream_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
+
+OPENAI, ANTHROPIC, GOOGLE = "openai-chat:fake-1", "anthropic:claude-sonnet-4-5", "google:gemini-2.5-flash"
+NOW = ToolDefinition(name="now", description="The time.", parameters_json_schema={"type": "object", "properties": {}})
+JSON = "application/json"
+
+
+class Provider(ThreadingHTTPServer):
+    """Sends the same bytes to whoever asks for anything."""
+
+    sent = b""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Door(BaseHTTPRequestHandler):
+    server: Provider
+
+    def log_message(self, format: str, *args: object) -> None:
+        """In silence."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.wfile.write(self.server.sent)
+        self.close_connection = True
+
+
+class Asking:
+    """One model of each provider, asked one question after the other."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.models = {name: Models(dict.fromkeys(("strong", "mid", "cheap"), name), 20) for name in (OPENAI, ANTHROPIC, GOOGLE)}
+        self.loop = asyncio.Runner()
+
+    def ask(self, name: str, body: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> Reply:
+        self.provider.sent = raw(body, status, kind, **headers).raw or b""
+        parameters = ModelRequestParameters(function_tools=[NOW])
+        return self.loop.run(self.models[name].ask("strong", [user("hello")], parameters))
+
+    def close(self) -> None:
+        for models in self.models.values():
+            self.loop.run(models.close())
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def asking() -> Iterator[Asking]:
+    with pytest.MonkeyPatch.context() as environment, Provider(("127.0.0.1", 0), Door) as provider:
+        thread = threading.Thread(target=provider.serve_forever, args=(0.01,))
+        thread.start()
+        for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+            environment.setenv(variable, provider.url)
+        for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+            environment.setenv(variable, "test-key")
+        found = Asking(provider)
+        yield found
+        found.close()
+        provider.shutdown()
+        thread.join()
+
+
+def events(*documents: Any) -> str:
+    """A stream of Anthropic's."""
+    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in documents)
+
+
+def candidate(parts: Any, finish: Any = "STOP", **more: Any) -> str:
+    """An event of a stream of Google's."""
+    content = {"content": {"role": "model", "parts": parts}, "index": 0} | ({"finishReason": finish} if finish else {})
+    return f"data: {json.dumps({'candidates': [content], **more})}\n\n"
+
+
+START = {
+    "type": "message_start",
+    "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "c", "stop_reason": None}
+    | {"usage": {"input_tokens": 3, "output_tokens": 1}},
+}
+BLOCK = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+DELTA = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
+STOP = {"type": "content_block_stop", "index": 0}
+REASON = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
+OVER = {"type": "message_stop"}
+NAMELESS = {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "input": {}}}
+HUGE = {"type": "message_start", "message": {**START["message"], "usage": {"input_tokens": 10**30, "output_tokens": 1}}}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        (OPENAI, stream_of(chunk({"content": "Hi"}), chunk({}, "stop"))),
+        (ANTHROPIC, events(START, BLOCK, DELTA, STOP, REASON, OVER)),
+        (GOOGLE, candidate([{"text": "Hi"}])),
+    ],
+)
+def test_each_answers_when_it_speaks_its_protocol(asking: Asking, name: str, body: str) -> None:
+    reply = asking.ask(name, body)
+    assert (reply.response.text, reply.response.finish_reason) == ("Hi", "stop")
+
+
+@pytest.mark.parametrize("name", [OPENAI, ANTHROPIC, GOOGLE])
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "passes"),
+    [
+        (200, "text/event-stream", "", True),
+        (200, "text/html", "<html>Sign in</html>", True),
+        (502, "text/html", "<html>Bad gateway</html>", True),
+        (500, JSON, "[1]", True),
+        (429, JSON, '{"error": {"message": [], "code": {}, "type": 5}}', True),
+        (400, JSON, '"no"', False),
+        (200, "text/event-stream", "data: 5\n\n", False),
+    ],
+)
+def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: int, kind: str, body: str, *, passes: bool) -> None:
+    event = "event: message_start\n" if name == ANTHROPIC and body.startswith("data") else ""
+    with pytest.raises(ModelFailed) as failed:
+        asking.ask(name, event + body, status, kind)
+    assert failed.value.passes == passes
+    assert "\n" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "passes"),
+    [
+        (ANTHROPIC, events(START, BLOCK, DELTA), True),
+        (ANTHROPIC, events(START, BLOCK) + "event: content_block_delta\ndata: {nope\n\n", True),
+        (ANTHROPIC, events(START, NAMELESS, STOP, {**REASON, "delta": {"stop_reason": "tool_use"}}, OVER), False),
+        (ANTHROPIC, events(START, BLOCK, {**DELTA, "delta": {"type": "text_delta", "text": 5}}, STOP, REASON, OVER), False),
+        (ANTHROPIC, events(HUGE, BLOCK, DELTA, STOP, REASON, OVER), False),
+        (GOOGLE, candidate([{"text": "Hi"}], None), True),
+        (GOOGLE, "data: {nope\n\n", True),
+        (GOOGLE, candidate("abc"), False),
+        (GOOGLE, candidate([None]), False),
+        (GOOGLE, candidate([{"functionCall": {"name": "now", "args": "{}"}}]), False),
+        (GOOGLE, candidate([{"text": "Hi"}], 5), False),
+        (GOOGLE, candidate([{"text": "Hi"}], usageMetadata={"promptTokenCount": 10**12}), False),
+        (GOOGLE, candidate([{"text": "Hi"}], usageMetadata=[1]), False),
+    ],
+)
+def test_what_its_own_protocol_has_not_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
+    with pytest.raises(ModelFailed, match="It sent ") as failed:
+        asking.ask(name, body)
+    assert failed.value.passes == passes
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "headers", "asked"),
+    [
+        (OPENAI, {"error": {"message": "slow"}}, {"Retry_After": "7"}, 7),
+        (ANTHROPIC, {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}, {"Retry_After": "8"}, 8),
+        (ANTHROPIC, {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}, {"retry_after_ms": "1500"}, 1.5),
+        (GOOGLE, {"error": {"code": 429, "message": "slow", "details": [{"retryDelay": "34.5s"}]}}, {}, 34.5),
+        (GOOGLE, {"error": {"code": 429, "message": "slow"}}, {"Retry_After": "9"}, 9),
+        (GOOGLE, {"error": {"code": 429, "message": "slow"}}, {}, None),
+    ],
+)
+def test_each_says_in_its_way_how_long_it_wants_to_be_left_alone(
+    asking: Asking, name: str, body: dict[str, Any], headers: dict[str, str], asked: float | None
+) -> None:
+    with pytest.raises(ModelFailed, match="is rate limited") as failed:
+        asking.ask(name, json.dumps(body), 429, JSON, **headers)
+    assert failed.value.retry_after_s == asked
+
+
+# Anything at all
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ["id", "object", "created", "model", "choices", "usage", "service_tier", "error", "moderation"]
+DELTAS = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("content", "role", "refusal", "tool_calls", "reasoning_content", "annotations"), VALUES)
+)
+CALLS = st.fixed_dictionaries(
+    {},
+    optional={
+        "index": VALUES,
+        "id": VALUES,
+        "type": VALUES,
+        "function": st.fixed_dictionaries({}, optional={"name": VALUES, "arguments": VALUES}),
+    },
+)
+CHUNKS = st.one_of(
+    st.builds(chunk, DELTAS, VALUES),
+    st.builds(chunk, st.builds(lambda call: {"tool_calls": [call]}, CALLS), st.sampled_from(["tool_calls", "stop", None])),
+    st.builds(lambda name, value: chunk({"content": "Hi"}, "stop", **{name: value}), st.sampled_from(FIELDS), VALUES),
+    VALUES,
+)
+PARTS = st.fixed_dictionaries({}, optional=dict.fromkeys(("text", "functionCall", "thought", "inlineData"), VALUES))
+BLOCKS = st.one_of(
+    st.builds(
+        lambda event, name, value: {**event, name: value},
+        st.sampled_from([START, BLOCK, DELTA, REASON]),
+        st.sampled_from(["message", "index", "content_block", "delta", "usage", "type"]),
+        VALUES,
+    ),
+    st.sampled_from([START, BLOCK, DELTA, STOP, REASON, OVER, NAMELESS, HUGE]),
+)
+FUZZED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def check_that_it_answers_or_fails(asking: Asking, name: str, body: str | bytes, kind: str = "text/event-stream") -> None:
+    """Nothing else comes of it, and an answer can be stored, read again and paid for."""
+    try:
+        reply = asking.ask(name, body, kind=kind)
+    except ModelFailed:
+        return
+    stored = transcript.encode(reply.response)
+    assert transcript.encode(transcript.decode(stored)) == stored
+    assert all(isinstance(number, int) and 0 <= number < 2**62 for number in reply.call[2:])
+
+
+@FUZZED
+@given(st.lists(CHUNKS, max_size=4), st.booleans())
+def test_no_stream_of_an_openai_compatible_server_breaks_anything(asking: Asking, chunks: list[Any], done: bool) -> None:
+    check_that_it_answers_or_fails(asking, OPENAI, stream_of(*chunks, done=done))
+
+
+@FUZZED
+@given(
+    st.sampled_from([OPENAI, ANTHROPIC, GOOGLE]),
+    st.binary(max_size=80) | st.builds(json.dumps, VALUES),
+    st.sampled_from([JSON, "text/event-stream"]),
+)
+def test_no_body_breaks_anything(asking: Asking, name: str, body: str | bytes, kind: str) -> None:
+    check_that_it_answers_or_fails(asking, name, body, kind)
+
+
+@FUZZED
+@given(st.lists(BLOCKS, max_size=6))
+def test_no_stream_of_anthropics_breaks_anything(asking: Asking, blocks: list[dict[str, Any]]) -> None:
+    body = "".join(f"event: message_start\ndata: {json.dumps(one)}\n\n" for one in blocks)
+    check_that_it_answers_or_fails(asking, ANTHROPIC, body)
+
+
+@FUZZED
+@given(st.lists(PARTS | VALUES, max_size=3), VALUES | st.just("STOP"), VALUES)
+def test_no_stream_of_googles_breaks_anything(asking: Asking, parts: list[Any], finish: Any, usage: Any) -> None:
+    check_that_it_answers_or_fails(asking, GOOGLE, candidate(parts, finish, usageMetadata=usage))
