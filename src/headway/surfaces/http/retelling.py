@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 LIST = ("total", "remaining", "current", "items")
 # What a front end may show beside the conversation, or ignore.
 NOTES = frozenset(
-    {"todos_resubmitting", "todos_limit", "turn_paused", "turn_resumed", "agent_changed", "cost_changed", "operator_notice"}
+    {
+        "todos_assessed",
+        "todos_resubmitting",
+        "todos_limit",
+        "turn_paused",
+        "turn_resumed",
+        "agent_changed",
+        "cost_changed",
+        "operator_notice",
+    }
 )
 
 
