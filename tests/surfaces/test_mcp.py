@@ -243,7 +243,8 @@ def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None
     story(partial(over_stdio, headway.folder, "--conversation", "a thread"), tell)
     listed = headway.json("todo", "list", "--conversation", "a thread")["todos"]
     assert [todo["subject"] for todo in listed] == ["theirs", "added"]
-    assert len(list((headway.folder / ".headway" / ".agents" / "tasks").glob("*.json"))) == 1
+    (conversation,) = headway.json("conversation", "list")["conversations"]
+    assert "look" in (headway.folder / ".headway" / conversation["task_file"]).read_text()
 
 
 # HTTP

@@ -38,7 +38,7 @@ def guarded(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], A
     def guard(execution: Execution, wanted: Any) -> Any:
         assert execution.conversation_uuid is not None  # the toolbox asked has_conversation first
         try:
-            return act(TaskFile(execution.task_folder, execution.conversation_uuid), wanted)
+            return act(TaskFile(execution.task_folder, execution.conversation_uuid, execution.scope.conversation_id), wanted)
         except DatabaseDamaged as error:
             log.error("a task file cannot be read: %s", error)
             return DAMAGED

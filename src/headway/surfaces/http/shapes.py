@@ -274,6 +274,7 @@ class ConversationShape(BaseModel):
     title: str
     created_at: int
     updated_at: int
+    task_file: Annotated[str, Field(description="Where the task list is kept: a path below HEADWAY_HOME")]
 
 
 class OneConversation(BaseModel):
