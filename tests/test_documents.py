@@ -14,6 +14,9 @@ from types import ModuleType
 import pytest
 
 from headway import settings
+from headway.agents import families
+from headway.agents.builtin_tools import World
+from headway.agents.task_tools import TASK_TOOLS
 from headway.ledger.errors import SettingsError
 
 ROOT = Path(__file__).parent.parent
@@ -128,6 +131,19 @@ def test_the_default_of_a_setting_is_the_one_told(name: str, monkeypatch: pytest
         assert settings.load({name: default}) == usual
     else:
         assert getattr(usual, name) == ()
+
+
+def test_the_table_of_tools_is_the_toolbox() -> None:
+    """002: "add the five tools to the Built-in tools table in AGENTS.md"."""
+    told = re.findall(r"^\| `(\w+)` \| (\w+) \| .", written(ROOT / "AGENTS.md"), re.MULTILINE)
+    known = families.toolbox(World(http_hosts=("*",), commands=("ls",))).tools.values()
+    assert told == [(tool.name, tool.family) for tool in known]
+
+
+def test_the_readme_tells_of_the_task_list() -> None:
+    """002: "a brief “conversation task list” line in README"."""
+    (line,) = re.findall(r"^\*\*A conversation task list\*\*.*?\n\n", written(ROOT / "README.md"), re.MULTILINE | re.DOTALL)
+    assert all(f"`{tool.name}`" in line for tool in TASK_TOOLS)
 
 
 def sentences() -> list[str]:

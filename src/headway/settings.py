@@ -12,6 +12,7 @@ from headway.ledger.errors import SettingsError
 from headway.ledger.goal import Discovery, GoalLimits
 from headway.ledger.hush import Hush
 from headway.ledger.run import NANOS, REHEARSAL, Limits
+from headway.ledger.tenancy import TASK_FOLDER
 
 PREFIX = "HEADWAY_"
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
@@ -59,7 +60,7 @@ class Settings(NamedTuple):
     @property
     def task_folder(self) -> str:
         """Where conversations keep their task lists."""
-        return os.path.join(self.home, ".agents", "tasks")
+        return os.path.join(self.home, *TASK_FOLDER.split("/"))
 
     def workspace_of(self, tenant_id: int) -> str:
         """Where a tenant's agents keep their files."""

@@ -190,6 +190,37 @@ def test_deleting_cancels_the_row_and_what_is_done_stays_done(agent: Agent) -> N
     ]
 
 
+@pytest.mark.parametrize("named", [by_id, by_digits, by_floating_number])
+def test_a_done_item_is_deleted_from_the_queue_by_its_id(agent: Agent, named: Any) -> None:
+    """003: "`delete?: (string | number)[]` — ids or exact descriptions to remove", of items in every status.
+    000: "No rows are ever deleted"."""
+    look, _build = manage(agent, add=["look", "build"])["items"]
+    finish_current(agent, "seen")
+    before = len(agent.desk.events())
+    state = manage(agent, delete=[named(look)])
+
+    assert seen(state) == ["build: current"]
+    assert (state["total"], state["remaining"]) == (1, 1)
+    assert agent.kinds()[before:] == PAIR
+    assert [(row.subject, row.status, row.outcome) for row in agent.rows()] == [
+        ("look", "completed", "seen"),
+        ("build", "pending", None),
+    ]
+    shown = agent("list_todo", status="all")
+    assert [(item["title"], item["status"]) for item in shown["items"]] == [("look", "completed"), ("build", "pending")]
+    assert shown["summary"]["completed"] == 1
+
+
+def test_an_item_that_is_reopened_is_back_in_the_queue(agent: Agent) -> None:
+    look = manage(agent, add=["look"])["current"]
+    finish_current(agent)
+    assert seen(manage(agent, delete=[look["id"]])) == []
+
+    agent.desk.change(agent.row("look"), status="pending")
+    assert seen(manage(agent)) == ["look: current"]
+    assert seen(finish_current(agent)) == ["look: done"]
+
+
 # Progress
 
 

@@ -86,12 +86,15 @@ def test_an_added_task_is_answered_listed_and_stored_with_its_four_fields(sqlite
     assert sqlite_agent("ListTasks") == {"tasks": [look, build]} == json.loads(path(sqlite_agent).read_bytes())
 
 
-def test_the_file_is_named_by_the_conversations_uuid_in_32_hex_digits(sqlite_agent: Agent) -> None:
+def test_the_file_is_named_by_the_conversations_uuid_in_32_hex_digits_and_linked_by_its_id(sqlite_agent: Agent) -> None:
+    """002: "Path: BaseDirectory + ".agents/tasks/" + conversationId.ToString("N") + ".json"."""
     sqlite_agent("AddTask", title="look")
-    uuid = sqlite_agent.conversation.uuid
+    uuid, number = sqlite_agent.conversation.uuid, sqlite_agent.conversation.id
 
     assert len(uuid) == 32
-    assert [name for name in os.listdir(sqlite_agent.task_folder) if not name.startswith(".")] == [f"{uuid}.json"]
+    names = {name for name in os.listdir(sqlite_agent.task_folder) if not name.startswith(".")}
+    assert names == {f"{uuid}.json", f"{number}.json"}
+    assert os.readlink(sqlite_agent.task_folder / f"{number}.json") == f"{uuid}.json"
 
 
 def test_a_task_is_completed_and_uncompleted_as_often_as_one_likes(sqlite_agent: Agent) -> None:
@@ -237,7 +240,7 @@ def test_a_hostile_key_never_names_a_file(sqlite_agent: Agent, key: str, tmp_pat
     sqlite_agent.conversation = sqlite_agent.desk.write(conversations.add, "", key)
     sqlite_agent("AddTask", title="look")
 
-    files = [one for one in tmp_path.rglob("*") if one.is_file() and not one.name.startswith("headway.db")]
+    files = [one for one in tmp_path.rglob("*") if one.is_file() and not one.is_symlink() and not one.name.startswith("headway.db")]
     assert sorted(one.relative_to(tmp_path).parts[0] for one in files) == ["tasks", "tasks"]
     assert [one.name for one in files if one.suffix == ".json"] == [f"{sqlite_agent.conversation.uuid}.json"]
 

@@ -16,7 +16,7 @@ def test_an_answer_while_items_are_open_is_refused_and_never_shown(sqlite_url: s
     with talking(sqlite_url, tmp_path, script) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("finished", "drained")
-        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 2}]
+        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 2, "reason": "2 items are still open."}]
         assert talk.answers() == ["Really done."]
         assert "All done!" not in [data.get("content") for data in talk.told("message")]
         kinds = [kind for kind, _ in talk.events("refused", "todo_changed", "message", "turn_finished")]
@@ -98,6 +98,7 @@ def test_an_empty_answer_is_sent_back(sqlite_url: str, tmp_path: Path) -> None:
         assert (turn["outcome"], turn["iterations"]) == ("answered", 3)
         assert talk.answers() == ["Here I am."]
         assert "empty" in talk.server.requests[1].last
+        assert [(one["remaining"], one["reason"]) for one in talk.told("refused")] == [(0, "The answer was empty.")] * 2
 
 
 def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, tmp_path: Path) -> None:

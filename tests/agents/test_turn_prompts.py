@@ -1,10 +1,12 @@
 """What a model is told it may do: what its role grants, and nothing else."""
 
+import re
 from pathlib import Path
 
 import pytest
 from turning import talking
 
+from headway.agents.task_tools import TASK_TOOLS
 from headway.ledger.run import Mode
 from model_server import Request, text
 
@@ -35,6 +37,13 @@ def test_the_supervisor_is_told_of_all_it_may_do(sqlite_url: str, tmp_path: Path
     assert request.system.startswith("You are the supervisor")
     assert {"create_todo", "complete_todo", "AddTask", "todo_add", "calculate"} <= set(request.tools)
     assert request.messages[1:] == [{"role": "user", "content": "Hello!"}]
+
+
+def test_the_five_task_tools_are_named(sqlite_url: str, tmp_path: Path) -> None:
+    """002: "the model can use ListTasks, then AddTask / CompleteTask / UncompleteTask / DeleteTask to maintain the list"."""
+    request = asked(sqlite_url, tmp_path)
+    section = request.system.partition("# Task list\n")[2].partition("\n#")[0]
+    assert set(re.findall(r"\b\w+Tasks?\b", section)) == {tool.name for tool in TASK_TOOLS} <= set(request.tools)
 
 
 def test_when_to_plan_and_when_not_is_said(sqlite_url: str, tmp_path: Path) -> None:

@@ -29,8 +29,7 @@ def test_an_answer_that_does_brings_the_next_item(database_url: str, tmp_path: P
         assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("completed", "Baked."), ("completed", "Frosted.")]
         assert talk.answers() == ["Baked.", "Frosted."]
         (told,) = talk.told("todos_resubmitting")
-        assert told["next"]["description"] == "frost"
-        assert told["next"]["status"] == "current"
+        assert told["next"] == "frost"
         assert [(item["description"], item["status"]) for item in told["state"]["items"]] == [
             ("bake", "done"),
             ("frost", "current"),
@@ -39,6 +38,57 @@ def test_an_answer_that_does_brings_the_next_item(database_url: str, tmp_path: P
         assert (asked["role"], asked["content"]) == ("user", "NEXT_TODO: frost")
         assert [call.tier for call in talk.model_calls()] == ["strong", "strong", "cheap", "strong", "cheap"]
         assert talk.told("refused") == []
+
+
+def test_the_next_item_is_told_after_the_list_of_the_same_move(sqlite_url: str, tmp_path: Path) -> None:
+    """003: "`todos_resubmitting`: `{ next: string, state?: TodosState }`", written after `completeCurrent(); // emits events`."""
+    script = tiers(in_order(queued("bake", "frost"), text("Baked."), text("Frosted.")), YES)
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        talk.say("A cake!", "queue")
+        told = talk.events("todos_assessed", "todos_updated", "todos_current", "todos_resubmitting")
+        move = [kind for kind, _ in told].index("todos_assessed")
+        assert [kind for kind, _ in told[move : move + 4]] == [
+            "todos_assessed",
+            "todos_updated",
+            "todos_current",
+            "todos_resubmitting",
+        ]
+        (_, updated), (_, current), (_, resubmitting) = told[move + 1 : move + 4]
+        assert resubmitting["next"] == current["current"]["description"] == "frost"
+        assert resubmitting["state"] == updated
+
+
+def test_every_decision_of_the_assessor_is_an_event_and_a_log_line(
+    database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """003: "log evaluator decisions for tuning"."""
+    caplog.set_level("INFO", "headway.assessor")
+    no = text(json.dumps({"ok": False, "reason": "No\nbutter.\x1b[2J \ud800"}))
+    silent_yes = text(json.dumps({"ok": True}))
+    script = tiers(in_order(queued("bake"), text("One."), text("Two.")), in_order(no, silent_yes))
+    with talking(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        turn = talk.say("A cake!", "queue")
+        reason = "No butter.\ufffd[2J \ufffd"
+        assert talk.told("todos_assessed") == [
+            {"turn_id": turn["id"], "ok": False, "reason": reason},
+            {"turn_id": turn["id"], "ok": True, "reason": ""},
+        ]
+        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 1, "reason": reason}]
+        (item,) = talk.plan()
+    assert [one.getMessage() for one in caplog.records if one.name == "headway.assessor"] == [
+        f"item {item.id}: ok=False: {reason}",
+        f"item {item.id}: ok=True: ",
+    ]
+
+
+def test_an_assessor_that_cannot_decide_is_told_of_as_a_no(sqlite_url: str, tmp_path: Path) -> None:
+    script = tiers(in_order(queued("bake"), *[text("Baked.")] * 3), text("ok"))
+    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        talk.say("A cake!", "queue")
+        told = talk.told("todos_assessed")
+        assert [one["ok"] for one in told] == [False] * 3
+        assert [one["reason"] for one in told] == [one["reason"] for one in talk.told("refused")]
+        assert "could not be assessed" in told[0]["reason"]
 
 
 def test_the_assessor_sees_the_item_and_the_answer_as_material(sqlite_url: str, tmp_path: Path) -> None:

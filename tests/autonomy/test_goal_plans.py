@@ -91,7 +91,7 @@ WRONG: dict[str, tuple[Reply, str]] = {
     "the same words": (plan(step("a"), {**step(" A "), "id": "b"}), "The description 'a' is there twice"),
     "no description": (plan({**step("a"), "description": " "}), "description of a is missing"),
     "an unknown role": (plan(agent("a", role="wizard")), "Unknown role 'wizard'"),
-    "a priority out of bounds": (plan(step("a", priority=11)), "sub_goals.0.priority"),
+    "a priority out of bounds": (plan(step("a", priority=11)), "sub_goals[0].priority"),
     "a value that is no number": (plan(step("a", expected_value=float("nan"))), "expected_value"),
     "no object": (calls(("submit_plan", {}), text="x"), "sub_goals"),
     "broken JSON": (text('{"sub_goals": [}'), "not one JSON object"),

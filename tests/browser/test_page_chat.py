@@ -133,7 +133,7 @@ def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Cli
     give_patience(client)
     model.release()
     waits = page.log.locator(".end")
-    expect(waits).to_contain_text("Waiting for the model until")
+    expect(waits).to_contain_text("Waiting to retry until")
     expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
     page.page.reload()
     expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")

@@ -17,7 +17,7 @@ CONVERSATION = "0c0ffee00000400080000000deadbeef"
 
 @pytest.fixture
 def file(tmp_path: Path) -> TaskFile:
-    return TaskFile(str(tmp_path / "tasks"), CONVERSATION)
+    return TaskFile(str(tmp_path / "tasks"), CONVERSATION, 7)
 
 
 def add(file: TaskFile, title: str = "look") -> None:
@@ -52,14 +52,14 @@ def test_the_file_is_made_by_the_first_write_named_by_the_conversation_and_holds
 
 @pytest.mark.parametrize("name", [CONVERSATION.upper(), f"{CONVERSATION[:8]}-{CONVERSATION[8:]}"])
 def test_every_spelling_of_a_uuid_names_the_same_file(file: TaskFile, name: str) -> None:
-    assert TaskFile(file.folder, name).path == file.path
+    assert TaskFile(file.folder, name, 7).path == file.path
 
 
 @pytest.mark.parametrize(
     "name", ["", "..", "../../etc/passwd", f"../{CONVERSATION[3:]}", f"{CONVERSATION}/", f"{CONVERSATION}\0", "x" * 32, "١" * 32]
 )
 def test_nothing_but_a_uuid_names_a_file(tmp_path: Path, name: str) -> None:
-    file = TaskFile(str(tmp_path / "tasks"), name)
+    file = TaskFile(str(tmp_path / "tasks"), name, 7)
     with pytest.raises(Invalid, match="UUID"):
         file.read()
     with pytest.raises(Invalid, match="UUID"):
@@ -119,6 +119,85 @@ def test_a_damaged_file_is_reported_and_left_untouched(file: TaskFile, content: 
     assert path.read_bytes() == content
 
 
+def test_a_byte_order_mark_is_no_damage(file: TaskFile) -> None:
+    """002: "File exists but is invalid JSON / corrupted", which a document with a byte order mark is not."""
+    path = put(file, b'\xef\xbb\xbf{"tasks": [{"id": "1", "title": "look"}]}')
+    assert [task["title"] for task in file.read()] == ["look"]
+    add(file, "build")
+
+    assert [task["title"] for task in json.loads(path.read_bytes())["tasks"]] == ["look", "build"]
+
+
+# The second name: <conversation id>.json
+
+
+def titles(path: str) -> list[str]:
+    return [task["title"] for task in json.loads(Path(path).read_bytes())["tasks"]]
+
+
+def test_the_list_can_be_read_and_written_under_the_conversations_id(file: TaskFile) -> None:
+    """002: "Read `.agents/tasks/<conversationId>.json` for the current conversation"."""
+    add(file)
+    assert titles(file.alias) == ["look"]
+
+    Path(file.alias).write_text('{"tasks": [{"id": "1", "title": "theirs"}]}')
+    assert [task["title"] for task in file.read()] == ["theirs"]
+    assert Path(file.alias).is_symlink()
+
+
+def test_a_file_that_stands_under_the_conversations_id_becomes_the_list(file: TaskFile) -> None:
+    """002: "Read `.agents/tasks/<conversationId>.json` for the current conversation"."""
+    Path(file.folder).mkdir()
+    Path(file.alias).write_text('{"tasks": [{"id": "1", "title": "brought along"}], "session": "old"}')
+    assert [task["title"] for task in file.read()] == ["brought along"]
+    assert os.listdir(file.folder) == ["7.json"], "reading changes nothing"
+
+    add(file)
+    assert titles(file.path) == titles(file.alias) == ["brought along", "look"]
+    assert json.loads(Path(file.path).read_bytes())["session"] == "old"
+
+
+def test_an_editor_that_replaces_the_link_by_a_file_has_changed_the_list(file: TaskFile) -> None:
+    add(file)
+    Path(file.folder, "edited").write_text('{"tasks": [{"id": "1", "title": "edited"}]}')
+    os.replace(Path(file.folder, "edited"), file.alias)
+    assert [task["title"] for task in file.read()] == ["edited"]
+
+    add(file, "build")
+    assert titles(file.path) == titles(file.alias) == ["edited", "build"]
+    assert Path(file.alias).is_symlink()
+
+
+def test_a_damaged_file_under_the_conversations_id_replaces_nothing(file: TaskFile) -> None:
+    add(file)
+    os.remove(file.alias)
+    Path(file.alias).write_text("{")
+    with pytest.raises(DatabaseDamaged):
+        file.read()
+    with pytest.raises(DatabaseDamaged):
+        add(file)
+
+    assert (Path(file.alias).read_text(), titles(file.path)) == ("{", ["look"])
+
+
+def test_a_link_to_anothers_list_is_not_followed(file: TaskFile) -> None:
+    other = TaskFile(file.folder, uuid4().hex, 8)
+    add(other, "a secret")
+    os.symlink(os.path.basename(other.path), file.alias)
+    assert file.read() == []
+
+    add(file)
+    assert titles(file.alias) == ["look"]
+    assert titles(other.path) == ["a secret"]
+
+
+def test_what_cannot_be_linked_is_stored_all_the_same(file: TaskFile) -> None:
+    Path(file.alias).mkdir(parents=True)
+    add(file)
+
+    assert [task["title"] for task in file.read()] == ["look"]
+
+
 def test_work_that_raises_changes_nothing(file: TaskFile) -> None:
     add(file)
     before = Path(file.path).read_bytes()
@@ -142,7 +221,7 @@ def test_a_change_that_changes_nothing_does_not_write(file: TaskFile) -> None:
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "tasks").write_text("a file where a folder should be")
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
-        add(TaskFile(str(tmp_path / "tasks"), CONVERSATION))
+        add(TaskFile(str(tmp_path / "tasks"), CONVERSATION, 7))
 
 
 def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lock(file: TaskFile) -> None:
@@ -154,14 +233,14 @@ def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lo
     assert not left.exists()
 
     left.write_text('{"tasks": [{"id": "666"')
-    TaskFile(file.folder, CONVERSATION[:2] + uuid4().hex[2:]).change(lambda _tasks: None)
-    assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json"]
+    TaskFile(file.folder, CONVERSATION[:2] + uuid4().hex[2:], 8).change(lambda _tasks: None)
+    assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json", "7.json"]
 
 
 def test_when_a_conversation_is_forgotten_so_is_what_a_killed_writer_left_of_it(file: TaskFile) -> None:
     add(file)
     (Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp").write_text("a secret")
-    forget(file.folder, [CONVERSATION, uuid4().hex])
+    forget(file.folder, [(CONVERSATION, 7), (uuid4().hex, 8)])
 
     assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}"]
 
@@ -182,7 +261,7 @@ def test_a_disk_that_fills_up_keeps_the_list_and_is_not_filled_by_half_of_it(fil
 
 
 def test_locks_do_not_pile_up_however_many_conversations_there_are(tmp_path: Path) -> None:
-    for _ in range(300):
-        TaskFile(str(tmp_path), uuid4().hex).change(lambda _tasks: None)
+    for number in range(300):
+        TaskFile(str(tmp_path), uuid4().hex, number).change(lambda _tasks: None)
 
     assert len(os.listdir(tmp_path / ".locks")) <= 256

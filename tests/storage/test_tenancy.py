@@ -212,7 +212,7 @@ def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(databa
     before = belongings(rival)
     assert [table for table, rows in before.items() if not rows] == [], "furnish() must put a row into every table"
 
-    files = desk.read(conversation_store.uuids)
+    files = desk.read(conversation_store.file_names)
     assert database.write(partial(tenants.remove, name="acme")) == files != []
 
     assert not any(belongings(desk).values())

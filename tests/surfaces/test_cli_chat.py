@@ -24,7 +24,7 @@ def test_whoever_waits_for_a_model_is_told_until_when(talker: Shell, model: Mode
     model.script = flaky(1, error(429, "slow down", retry_after=1), text("hello"))
     code, out, told = talker("chat", "hi")
     assert (code, out) == (0, "hello\n")
-    assert re.fullmatch(r"headway: waiting for the model until .*\d\d:\d\d:\d\d: The model .* is rate limited .*\n", told)
+    assert re.fullmatch(r"headway: waiting to retry until .*\d\d:\d\d:\d\d: The model .* is rate limited .*\n", told)
 
 
 def test_so_does_a_process_of_its_own(talker: Shell) -> None:

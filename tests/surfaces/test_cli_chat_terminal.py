@@ -1,5 +1,6 @@
 """`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
 
+import json
 from threading import Event
 
 import pytest
@@ -63,8 +64,28 @@ def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> Non
 
     assert ran.code == 0
     assert "Premature" not in left
-    assert "not done yet: 1 open" in left
+    assert "not done yet: 1 item is still open." in left
     assert "All done." in left
+
+
+def test_what_the_assessor_decided_is_shown(talker: Shell, model: ModelServer) -> None:
+    """003: "log evaluator decisions for tuning"."""
+
+    def script(request: Request) -> Reply:
+        if "You judge whether" in request.system:
+            return text(json.dumps({"ok": "Two." in request.last, "reason": "the second will do"}))
+        if not request.tool_results:
+            return calls(("manage_todos", {"add": ["bake", "frost"]}))
+        return text("Two." if "Answer it again" in str(request.texts) else "One.")
+
+    model.script = script
+    ran = talker.terminal("chat", "--queue", "A cake!")
+    left = "\n".join(screen(ran.out))
+
+    assert ran.code == 0
+    assert "not done yet: the second will do" in left
+    assert "Accepted: the second will do" in left
+    assert "Continuing: frost" in left
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x08\r[red]bold[/red]"

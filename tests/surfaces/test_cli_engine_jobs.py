@@ -97,7 +97,7 @@ def test_what_waits_for_its_model_says_until_when_and_is_retried_sooner(headway:
     clock = time.strftime("%H:%M:%S", time.localtime(retry_at))
     for family in ("jobs", "agents"):
         (waits,) = re.findall("^waits +(.*)$", headway.ok(family, "show", main.id), re.MULTILINE)
-        assert waits.startswith("waiting for the model until ")
+        assert waits.startswith("waiting to retry until ")
         assert waits.endswith(f"{clock}: The model is rate limited.")
     assert headway.json("agents", "show", main.id)["agent"]["retry_at"] == retry_at
     assert [one["retry_at"] for one in headway.json("agents", "list")["agents"]] == [0, retry_at]

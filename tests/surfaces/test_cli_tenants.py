@@ -58,10 +58,12 @@ def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
     headway.ok("todo", "add", "one", "--tenant", "acme", "--conversation", "k")
     headway.ok("token", "new", "--tenant", "acme")
     headway.ok("todo", "add", "mine")
-    uuid = headway.json("conversation", "new", "--tenant", "acme")["conversation"]["key"]
-    tasks = headway.folder / ".headway" / ".agents" / "tasks" / f"{uuid}.json"
+    conversation = headway.json("conversation", "new", "--tenant", "acme")["conversation"]
+    tasks = headway.folder / ".headway" / conversation["task_file"]
     tasks.parent.mkdir(parents=True)
     tasks.write_text('{"tasks": []}')
+    link = tasks.with_name(f"{conversation['id']}.json")
+    link.symlink_to(tasks.name)
     headway.ok("tenant", "rm", "acme", "--yes")
     headway.ok("tenant", "add", "acme")
 
@@ -70,6 +72,7 @@ def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
     assert headway.json("token", "list", "--tenant", "acme")["tokens"] == []
     assert len(headway.json("todo", "list")["todos"]) == 1
     assert not tasks.exists()
+    assert not link.is_symlink()
 
 
 def test_a_token_is_shown_once_and_stored_hashed(headway: Shell) -> None:
@@ -121,7 +124,7 @@ def test_a_conversation_is_opened_under_a_key_of_ones_own_or_a_new_one(headway: 
     ours = headway.json("conversation", "new", "Release 1.0", "--key", "release")["conversation"]
     theirs = headway.json("conversation", "new")["conversation"]
 
-    assert list(ours) == ["id", "key", "title", "created_at", "updated_at"]
+    assert list(ours) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
     assert (ours["key"], ours["title"]) == ("release", "Release 1.0")
     assert re.fullmatch(r"[0-9a-f]{32}", theirs["key"])
     assert headway.json("conversation", "list")["conversations"] == [theirs, ours]

@@ -142,12 +142,23 @@ def test_a_restart_of_nothing_says_nothing() -> None:
 
 
 def test_a_refusal_is_told_and_what_was_refused_is_withdrawn() -> None:
-    refused: Told = ("refused", {"turn_id": "t", "remaining": 2})
+    refused: Told = ("refused", {"turn_id": "t", "remaining": 2, "reason": "2 items are still open."})
 
     assert types(in_ag_ui(words("Done!"), refused))[-2:] == ["MESSAGES_SNAPSHOT", "CUSTOM"]
     ended, note = in_ui_stream(words("Done!"), refused)[-2:]
     assert ended["providerMetadata"] == {"headway": {"withdrawn": True}}
-    assert note == {"type": "data-refused", "data": {"turn_id": "t", "remaining": 2}, "transient": True}
+    assert note == {
+        "type": "data-refused",
+        "data": {"turn_id": "t", "remaining": 2, "reason": "2 items are still open."},
+        "transient": True,
+    }
+
+
+def test_the_assessors_decision_is_told_beside_the_conversation() -> None:
+    assessed: Told = ("todos_assessed", {"turn_id": "t", "ok": True, "reason": "fine"})
+
+    assert in_ag_ui(assessed) == [{"type": "CUSTOM", "name": "todos_assessed", "value": assessed[1]}]
+    assert in_ui_stream(assessed) == [{"type": "data-todos-assessed", "data": assessed[1], "transient": True}]
 
 
 def test_a_call_that_reuses_an_id_is_a_call_of_its_own() -> None:

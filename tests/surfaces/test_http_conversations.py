@@ -1,5 +1,7 @@
 """/v1/conversations and /v1/turns."""
 
+import json
+import re
 import time
 from uuid import UUID
 
@@ -11,7 +13,7 @@ def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
     before = int(time.time())
     made = client.ok("POST", "/v1/conversations", 201, json={})["conversation"]
 
-    assert list(made) == ["id", "key", "title", "created_at", "updated_at"]
+    assert list(made) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
     assert UUID(hex=made["key"]).hex == made["key"]
     assert (made["title"], before <= made["created_at"] == made["updated_at"] <= time.time()) == ("", True)
 
@@ -21,6 +23,19 @@ def test_a_conversation_keeps_its_title_and_the_callers_key(client: Client) -> N
 
     assert (made["title"], made["key"]) == ("Über 😀", "ticket-7")
     assert client.ok("GET", f"/v1/conversations/{made['id']}") == {"conversation": made}
+
+
+def test_a_conversation_says_where_its_task_list_is(client: Client, service: Service) -> None:
+    """002: "Path: BaseDirectory + ".agents/tasks/" + conversationId.ToString("N") + ".json"."""
+    made = client.ok("POST", "/v1/conversations", 201, json={"key": "../escape"})["conversation"]
+    (listed,) = client.ok("GET", "/v1/conversations")["conversations"]
+    assert made["task_file"] == listed["task_file"]
+    assert re.fullmatch(r"\.agents/tasks/[0-9a-f]{32}\.json", made["task_file"])
+
+    body = {"arguments": {"title": "look"}, "conversation_id": made["id"]}
+    task = client.ok("POST", "/v1/tools/AddTask", json=body)["result"]
+    for name in (made["task_file"], f".agents/tasks/{made['id']}.json"):
+        assert json.loads((service.log.parent / ".headway" / name).read_bytes()) == {"tasks": [task]}
 
 
 def test_a_key_is_taken_once_per_tenant(client: Client, service: Service) -> None:

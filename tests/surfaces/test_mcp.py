@@ -94,6 +94,17 @@ async def read(connected: McpClient, name: str) -> Any:
 # Both transports
 
 
+def test_null_is_absent_and_a_list_may_be_text(connect: Connect) -> None:
+    """000: "context?: string", "order?: number": optional, and clients send null for what they leave out."""
+
+    async def tell(connected: McpClient) -> None:
+        items = json.dumps([{"title": "look", "context": None, "order": None}])
+        assert (await call(connected, "create_todo", items=items))["totalPending"] == 1
+        assert len((await call(connected, "list_todo", status=None))["items"]) == 1
+
+    story(connect, tell)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: Connect, mode: str) -> None:
     async def tell(connected: McpClient) -> None:
@@ -253,7 +264,8 @@ def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None
     story(partial(over_stdio, headway.folder, "--conversation", "a thread"), tell)
     listed = headway.json("todo", "list", "--conversation", "a thread")["todos"]
     assert [todo["subject"] for todo in listed] == ["theirs", "added"]
-    assert len(list((headway.folder / ".headway" / ".agents" / "tasks").glob("*.json"))) == 1
+    (conversation,) = headway.json("conversation", "list")["conversations"]
+    assert "look" in (headway.folder / ".headway" / conversation["task_file"]).read_text()
 
 
 # HTTP

@@ -61,7 +61,7 @@ def check(tasks: list[dict[str, Any]], killed: Writer) -> None:
 
 
 def main(folder: str, kills: int) -> None:
-    file = TaskFile(folder, CONVERSATION)
+    file = TaskFile(folder, CONVERSATION, 7)
     file.change(lambda tasks: tasks.extend({"id": str(number), "title": "0 ", "count": 0} for number in range(WRITERS)))
     writers = [Writer(file, str(number), number) for number in range(WRITERS)]
     for seed in range(kills):
@@ -82,7 +82,7 @@ def main(folder: str, kills: int) -> None:
         check(file.read(), writer)
     file.change(lambda _tasks: None)
     left = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
-    assert left == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json"], left
+    assert left == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json", "7.json"], left
     print(sum(task["count"] for task in file.read()))
 
 

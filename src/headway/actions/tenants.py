@@ -55,10 +55,10 @@ def named(tx: Transaction, name: str) -> Tenant:
     return ensure_local(tx) if name == LOCAL_TENANT else find(tx, name)
 
 
-def remove(tx: Transaction, name: str) -> list[str]:
-    """Take away the tenant and every row it owns; the UUIDs of its conversations, whose files go when this is stored."""
+def remove(tx: Transaction, name: str) -> list[tuple[str, int]]:
+    """Take away the tenant and every row it owns. Returns (UUID, id) of its conversations, whose files go when this is stored."""
     tenant = find(tx, name)
-    files = conversation_store.uuids(tx, tenant.id)
+    files = conversation_store.file_names(tx, tenant.id)
     tenant_store.delete(tx, tenant.id)
     return files
 

@@ -39,8 +39,9 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     """Add the items, all or none. One with an order is put there, and whoever stood there and behind moves down."""
     if not items:
         raise Invalid("items must not be empty: name at least one.")
-    if any(item.order is not None and item.order < 1 for item in items):
-        raise Invalid("order counts from 1.")
+    misplaced = next((n for n, item in enumerate(items) if item.order is not None and item.order < 1), None)
+    if misplaced is not None:
+        raise Invalid(f"items[{misplaced}].order counts from 1.")
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
     check_room(open_items(tx, scope.tenant_id, turn_id), len(items))
     added = [insert(tx, scope, conversation_id, turn_id, item) for item in items]

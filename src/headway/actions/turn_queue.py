@@ -6,7 +6,8 @@ from typing import Any
 from headway.actions import todos
 from headway.actions.turn_state import QueueState, announce, check_room, lock_plan, open_items, queue_state
 from headway.ledger.scope import Scope
-from headway.ledger.todo import Draft
+from headway.ledger.todo import Draft, Todo
+from headway.storage import todo_store
 from headway.storage.transaction import Transaction
 
 
@@ -18,10 +19,18 @@ def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete:
     for description in wanted:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)
-    for todo_id in matches(queue_state(tx, scope.tenant_id, turn_id), delete):
-        todos.end(tx, scope.tenant_id, todo_id, "canceled")  # rows of a turn are never deleted
+    for todo in matches(queue_state(tx, scope.tenant_id, turn_id), delete):
+        take_out(tx, scope.tenant_id, todo)
     announce(tx, scope.tenant_id, turn_id)  # a call that changed nothing is answered with the state, too
     return queue_state(tx, scope.tenant_id, turn_id)
+
+
+def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+    """Rows of a turn are never deleted: an open one is canceled, a done one stays done and is no longer shown in the queue."""
+    if todo.ended:
+        todo_store.dequeue(tx, tenant_id, todo)
+    else:
+        todos.end(tx, tenant_id, todo.id, "canceled")
 
 
 def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome: str | None = None) -> QueueState:
@@ -46,7 +55,8 @@ def text_of(one: Any) -> str:
     return str(one) if isinstance(one, str | int) and not isinstance(one, bool) else ""
 
 
-def matches(state: QueueState, given: Any) -> list[int]:
-    """The open items meant by an id (a number, or its digits) or by an exact description."""
+def matches(state: QueueState, given: Any) -> list[Todo]:
+    """The items meant by an id (a number, or its digits), and the open ones meant by an exact description: whoever does a
+    thing again and changes their mind means the new item, not the record of the old one."""
     wanted = set(texts(given))
-    return [todo.id for todo in state.items if not todo.ended and (str(todo.id) in wanted or todo.subject in wanted)]
+    return [todo for todo in state.items if str(todo.id) in wanted or (not todo.ended and todo.subject in wanted)]

@@ -37,7 +37,7 @@ def open_items(tx: Transaction, tenant_id: int, turn_id: str) -> int:
 
 
 class QueueState(NamedTuple):
-    """What remains, in order. Canceled rows are not part of it."""
+    """The items in order, done ones included. What was canceled, or deleted once it was done, is not part of it."""
 
     items: list[Todo]
     current: Todo | None
@@ -61,7 +61,7 @@ class QueueState(NamedTuple):
 
 def queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
     """The row in progress is the current one, else the first that is pending."""
-    rows = [todo for todo in todo_store.of_turn(tx, tenant_id, turn_id) if todo.status != "canceled"]
+    rows = todo_store.queue_of_turn(tx, tenant_id, turn_id)
     going = (todo for todo in rows if todo.status == "in_progress")
     waiting = (todo for todo in rows if todo.status == "pending")
     return QueueState(rows, next(going, None) or next(waiting, None))

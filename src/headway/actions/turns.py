@@ -85,9 +85,9 @@ def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: 
     tx.emit(Event(run.tenant_id, kind, encode({**whose, **data}, **encoded), run.conversation_id, run.turn_id))
 
 
-def tell_last(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
-    """The turn's last event: it comes after what this transaction has yet to tell of the turn's list."""
-    tx.before_commit(("turn end", run.id), lambda tx: tell(tx, run, kind, data))
+def tell_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
+    """Emit an event of the turn behind the todos_updated and todos_current that this transaction emits at its end."""
+    tx.before_commit((kind, run.id), lambda tx: tell(tx, run, kind, data))
 
 
 def incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
@@ -108,13 +108,13 @@ def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     say(tx, run, "assistant", answer)
     left = incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
-    tell_last(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
+    tell_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
     return run
 
 
 def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
     run = end(tx, run, "failed", "failed", None, message)
-    tell_last(tx, run, "turn_failed", {"error": message, "code": code})
+    tell_after_list(tx, run, "turn_failed", {"error": message, "code": code})
     return run
 
 

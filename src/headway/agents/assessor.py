@@ -1,6 +1,7 @@
 """Questions to the cheap tier: does this answer do what the item asked for, and what did this cut-off text say?"""
 
 import json
+import logging
 import re
 from typing import Final
 
@@ -14,10 +15,14 @@ from headway.agents.needs import Assess, Summarise, Summary, Verdict
 from headway.agents.transcript import user
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import unframed
+from headway.ledger.text import one_line
+
+log = logging.getLogger("headway.assessor")
 
 OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 CUT_OFF_SHOWN: Final = 40_000
 TAIL: Final = 2_000
+REASON_LIMIT: Final = 1_000
 NONSENSE: Final = "the answer could not be assessed"
 
 
@@ -31,6 +36,14 @@ class Judgement(BaseModel):
 
 
 async def assess(models: Models, need: Assess) -> Verdict:
+    """The assessor's decision, logged so that a wrong one can be found."""
+    verdict = await judge(models, need)
+    verdict = verdict._replace(reason=one_line(verdict.reason)[:REASON_LIMIT])
+    log.info("item %d: ok=%s: %s", need.item.id, verdict.ok, verdict.reason)
+    return verdict
+
+
+async def judge(models: Models, need: Assess) -> Verdict:
     """An assessor that fails or talks nonsense never counts as a yes. What may pass is raised, until it was tried often enough."""
     question = prompts.assessment(need.item.subject, need.item.completion_criteria, need.answer)
     try:
@@ -43,7 +56,8 @@ async def assess(models: Models, need: Assess) -> Verdict:
     judgement = parse(reply.response.text or "") if whole else None
     if judgement is None:
         return Verdict(need.item, ok=False, reason=f"{NONSENSE} (the assessor's own answer made no sense).", call=reply.call)
-    return Verdict(need.item, judgement.ok, judgement.reason or "it does not do what the item asks.", reply.call)
+    reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."
+    return Verdict(need.item, judgement.ok, reason, reply.call)
 
 
 def parse(text: str) -> Judgement | None:

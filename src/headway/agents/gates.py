@@ -24,26 +24,26 @@ def hear(step: Step, entry: Entry, text: str) -> Assess | Sleep | Stop | None:
         step.append(ModelRequest(told))
         return None
     if not text.strip():
-        return refuse(step, prompts.NUDGE, text, prompts.STAGNATION)
+        return refuse(step, prompts.EMPTY_ANSWER, prompts.NUDGE, text)
     if step.work.mode == "queue":
         current = queue_state(step.tx, step.run.tenant_id, step.turn_id).current
         if current:
             return Assess(current, text, step.last_attempt)
     plan = step.plan()
     if left := still_open(plan):
-        return refuse(step, prompts.refusal(left), text, prompts.STAGNATION)
+        return refuse(step, prompts.unfinished(left), prompts.refusal(left), text)
     return step.finish("drained" if plan else "answered", text)
 
 
-def refuse(step: Step, message: str, answer: str, why: str) -> Stop | None:
+def refuse(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:
     """Send an answer back. Some times in a row with no change to the list, and the turn ends rather than turning in circles."""
     plan = step.plan()
     mark = fingerprint(plan)
     refusals = step.run.refusals + 1 if step.run.plan_mark == mark else 1
     step.run = step.run._replace(refusals=refusals, plan_mark=mark)
-    step.tell("refused", {"remaining": len(still_open(plan))})
+    step.tell("refused", {"remaining": len(still_open(plan)), "reason": reason})
     if refusals >= step.limits.refusals:
-        return step.give_up(why, "incomplete", answer)
+        return step.give_up(last_words, "incomplete", answer)
     step.append(user(message))
     return None
 
@@ -56,8 +56,10 @@ def fingerprint(plan: list[Todo]) -> str:
 def follow(step: Step, verdict: Verdict) -> None:
     """A turn in queue mode goes on with the next item once the current one is done."""
     answer = parse(spoken(step.entries[-1].message)).visible
+    step.tell("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
     if not verdict.ok:
-        refuse(step, prompts.not_good_enough(verdict.item.subject, verdict.reason), answer, prompts.NOT_ACCEPTED)
+        message = prompts.not_good_enough(verdict.item.subject, verdict.reason)
+        refuse(step, verdict.reason, message, answer, prompts.NOT_ACCEPTED)
         return
     state = turn_queue.complete(step.tx, step.work.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
@@ -71,5 +73,5 @@ def follow(step: Step, verdict: Verdict) -> None:
         step.give_up(why, "limit")
         return
     step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
-    step.tell("todos_resubmitting", {"next": state.item(state.current), "state": state.as_json()})
+    step.tell_after_list("todos_resubmitting", {"next": state.current.subject, "state": state.as_json()})
     step.append(user(prompts.next_item(state.current.subject)))

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from headway.actions import turn_plan, turn_queue, whole_list
 from headway.agents.execution import Execution
-from headway.agents.toolbox import Arguments, Filled, StatusWord, Tool
+from headway.agents.toolbox import Arguments, Filled, StatusWord, Subject, Text, Tool, obeying
+from headway.ledger import text
 from headway.ledger.todo import Todo, parse_status
 from headway.storage import todo_store
 from headway.storage.transaction import Transaction
@@ -25,11 +26,15 @@ def has_turn(execution: Execution) -> bool:
 # The plan
 
 
+def agent_type(name: str | None, field: str) -> str | None:
+    return text.name(name, field) if name else None
+
+
 class NewItem(Arguments):
-    title: Filled
-    context: str = ""
-    completionCriteria: str = ""
-    agentType: str | None = None
+    title: Subject
+    context: Text = ""
+    completionCriteria: Text = ""
+    agentType: Annotated[str | None, obeying(agent_type)] = None
     order: Annotated[int | None, Field(description="1-indexed place; default: the end")] = None
 
 
@@ -38,9 +43,7 @@ class CreateTodo(Arguments):
 
 
 def create_todo(tx: Transaction, execution: Execution, wanted: CreateTodo) -> dict[str, Any]:
-    items = [
-        turn_plan.PlanItem(one.title, one.context, one.completionCriteria, one.agentType or None, one.order) for one in wanted.items
-    ]
+    items = [turn_plan.PlanItem(one.title, one.context, one.completionCriteria, one.agentType, one.order) for one in wanted.items]
     created, pending = turn_plan.create(tx, execution.scope, turn_of(execution), items)
     shown = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
     return {"created": shown, "totalPending": pending}
@@ -71,7 +74,7 @@ def start_todo(tx: Transaction, execution: Execution, wanted: StartTodo) -> dict
 
 class CompleteTodo(Arguments):
     todoId: Filled
-    outcome: Annotated[Filled, Field(description="What was done, or why not")]
+    outcome: Annotated[Filled, obeying(text.safe), Field(description="What was done, or why not")]
     status: Literal["completed", "cancelled", "canceled"] = "completed"
 
 
@@ -114,10 +117,24 @@ def moment(milliseconds: int) -> str | None:
 # The queue
 
 
+def list_or_nothing(given: Any) -> list[Any] | None:
+    return given if isinstance(given, list) else None
+
+
+def description(given: Any, field: str) -> str:
+    """An item's description; empty if what a model sent cannot be one, which adds nothing."""
+    words = turn_queue.text_of(given).strip()
+    return text.subject(words, field) if words else ""
+
+
 class ManageTodos(Arguments):
     # Anything: what is not a list changes nothing, and the answer shows the state as it is.
-    add: Annotated[Any, Field(json_schema_extra={"type": "array", "items": {"type": "string"}})] = None
-    delete: Annotated[Any, Field(json_schema_extra={"type": "array", "items": {"type": ["string", "number"]}})] = None
+    add: Annotated[
+        list[Annotated[Any, obeying(description)]] | None,
+        BeforeValidator(list_or_nothing),
+        WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+    ] = None
+    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}})] = None
 
 
 def manage_todos(tx: Transaction, execution: Execution, wanted: ManageTodos) -> dict[str, Any]:
@@ -131,7 +148,7 @@ def manage_todos(tx: Transaction, execution: Execution, wanted: ManageTodos) -> 
 class KnownItem(Arguments):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    content: Filled
+    content: Subject
     status: StatusWord = "pending"
 
 
@@ -147,7 +164,7 @@ def write_todos(tx: Transaction, execution: Execution, wanted: WriteTodos) -> di
 class PlanStep(Arguments):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    step: Filled
+    step: Subject
     status: StatusWord = "pending"
 
 

@@ -36,8 +36,8 @@ current one, completely and alone. Your answer is judged against it; if it does 
 as a message that starts with NEXT_TODO."""
 
 TASKS = """# Task list
-AddTask, ListTasks and CompleteTask keep a list that belongs to this conversation and outlives the turn. Use it for what the \
-user wants remembered across turns, not for the steps of this one."""
+ListTasks, AddTask, CompleteTask, UncompleteTask and DeleteTask keep a list that belongs to this conversation and outlives the \
+turn. Use it for what the user wants remembered across turns, not for the steps of this one."""
 
 LEDGER = """# Ledger
 todo_add, todo_list and todo_update work on todos that people see and other agents share; they outlive this conversation."""
@@ -62,6 +62,7 @@ exactly that: look before you repeat it."""
 
 CHECK_IN = "CHECK-IN: "
 NUDGE = "Your answer was empty. Answer the request."
+EMPTY_ANSWER = "The answer was empty."
 CUT_OFF = "Your last message hit the length limit and was cut off. This summary of it replaces it; go on from where it ends:\n"
 NEXT = "NEXT_TODO: "
 
@@ -99,6 +100,11 @@ def context(request: str, plan: list[Todo], mode: Mode) -> str:
 
 def open_line(todo: Todo, mode: Mode) -> str:
     return f"- [{todo.status}] {inline(todo.subject)} (id {todo.id if mode == 'queue' else todo.uuid})"
+
+
+def unfinished(still_open: list[Todo]) -> str:
+    """Why an answer was refused, for people who watch."""
+    return f"{counted(len(still_open))} still open."
 
 
 def refusal(still_open: list[Todo]) -> str:

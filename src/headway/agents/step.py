@@ -82,6 +82,9 @@ class Step:
     def tell(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
         turns.tell(self.tx, self.run, kind, data, **encoded)
 
+    def tell_after_list(self, kind: str, data: dict[str, Any]) -> None:
+        turns.tell_after_list(self.tx, self.run, kind, data)
+
     # Endings
 
     def finish(self, outcome: TurnOutcome, answer: str) -> Stop:

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from headway.agents.execution import Execution
-from headway.agents.toolbox import Arguments, Filled, Tool
-from headway.ledger import text
+from headway.agents.toolbox import Arguments, Filled, Subject, Text, Tool
 from headway.ledger.errors import DatabaseDamaged, Invalid
 from headway.storage.task_files import TASKS_LIMIT, Task, TaskFile, next_id
 
@@ -24,8 +23,8 @@ class NoArguments(Arguments):
 
 
 class AddTask(Arguments):
-    title: Filled
-    description: str = ""
+    title: Subject
+    description: Text = ""
 
 
 class TaskId(Arguments):
@@ -38,7 +37,7 @@ def guarded(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], A
     def guard(execution: Execution, wanted: Any) -> Any:
         assert execution.conversation_uuid is not None  # the toolbox asked has_conversation first
         try:
-            return act(TaskFile(execution.task_folder, execution.conversation_uuid), wanted)
+            return act(TaskFile(execution.task_folder, execution.conversation_uuid, execution.scope.conversation_id), wanted)
         except DatabaseDamaged as error:
             log.error("a task file cannot be read: %s", error)
             return DAMAGED
@@ -53,12 +52,10 @@ def list_tasks(file: TaskFile, _wanted: NoArguments) -> Any:
 
 
 def add_task(file: TaskFile, wanted: AddTask) -> Any:
-    title, description = text.subject(wanted.title), text.safe(wanted.description, "description")
-
     def add(tasks: list[Task]) -> Task:
         if len(tasks) >= TASKS_LIMIT:
             raise Invalid(f"A task list holds at most {TASKS_LIMIT:,} tasks; delete some.")
-        task: Task = {"id": next_id(tasks), "title": title, "description": description, "done": False}
+        task: Task = {"id": next_id(tasks), "title": wanted.title, "description": wanted.description, "done": False}
         tasks.append(task)
         return task
 

@@ -11,10 +11,12 @@ from functools import lru_cache, partial
 from socket import gaierror
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from headway.agents.execution import Execution, current, executing
 from headway.agents.roles import Family
+from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, OutOfReach, StorageError
 from headway.ledger.hush import Hush
 from headway.ledger.job import NEVER
@@ -29,12 +31,54 @@ PASSING: Final = (ConnectionError, TimeoutError, gaierror, OutOfReach)
 
 
 class Arguments(BaseModel):
-    """What a model may send: nothing unknown. Numbers may arrive as text, as models like to send them."""
+    """What a model may send: nothing unknown. Null for an optional argument means that it is absent. Numbers may arrive as text,
+    and lists and objects as JSON text, as models like to send them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def read_what_models_send(cls, given: Any) -> Any:
+        given = parse_json_text(given)
+        if not isinstance(given, dict):
+            return given
+        optional = {field.alias or name for name, field in cls.model_fields.items() if not field.is_required()}
+        present = {name: value for name, value in given.items() if value is not None or name not in optional}
+        return {name: parse_json_text(value, name) if cls.takes_json(name) else value for name, value in present.items()}
+
+    @classmethod
+    def takes_json(cls, name: str) -> bool:
+        """Whether this argument is a list or an object, and nothing else."""
+        return input_schema(cls)["properties"].get(name, {}).get("type") in ("array", "object")
+
+
+def parse_json_text(value: Any, name: str = "") -> Any:
+    """The list or object that a text holds; whatever else it is, it stays."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    check_numbers(parsed, (name,) if name else ())
+    return parsed
+
+
+def obeying(rule: Callable[[Any, str], Any]) -> AfterValidator:
+    """A rule of the ledger for text, as a check of one argument: so that a refusal names the argument as its caller wrote it."""
+
+    def check(value: Any) -> Any:
+        try:
+            return rule(value, "it")
+        except Invalid as error:
+            raise PydanticCustomError("refused_text", "{said}", {"said": str(error)}) from None
+
+    return AfterValidator(check)
+
 
 Filled = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Subject = Annotated[Filled, obeying(text.subject)]
+Text = Annotated[str, obeying(text.safe)]
 StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings, everywhere
 
 

@@ -3,6 +3,7 @@
 from typing import Any, Final, Literal, NamedTuple
 
 LOCAL_TENANT: Final = "local"
+TASK_FOLDER: Final = ".agents/tasks"  # below the home: a file for each conversation that keeps a task list
 TurnStatus = Literal["running", "finished", "failed", "canceled", "paused"]
 
 
@@ -50,6 +51,11 @@ class Conversation(NamedTuple):
     created_at: int
     updated_at: int
 
+    @property
+    def task_file(self) -> str:
+        """Where its task list is, or will be once there is one: a path below the home."""
+        return f"{TASK_FOLDER}/{self.uuid}.json"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
@@ -57,6 +63,7 @@ class Conversation(NamedTuple):
             "title": self.title,
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,
+            "task_file": self.task_file,
         }
 
 

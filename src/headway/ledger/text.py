@@ -37,8 +37,8 @@ def safe(text: str, field: str, limit: int = TEXT_LIMIT) -> str:
     return text
 
 
-def subject(text: str) -> str:
-    text = safe(text, "subject", SUBJECT_LIMIT).strip()
+def subject(text: str, field: str = "subject") -> str:
+    text = safe(text, field, SUBJECT_LIMIT).strip()
     if not text:
         raise EmptySubject
     return text
@@ -95,17 +95,17 @@ def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
         raise Invalid(f"Invalid arguments: {place_of(path)}: NaN and infinity are not numbers here")
 
 
-def check_texts(value: Any) -> None:
+def check_texts(value: Any, path: tuple[str | int, ...] = ()) -> None:
     """The same for texts, names included."""
     if isinstance(value, str):
-        safe(value, "An argument")
+        safe(value, place_of(path))
     elif isinstance(value, dict | list):
-        for one in value:
-            check_texts(one)
-        for one in value.values() if isinstance(value, dict) else ():
-            check_texts(one)
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            check_texts(name, path)
+            check_texts(one, (*path, name))
 
 
 def place_of(path: tuple[str | int, ...]) -> str:
-    """Where in the arguments; names are the model's own and may be anything."""
-    return ".".join(one_line(str(part)[:60]) for part in path) or "arguments"
+    """Where in the arguments, as `items[0].title`; names are the model's own and may be anything."""
+    steps = (f"[{part}]" if isinstance(part, int) else f".{one_line(part[:60])}" for part in path)
+    return "".join(steps).removeprefix(".") or "arguments"

@@ -43,9 +43,10 @@ def page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[Conve
     return [Conversation._make(row) for row in rows]
 
 
-def uuids(tx: Transaction, tenant_id: int) -> list[str]:
-    """The names of all files that belong to the tenant."""
-    return [str(row[0]) for row in tx.all("SELECT uuid FROM conversations WHERE tenant_id = ?", tenant_id)]
+def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
+    """(UUID, id) of the tenant's conversations, by which their files are named."""
+    rows = tx.all("SELECT uuid, id FROM conversations WHERE tenant_id = ? ORDER BY id", tenant_id)
+    return [(str(uuid), int(conversation_id)) for uuid, conversation_id in rows]
 
 
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> bool:

@@ -2,12 +2,17 @@
 
 A lock across processes makes read-modify-write one step, and the new document replaces the old one in one move, so a
 reader sees the old list or the new one, whole. Fields that others added to the document stay in it.
+
+The document is named by the conversation's UUID. Beside it stands a link named by the conversation's id, for programs that look
+for `<conversation id>.json`. A file that somebody put in the link's place becomes the list. Links are never followed from here:
+after a database was replaced by another one, an old link leads to a list that is not this conversation's.
 """
 
 import fcntl
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
@@ -21,14 +26,19 @@ TASKS_LIMIT = 1_000
 
 
 class TaskFile(NamedTuple):
-    """The list of one conversation, named by our own UUID of it: a caller's key never becomes a path."""
+    """The list of one conversation, named by our own UUID and number of it: a caller's key never becomes a path."""
 
     folder: str
     conversation_uuid: str
+    conversation_id: int
 
     @property
     def path(self) -> str:
         return os.path.join(self.folder, f"{self.checked_name}.json")
+
+    @property
+    def alias(self) -> str:
+        return os.path.join(self.folder, f"{self.conversation_id:d}.json")
 
     @property
     def checked_name(self) -> str:
@@ -39,23 +49,41 @@ class TaskFile(NamedTuple):
 
     def read(self) -> list[Task]:
         """The tasks; a file that is not there yet is an empty list. Needs no lock: a document is replaced as a whole."""
-        return list(load(self.path)["tasks"])
+        return list(self._load()["tasks"])
 
     def change(self, work: Callable[[list[Task]], T]) -> T:
         """Let `work` change the list in place. If it raises, nothing is written."""
         with self._locked():
-            document = load(self.path)
+            document = self._load()
             before = json.dumps(document)
             result = work(document["tasks"])
             if json.dumps(document) != before:
+                self._adopt()
                 self._store(document)
+                self._link()
             return result
 
     def forget(self) -> None:
         """Remove the list, and what a killed writer left of it."""
-        if os.path.exists(self._lock) or os.path.exists(self.path):  # or there never was one
+        if any(map(os.path.lexists, (self._lock, self.path, self.alias))):  # or there never was one
             with self._locked():
                 remove(self.path)
+                remove(self.alias)
+
+    def _load(self) -> dict[str, Any]:
+        """What was put in the link's place counts. It may be adopted while it is read; then it is found under our own name."""
+        return load(self.alias, self.path) if is_plain_file(self.alias) else load(self.path)
+
+    def _adopt(self) -> None:
+        if is_plain_file(self.alias):
+            os.replace(self.alias, self.path)
+
+    def _link(self) -> None:
+        target = os.path.basename(self.path)
+        with suppress(OSError):  # a filesystem without links has no second name for the list
+            if not os.path.islink(self.alias) or os.readlink(self.alias) != target:
+                os.symlink(target, self._scratch)
+                os.replace(self._scratch, self.alias)
 
     @property
     def _lock(self) -> str:
@@ -97,13 +125,20 @@ class TaskFile(NamedTuple):
             os.close(folder)
 
 
-def load(path: str) -> dict[str, Any]:
+def is_plain_file(path: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    return False
+
+
+def load(path: str, *others: str) -> dict[str, Any]:
+    """The first of these documents that exists, else an empty list. Some editors begin a file with a byte order mark."""
     try:
-        with open(path, encoding="utf-8") as source:
+        with open(path, encoding="utf-8-sig") as source:
             document = json.load(source)
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read, and never be written again
     except FileNotFoundError:
-        return {"tasks": []}
+        return load(*others) if others else {"tasks": []}
     except (ValueError, RecursionError) as error:
         raise DatabaseDamaged(f"{path} is not valid JSON: {error}") from error
     if not is_task_list(document):
@@ -124,10 +159,10 @@ def next_id(tasks: list[Task]) -> str:
     return str(max(numbers, default=0) + 1)
 
 
-def forget(folder: str, conversation_uuids: list[str]) -> None:
-    """Remove the lists of conversations that are no more. Few keep one."""
-    for uuid in conversation_uuids:
-        TaskFile(folder, uuid).forget()
+def forget(folder: str, conversations: list[tuple[str, int]]) -> None:
+    """Remove the lists of conversations (UUID, id) that are no more. Few keep one."""
+    for uuid, conversation_id in conversations:
+        TaskFile(folder, uuid, conversation_id).forget()
 
 
 def remove(path: str) -> None:

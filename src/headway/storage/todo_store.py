@@ -79,6 +79,8 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
 
 
 OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
+QUEUE_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? AND status <> 'canceled' AND dequeued = 0
+    ORDER BY position, id"""
 
 
 def subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
@@ -102,6 +104,16 @@ def of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
 def of_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
     """The plan, with nobody else able to change a row of it before this transaction ends."""
     return [from_row(row) for row in tx.all(OF_TURN + tx.dialect.for_update, tenant_id, turn_id)]
+
+
+def queue_of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
+    """The turn's rows without those that were deleted from its queue: canceled while open, or dequeued once done."""
+    return [from_row(row) for row in tx.all(QUEUE_OF_TURN, tenant_id, turn_id)]
+
+
+def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+    """Take a done row out of the queue. It keeps its status, and comes back when it is reopened."""
+    tx.run("UPDATE todos SET dequeued = 1 WHERE tenant_id = ? AND id = ? AND completed_at <> 0", tenant_id, todo.id)
 
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
@@ -139,6 +151,8 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
     # Todos before their list, always: whoever ends a todo and whoever changes its dependant would wait for each other.
     if new.ended != old.ended:
         release_dependants(tx, tenant_id, new.id, -1 if new.ended else 1)
+    if old.ended and not new.ended:
+        tx.run("UPDATE todos SET dequeued = 0 WHERE tenant_id = ? AND id = ? AND dequeued = 1", tenant_id, new.id)
     if new.status != old.status:
         count(tx, tenant_id, new, {old.status: -1, new.status: 1})
 

@@ -122,9 +122,9 @@ def clock_time(milliseconds: int) -> str:
 
 
 def waiting_words(retry_at: int, reason: str) -> str:
-    """That a model failed and is asked again later; the date is left out of what is still today."""
+    """A call failed and is retried later; the date is omitted when that is today."""
     moment, today = clock_time(retry_at * 1000), time.strftime("%Y-%m-%d ")
-    return f"waiting for the model until {moment.removeprefix(today)}: {reason}"
+    return f"waiting to retry until {moment.removeprefix(today)}: {reason}"
 
 
 def ago(seconds: float) -> str:

@@ -91,7 +91,7 @@ class LiveView:
 
     def on_refused(self, data: dict[str, Any]) -> None:
         self.saying = ""
-        self.note(f"not done yet: {data['remaining']} open")
+        self.note(f"not done yet: {data['reason']}")
 
     def on_message(self, data: dict[str, Any]) -> None:
         self.saying = ""
@@ -109,8 +109,12 @@ class LiveView:
     def on_todos_updated(self, data: dict[str, Any]) -> None:
         self.items = data["items"]
 
+    def on_todos_assessed(self, data: dict[str, Any]) -> None:
+        if data["ok"]:  # what is not accepted is refused, with the same reason
+            self.note(f"Accepted: {data['reason']}" if data["reason"] else "Accepted", "green")
+
     def on_todos_resubmitting(self, data: dict[str, Any]) -> None:
-        self.note(f"Continuing: {data['next']['description']}", "cyan")
+        self.note(f"Continuing: {data['next']}", "cyan")
 
     def on_todos_limit(self, data: dict[str, Any]) -> None:
         self.note(data["message"], "yellow")

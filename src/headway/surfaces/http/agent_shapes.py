@@ -95,7 +95,7 @@ class TurnShape(BaseModel):
     resubmissions: int
     outcome: str | None
     incomplete: list[IncompleteItem]
-    retry_at: Annotated[int, Field(description="When the model is asked again after a failure; 0: it does not wait for that")]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
     started_at: int
     ended_at: int
 

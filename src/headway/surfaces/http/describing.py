@@ -106,7 +106,7 @@ def document(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
     for shape in (agent_shapes.ToolCall, agent_shapes.WritText):
-        components["schemas"][shape.__name__]["properties"]["role"]["enum"] = [SUPERVISOR, *roles]
+        components["schemas"][shape.__name__]["properties"]["role"]["enum"] = [SUPERVISOR, *roles, None]
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
     return document
 
@@ -115,4 +115,8 @@ def is_shape(one: Any) -> bool:
     """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
     ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in {module.__name__ for module in SHAPES}
     ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
-    return ours and one not in (shapes.Sent, shapes.TodoRow, front_shapes.FromFront) and not issubclass(one, shapes.Query)
+    return (
+        ours
+        and one not in (shapes.NullIsAbsent, shapes.Sent, shapes.TodoRow, front_shapes.FromFront)
+        and not issubclass(one, shapes.Query)
+    )

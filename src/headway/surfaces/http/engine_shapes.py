@@ -113,7 +113,7 @@ class RunShape(BaseModel):
     iterations: int
     limit: int
     cost_usd: float
-    retry_at: Annotated[int, Field(description="When the model is asked again after a failure; 0: it does not wait for that")]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
     created_at: int
     updated_at: int
     ended_at: int

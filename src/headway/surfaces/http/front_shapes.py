@@ -3,11 +3,11 @@
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from headway.ledger.errors import Invalid
 from headway.ledger.text import NAME_LIMIT
-from headway.surfaces.http.shapes import Name
+from headway.surfaces.http.shapes import Name, NullIsAbsent
 
 Mode = Literal["plan", "queue"]
 NOTHING_SAID = "messages must hold a message of the user with text in it: the last one is what is asked for."
@@ -22,7 +22,7 @@ def finite(document: Any) -> Any:
 Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(finite)]
 
 
-class FromFront(BaseModel):
+class FromFront(NullIsAbsent):
     """A document in somebody else's protocol."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, json_schema_extra={"additionalProperties": True})

@@ -11,6 +11,7 @@ LIST = ("total", "remaining", "current", "items")
 # What a front end may show beside the conversation, or ignore.
 NOTES = frozenset(
     {
+        "todos_assessed",
         "todos_resubmitting",
         "todos_limit",
         "turn_delayed",

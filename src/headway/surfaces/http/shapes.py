@@ -1,9 +1,10 @@
 """What may be sent and what comes back: the shapes of the OpenAPI document."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Optional
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
 from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 
 from headway.actions.claims import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, PLACED_LIMIT
@@ -31,8 +32,32 @@ LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=Fa
 Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
 
 
-class Sent(BaseModel):
-    """A body or a query: nothing unknown, nothing guessed."""
+class NullIsAbsent(BaseModel):
+    """A body in which null for an optional field means that the field is absent, and the document says that it may be null.
+
+    The fields themselves are made nullable: a validator in front of the model would take JSON's lists for Python's, and those
+    are no tuples where types are strict. A field whose default is null says by itself what null means."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        for name in cls.__annotations__:
+            field = cls.model_fields.get(name)
+            if field and not field.is_required() and field.default is not None:
+                make_nullable(field)
+        cls.model_rebuild(force=True)
+
+
+def make_nullable(field: FieldInfo) -> None:
+    """What the field says of its values goes inside, beside null."""
+    inside = (field.annotation, *field.metadata, Field(json_schema_extra=field.json_schema_extra))
+    field.annotation = Optional[Annotated[inside]]  # type: ignore[assignment]  # noqa: UP045  a type made of values
+    field.metadata = [AfterValidator(lambda value: field.get_default() if value is None else value)]
+    field.json_schema_extra = None
+
+
+class Sent(NullIsAbsent):
+    """A body: nothing unknown, nothing guessed."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -274,6 +299,7 @@ class ConversationShape(BaseModel):
     title: str
     created_at: int
     updated_at: int
+    task_file: Annotated[str, Field(description="Where the task list is kept: a path below HEADWAY_HOME")]
 
 
 class OneConversation(BaseModel):

@@ -52,7 +52,7 @@ class Entry extends Kept {
 }
 
 const Delayed = ({ running: { runId, delayed } }) => html`<li class="end warn"><${Status} s="paused" quiet />
-  <div class="grow"><strong>Waiting for the model until ${new Date(delayed.until * 1000).toLocaleTimeString()}.</strong> <span dir="auto">${delayed.reason}</span></div>
+  <div class="grow"><strong>Waiting to retry until ${new Date(delayed.until * 1000).toLocaleTimeString()}.</strong> <span dir="auto">${delayed.reason}</span></div>
   ${runId && html`<button class="btn small" onClick=${() => attempt(() => post(`/v1/jobs/${runId}/retry`))}><${Icon} n="replan" />Ask again now</button>`}</li>`;
 
 function Now({ timeline }) {

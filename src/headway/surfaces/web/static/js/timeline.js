@@ -118,10 +118,10 @@ export function newTimeline(conversationId) {
       if (data.run_id === running.value?.runId) goOn();
       show("tool_call", data);
     },
-    refused({ remaining }) {
+    refused({ reason }) {
       hush();
       goOn();
-      note.value = remaining ? `Not done yet: ${remaining} open` : "Not done yet";
+      note.value = `Not done yet: ${reason}`;
     },
     tool_result: (data) => show("tool_result", data),
     agent_changed: (data) => show("agent_changed", data),
@@ -141,7 +141,10 @@ export function newTimeline(conversationId) {
     turn_failed: over("turn_failed"),
     turn_canceled: over("turn_canceled"),
     todos_updated: (state) => (todos.value = { ...state, items: kept(todos.value?.items ?? [], state.items) }),
-    todos_resubmitting: ({ next }) => flashed(next.description),
+    todos_assessed({ ok, reason }) {
+      if (ok) note.value = reason ? `Accepted: ${reason}` : "Accepted"; // what is not accepted is refused, with the same reason
+    },
+    todos_resubmitting: ({ next }) => flashed(next),
     todos_limit: ({ message }) => (cap.value = message),
   };
 

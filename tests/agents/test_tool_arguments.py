@@ -1,0 +1,169 @@
+"""What models send as arguments: null for what they leave out, lists as JSON text, and mistakes, which are named as written."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from reaching import Hands
+from working import Agent
+
+from headway.agents import families
+from headway.agents.builtin_tools import World
+from headway.agents.own_tools import tool, tool_of
+from headway.agents.toolbox import Tool, complaint, input_schema
+
+TOOLS = families.toolbox(World(("*",), ("ls",))).tools.values()
+LONG = "x" * 1_001
+NUL = "half \0"
+
+# Something that each kind of required argument accepts.
+SAMPLES: dict[str, Any] = {"string": "1", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+
+
+def required_arguments(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
+
+
+def sample(schema: dict[str, Any]) -> Any:
+    if schema.get("type") == "array":
+        return [sample(schema["items"])]
+    if schema.get("type") == "object":
+        return required_arguments(schema)
+    return SAMPLES[schema["type"]]
+
+
+# Null
+
+
+@pytest.mark.parametrize("one", TOOLS, ids=lambda one: one.name)
+def test_null_for_an_optional_argument_means_that_it_is_absent(one: Tool) -> None:
+    """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for what they leave out."""
+    schema = input_schema(one.arguments)
+    required = required_arguments(schema)
+    optional = {name: None for name in schema["properties"] if name not in required}
+
+    assert one.arguments.model_validate(required | optional) == one.arguments.model_validate(required)
+
+
+@pytest.mark.parametrize("one", [one for one in TOOLS if input_schema(one.arguments).get("required")], ids=lambda one: one.name)
+def test_null_for_a_required_argument_is_refused_by_its_name(one: Tool) -> None:
+    for name in input_schema(one.arguments)["required"]:
+        with pytest.raises(ValidationError) as refused:
+            one.arguments.model_validate(required_arguments(input_schema(one.arguments)) | {name: None})
+        assert complaint(refused.value).startswith(f"Invalid arguments: {name}: ")
+
+
+def test_a_plan_with_nulls_in_it_is_a_plan(agent: Agent) -> None:
+    """000: "order?: number; // 1-indexed position (default: append)"."""
+    item = {"title": "look", "context": None, "completionCriteria": None, "agentType": None, "order": None}
+    (made,) = agent("create_todo", items=[item])["created"]
+
+    assert made["order"] == 1
+    assert agent("list_todo", status=None)["items"][0]["context"] == ""
+    assert agent("complete_todo", todoId=made["id"], outcome="seen", status=None)["status"] == "completed"
+
+
+def test_nulls_in_every_other_family_are_taken_as_absent(sqlite_agent: Agent) -> None:
+    """002: "`description` (optional, default `""`)". 003: "`add?: string[]`", "`delete?: (string | number)[]`"."""
+    assert sqlite_agent("AddTask", title="look", description=None)["description"] == ""
+    assert sqlite_agent("manage_todos", add=None, delete=None)["state"]["items"] == []
+    assert sqlite_agent("write_todos", todos=[{"content": "look", "status": None}])["todos"][0]["status"] == "pending"
+    assert sqlite_agent("todo_add", subject="look", description=None, depends_on=None)["todo"]["depends_on"] == ()
+    assert sqlite_agent("todo_list", limit=None)["next_cursor"] is None
+    assert sqlite_agent("recall", query=None, limit=None) == {"entries": []}
+
+
+def test_null_for_an_optional_parameter_of_a_function_gives_its_default(sqlite_agent: Agent) -> None:
+    @tool
+    def repeat(word: str, times: int = 2) -> str:
+        """A word, several times."""
+        return word * times
+
+    made = tool_of(repeat)
+    assert made is not None
+    assert Hands(sqlite_agent.execution, [made])("repeat", word="ab", times=None) == "abab"
+
+
+# JSON text
+
+
+def test_items_given_as_json_text_are_items(agent: Agent) -> None:
+    """000: "accepts an array to avoid burning one tool iteration per item": models send that array as text, too."""
+    created = agent("create_todo", items=json.dumps([{"title": "look", "order": 1}, {"title": "build"}]))["created"]
+
+    assert [one["title"] for one in created] == ["look", "build"]
+    assert [one["title"] for one in agent("create_todo", items=['{"title": "check"}'])["created"]] == ["check"]
+
+
+def test_other_lists_given_as_json_text_are_lists(sqlite_agent: Agent) -> None:
+    assert sqlite_agent("manage_todos", add='["look", "build"]')["state"]["total"] == 2
+    assert len(sqlite_agent("write_todos", todos='[{"content": "look"}]')["todos"]) == 1
+    first = sqlite_agent("todo_add", subject="first")["todo"]["id"]
+    assert sqlite_agent("todo_add", subject="second", depends_on=f"[{first}]")["todo"]["depends_on"] == (first,)
+
+
+def test_text_that_looks_like_json_stays_text(sqlite_agent: Agent) -> None:
+    assert sqlite_agent("AddTask", title='["a"]', description='{"b": 1}') == {
+        "id": "1",
+        "title": '["a"]',
+        "description": '{"b": 1}',
+        "done": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ("look", "items"),
+        ("[{", "items"),
+        ('{"title": "look"}', "items"),
+        ("[" * 100_000, "items"),
+        ('[{"title": "look", "order": 1e999}]', "items[0].order: NaN"),
+        (f'[{{"title": "look", "order": {10**30}}}]', "items[0].order: the number"),
+        (r'[{"title": "\ud800"}]', "items[0].title"),
+        ('[{"title": ""}]', "items[0].title"),
+    ],
+)
+def test_json_text_that_does_not_do_is_refused_like_anything_else(sqlite_agent: Agent, items: str, expected: str) -> None:
+    assert expected in sqlite_agent.refused("create_todo", items=items)
+    assert sqlite_agent.rows() == []
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("create_todo", {"items": [{"title": LONG}]}, "items[0].title: it has 1,001 characters"),
+        ("create_todo", {"items": [{"title": "x", "context": NUL}]}, "items[0].context: it contains a NUL"),
+        ("create_todo", {"items": [{"title": "x", "completionCriteria": NUL}]}, "items[0].completionCriteria: it contains"),
+        ("create_todo", {"items": [{"title": "x", "agentType": "a\nb"}]}, "items[0].agentType: it must not"),
+        ("create_todo", {"items": [{"title": "x"}, {"title": "y", "order": 0}]}, "items[1].order"),
+        ("create_todo", {"items": [{"title": "x", "order": 10**30}]}, "items[0].order"),
+        ("complete_todo", {"todoId": "1", "outcome": NUL}, "outcome: it contains a NUL"),
+        ("complete_todo", {"outcome": "done"}, "todoId"),
+        ("start_todo", {"todoId": ""}, "todoId"),
+        ("manage_todos", {"add": ["fine", LONG]}, "add[1]: it has 1,001 characters"),
+        ("manage_todos", {"add": [NUL]}, "add[0]: it contains a NUL"),
+        ("write_todos", {"todos": [{"content": LONG}]}, "todos[0].content: it has 1,001 characters"),
+        ("update_plan", {"plan": [{"step": NUL}]}, "plan[0].step: it contains a NUL"),
+        ("AddTask", {"title": LONG}, "title: it has 1,001 characters"),
+        ("AddTask", {"title": "x", "description": NUL}, "description: it contains a NUL"),
+        ("CompleteTask", {"taskId": " "}, "taskId"),
+        ("todo_add", {"subject": LONG}, "subject"),
+    ],
+)
+def test_a_refused_argument_is_named_as_its_caller_wrote_it(
+    agent: Agent, name: str, arguments: dict[str, Any], expected: str
+) -> None:
+    """000: "title: string; // required — human-readable task name": not the ledger's subject."""
+    result = agent.call(name, arguments)
+    said = str(result.value)
+
+    assert result.is_error
+    assert expected in said
+    for word in {"subject", "completion_criteria", "agent_type"} - set(arguments):
+        assert word not in said
+    assert agent.rows() == []

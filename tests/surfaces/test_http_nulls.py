@@ -1,0 +1,57 @@
+"""Bodies with null for what is optional: as if it were not there. Where null means something, it still does."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter
+from serving import Client
+
+from headway.surfaces.http import agent_shapes, engine_shapes, front_shapes, goal_shapes, operator_shapes, shapes
+
+MODULES = (shapes, agent_shapes, engine_shapes, front_shapes, goal_shapes, operator_shapes)
+BODIES = {
+    one.__name__: one
+    for module in MODULES
+    for one in vars(module).values()
+    if isinstance(one, type) and issubclass(one, shapes.NullIsAbsent) and one.model_fields
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_every_optional_field_may_be_null(body: type[BaseModel]) -> None:
+    """000: optional fields are marked "?"; null for one means that it is absent, on every surface."""
+    optional = {name: field.get_default() for name, field in body.model_fields.items() if not field.is_required()}
+    told = body.model_json_schema().get("properties", {})
+    for name, default in optional.items():
+        assert TypeAdapter(body.model_fields[name].rebuild_annotation()).validate_python(None, strict=True) == default
+        kinds = told[name].get("anyOf", [{"type": "null"}])  # Any, and what the document leaves out on purpose, has no kinds
+        assert {"type": "null"} in kinds
+
+
+def test_a_todo_with_nulls_is_one_without_those_fields(client: Client) -> None:
+    """000: "context?: string", "order?: number"."""
+    names = ("description", "completion_criteria", "agent_type", "agent_id", "conversation_id", "turn_id", "status", "position")
+    plain = client.ok("POST", "/v1/todos", 201, json={"subject": "plain"})["todo"]
+    nulls: dict[str, Any] = dict.fromkeys((*names, "depends_on"))
+    made = client.ok("POST", "/v1/todos", 201, json={"subject": "nulls", **nulls})["todo"]
+
+    different = ("id", "subject", "position", "created_at", "updated_at")
+    assert {k: v for k, v in made.items() if k not in different} == {k: v for k, v in plain.items() if k not in different}
+
+
+def test_null_still_clears_what_can_be_cleared(client: Client) -> None:
+    todo = client.ok("POST", "/v1/todos", 201, json={"subject": "look", "description": "closely", "agent_type": "coder"})["todo"]
+    change = {"agent_type": None, "description": None, "force": None}
+    changed = client.ok("PATCH", f"/v1/todos/{todo['id']}", json=change)["todo"]
+
+    assert (changed["agent_type"], changed["description"]) == (None, "closely")
+
+
+def test_a_tool_call_with_nulls_is_one_without_those_fields(client: Client) -> None:
+    body = {"arguments": {"limit": None}, "conversation_id": None, "turn_id": None, "agent_id": None, "role": None}
+    assert client.ok("POST", "/v1/tools/todo_ready", json=body) == {"result": {"todos": []}, "is_error": False}
+    assert client.ok("POST", "/v1/tools/todo_ready", json={"arguments": None})["is_error"] is False
+
+
+def test_null_for_a_required_field_is_refused_by_its_name(client: Client) -> None:
+    assert "subject" in client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": None})
