@@ -33,6 +33,8 @@ PACKAGE = Path(headway.__file__).parent
 # Where the runtime says something to a model, and the story that leads there. Whoever adds a place adds it here, and to a story.
 PLACES = {
     "agents/assessor.py ask": "queue",
+    "agents/cut_off.py handle": "goal",
+    "agents/cut_off.py request_rest": "goal",
     "agents/delegation.py assign": "plan",
     "agents/effects.py call_tools": "plan",
     "agents/gates.py follow": "queue",

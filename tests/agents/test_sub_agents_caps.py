@@ -63,9 +63,9 @@ def test_the_seventeenth_at_once_is_told_to_await_one_first(sqlite_url: str, tmp
         talk.server.script = cast(index=index, researcher=text("A hole."))
         assert talk.say()["outcome"] == "answered"
         begun_or_not = answered(asked(talk, "index")[1], "spawn_agent")
-        assert [set(one) for one in begun_or_not] == [{"run_id"}] * 16 + [{"error"}]
+        assert [set(one) for one in begun_or_not] == [{"run_id", "jobId"}] * 16 + [{"error"}]
         assert "16 sub-agents of this turn are at work" in begun_or_not[-1]["error"]
-        assert set(answered(asked(talk, "index")[-1], "spawn_agent")[-1]) == {"run_id"}
+        assert set(answered(asked(talk, "index")[-1], "spawn_agent")[-1]) == {"run_id", "jobId"}
 
 
 def awaited_known(request: Request) -> Reply:
@@ -94,7 +94,7 @@ def test_the_sixty_fifth_of_a_turn_is_not_begun_in_any_way(sqlite_url: str, tmp_
         talk.server.script = cast(index=said(late, delegate, text("I do the rest.")), researcher=text("A hole."))
         assert talk.say()["outcome"] == "answered"
         first, second = answered(asked(talk, "index")[-1], "spawn_agent")
-        assert set(first) == {"run_id"}
+        assert set(first) == {"run_id", "jobId"}
         assert "64 sub-agents" in second["error"]
         assert "64 sub-agents" in answered(asked(talk, "index")[-1], "delegate")[0]["error"]
         assert "[/agent researcher]\nERR: This turn has begun 64 sub-agents" in asked(talk, "index")[-1].last

@@ -32,7 +32,7 @@ def entries(talk: Talk) -> list[Entry]:
 ANSWERS: dict[str, list[Reply]] = {
     "two parts": [text(HALF, finish="length"), text(STORY[37:])],
     "three parts": [text(STORY[:10], finish="length"), text(STORY[10:50], finish="length"), text(STORY[50:])],
-    "started over": [text(HALF, finish="length"), text(STORY)],
+    "started over": [text(STORY[:60], finish="length"), text(STORY)],
 }
 
 

@@ -33,7 +33,7 @@ def test_who_gets_no_further_is_sent_a_message_that_comes_before_its_next_step(d
         assert last.last == "CHECK-IN: Try the shovel."
         assert sum("CHECK-IN" in words for request in pursuit.asked("work") for words in request.texts) == 1
         question = told(pursuit.asked("intervention")[0])
-        assert "researcher, 5 steps of 10" in question
+        assert "researcher, 5 steps of 20" in question
         assert pursuit.sub_goal("dig").interventions == 1
 
 

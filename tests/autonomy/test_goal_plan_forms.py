@@ -116,12 +116,14 @@ def cuts(pieces: int) -> list[str]:
 
 
 FIRST, SECOND = cuts(2)
+PRIORITY = json.dumps({"sub_goals": [step("dig", priority=9), step("fill", "dig")]}).split("9")
 CONTINUED: dict[str, list[Reply]] = {
     "a call and text": [in_call(FIRST), text(SECOND)],
     "two calls": [in_call(FIRST), in_call(SECOND, "tool_calls")],
     "text": [text(FIRST, finish="length"), text(SECOND)],
     "text with words around it": [text(f"Here it is: {FIRST}", finish="length"), text(f"{SECOND}\nGood luck!")],
     "a fence": [in_call(FIRST), text(f"```json\n{SECOND}\n```")],
+    "a part that is JSON by itself": [in_call(PRIORITY[0]), text("9", finish="length"), text(PRIORITY[1])],
     "three parts": [*(in_call(part) for part in cuts(3)[:2]), text(cuts(3)[2])],
     "five parts": [in_call(cuts(5)[0]), *(text(part, finish="length") for part in cuts(5)[1:4]), text(cuts(5)[4])],
     "started over, whole": [in_call(FIRST), in_call(WHOLE, "tool_calls")],

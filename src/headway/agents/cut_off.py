@@ -14,7 +14,7 @@ from headway.agents.step import Step
 from headway.agents.transcript import user
 
 MOST_PARTS: Final = 5  # of one result
-RECOGNISABLE: Final = 30  # characters: an answer that begins with the same ones as the part before it has started over
+RECOGNISABLE: Final = 50  # characters: an answer that begins with the same ones as the part before it has started over
 FENCED: Final = re.compile(r"\s*```\w*\n(.*?)\n?(?:```\s*)?", re.DOTALL)
 CONTINUE: Final = (
     "The length limit cut your answer off. Continue it exactly where it stops, from the next character on, as plain text. "
@@ -33,12 +33,13 @@ def join(part: str, rest: str) -> str:
 
 
 def join_json(part: str, rest: str) -> str:
-    """Like `join`. A rest that is a JSON document by itself replaces the part: the rest of an object never is one."""
+    """Like `join`. A rest that is an object by itself replaces the part: the rest of an object never is one."""
     if not part:
         return rest
     fenced = FENCED.fullmatch(rest)
     rest = fenced[1] if fenced else rest
-    return rest if is_json(rest) else join(part, rest)
+    is_whole = rest.lstrip().startswith("{") and is_json(rest)
+    return rest if is_whole else join(part, rest)
 
 
 def is_json(text: str) -> bool:
