@@ -199,7 +199,7 @@ def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: Dire
     assert desk.read(views.conversation_page) == []
     assert desk.read(engine_views.jobs, None, 50) == ([], None)
     for whose in (WhoseRuns(), WhoseRuns(theirs.turn), WhoseRuns(goal_id=theirs.goal)):
-        assert desk.read(engine_views.agents, whose, 50) == ([], None)
+        assert desk.read(engine_views.agents, whose, 50) == ([], None, {})
     assert len(desk.read(event_store.after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
     assert [one.todo.subject if one else None for one in claimed] == ["ours", None]
