@@ -1,11 +1,11 @@
 """Running writs: slash commands that an agent wrote into its text. Each answers in a frame of its own."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from headway.actions import finding, schedules, todos
+from headway.actions import finding, schedules, todos, views
 from headway.actions.schedules import Timing
 from headway.agents.roles import Role
 from headway.ledger.errors import HeadwayError, Invalid
@@ -14,7 +14,7 @@ from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN, Change, Draft, Todo
 from headway.ledger.writ_parser import Writ, parse
-from headway.storage import schedule_store, todo_pages
+from headway.storage import schedule_store
 from headway.storage.transaction import Transaction
 
 LISTED = 50
@@ -150,20 +150,17 @@ def list_(tx: Transaction, scope: Scope, _rest: str, _body: str | None) -> list[
     return open_todos(tx, scope) or ["no open todos"]
 
 
-def open_todos(tx: Transaction, scope: Scope, plan: Sequence[Todo] = ()) -> list[str]:
-    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none. The open rows
-    of a plan come first, where there is one to show."""
-    selection = Selection(scope.conversation_id, statuses=OPEN, plans=False)
-    rows = [*plan, *todo_pages.page(tx, scope.tenant_id, selection, LISTED).todos][:LISTED]
-    counts = todo_pages.counts(tx, scope.tenant_id, selection)
-    going = counts["in_progress"] + sum(todo.status == "in_progress" for todo in plan)
-    waiting = counts["pending"] + sum(todo.status == "pending" for todo in plan)
+def open_todos(tx: Transaction, scope: Scope) -> list[str]:
+    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none. They are the rows
+    that `GET /v1/todos` and `todo_list` give for the conversation."""
+    listed = views.todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN), LISTED)
+    going, waiting = listed.counts["in_progress"], listed.counts["pending"]
     if not going + waiting:
         return []
-    more = going + waiting - len(rows)
+    more = going + waiting - len(listed.todos)
     return [
         f"{going + waiting} open ({going} in progress, {waiting} pending):",
-        *(line_of(todo) for todo in rows),
+        *map(line_of, listed.todos),
         *([f"… and {more} more"] if more > 0 else []),
     ]
 

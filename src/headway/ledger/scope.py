@@ -20,10 +20,10 @@ class Selection(NamedTuple):
     """Which of a tenant's todos a list shows.
 
     conversation_id: None = all, TENANT_WIDE = the tenant-wide ones, n = that conversation's and the tenant-wide ones.
+    A conversation's todos include the plans of its turns, whether a turn is running or ended with items still open.
     """
 
     conversation_id: int | None = None
     turn_id: str | None = None
     statuses: tuple[Status, ...] = ()
     agent_id: str | None = None
-    plans: bool = True  # False: without the rows of turns' plans

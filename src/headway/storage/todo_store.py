@@ -82,10 +82,10 @@ OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDE
 
 
 def subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
-    """(id, subject) of a list's open rows, or of its most recently ended ones; without the plans of turns."""
+    """(id, subject) of a list's open rows, or of its most recently ended ones."""
     state = "completed_at <> 0" if ended else "completed_at = 0"
     rows = tx.all(
-        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state} AND turn_id IS NULL
+        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state}
             ORDER BY completed_at DESC, id DESC LIMIT ?""",
         tenant_id,
         conversation_id,
