@@ -9,7 +9,7 @@ from headway.agents.execution import Execution
 from headway.agents.toolbox import Arguments, Filled, StatusWord, Tool
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import OPEN, UNSET, Change, Draft, Status, parse_status, refuse_second_end
+from headway.ledger.todo import OPEN, UNSET, Change, Draft, Status, parse_status, refuse_second_end, refuse_start_of_ended
 from headway.storage.transaction import Transaction
 
 Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
@@ -66,9 +66,11 @@ def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdate) -> di
         outcome=UNSET if wanted.outcome is None else wanted.outcome,
     )
     status = parse_status(wanted.status) if wanted.status else None
-    if status == "completed" or status == "canceled":
-        refuse_second_end(todos.locked(tx, tenant_id, wanted.id), status)
     if status is not None:
+        todo = todos.locked(tx, tenant_id, wanted.id)
+        if status == "in_progress":
+            refuse_start_of_ended(todo)
+        refuse_second_end(todo, status)
         words = words._replace(status=status)
     return {"todo": todos.change(tx, tenant_id, wanted.id, words, wanted.lease_token).as_json()}
 

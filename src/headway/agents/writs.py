@@ -172,8 +172,7 @@ def line_of(todo: Todo) -> str:
 
 
 def start(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    todo = finding.meant(tx, scope, rest)
-    return [line_of(todos.change(tx, scope.tenant_id, todo.id, Change(status="in_progress")))]
+    return [line_of(todos.start(tx, scope.tenant_id, finding.meant(tx, scope, rest).id))]
 
 
 def done(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
