@@ -21,6 +21,7 @@ class TodoAdd(Arguments):
     description: str = ""
     completion_criteria: str = ""
     depends_on: Annotated[tuple[Id, ...], Field(description="ids it waits for")] = ()
+    tenant_wide: Annotated[bool, Field(description="visible from every conversation, not only this one")] = False
 
 
 def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str
         wanted.description,
         wanted.completion_criteria,
         agent_id=execution.scope.agent_id,
-        conversation_id=execution.scope.conversation_id,
+        conversation_id=execution.scope.home(tenant_wide=wanted.tenant_wide).conversation_id,
         depends_on=wanted.depends_on,
     )
     return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}

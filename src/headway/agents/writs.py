@@ -18,6 +18,7 @@ from headway.storage import schedule_store
 from headway.storage.transaction import Transaction
 
 LISTED = 50
+TENANT_WIDE_FLAG = "--tenant-wide"
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 WRITS_LIMIT = 200  # in one text, which is one transaction
 
@@ -142,7 +143,11 @@ def todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
 
 
 def add(tx: Transaction, scope: Scope, rest: str, body: str | None) -> list[str]:
-    draft = Draft(rest, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=scope.conversation_id)
+    first, _, subject = rest.partition(" ")
+    tenant_wide = first == TENANT_WIDE_FLAG
+    home = scope.home(tenant_wide=tenant_wide).conversation_id
+    words = subject.strip() if tenant_wide else rest
+    draft = Draft(words, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home)
     return [f"added {line_of(todos.add(tx, scope.tenant_id, draft))}"]
 
 

@@ -15,6 +15,10 @@ class Scope(NamedTuple):
     turn_id: str | None = None
     agent_id: str = DEFAULT_AGENT
 
+    def home(self, *, tenant_wide: bool) -> "Scope":
+        """Where new work goes: the tenant-wide list if asked for, else the conversation, if there is one."""
+        return self._replace(conversation_id=TENANT_WIDE, turn_id=None) if tenant_wide else self
+
 
 class Selection(NamedTuple):
     """Which of a tenant's todos a list shows.
