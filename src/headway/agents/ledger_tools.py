@@ -39,6 +39,7 @@ def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str
 class TodoList(Arguments):
     status: Literal[StatusWord, "all"] | None = None
     limit: Limit = 50
+    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
 
 
 def todo_list(tx: Transaction, execution: Execution, wanted: TodoList) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def todo_list(tx: Transaction, execution: Execution, wanted: TodoList) -> dict[s
     if wanted.status is not None:
         statuses = () if wanted.status == "all" else (parse_status(wanted.status),)
     selection = Selection(list_of(execution), statuses=statuses)
-    page = views.todos(tx, execution.scope.tenant_id, selection, wanted.limit)
+    page = views.todos(tx, execution.scope.tenant_id, selection, wanted.limit, wanted.cursor)
     return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
 
 
