@@ -91,9 +91,9 @@ def test_the_open_rows_of_the_turns_plan_are_in_it_and_counted(sqlite_url: str, 
         assert shown(talk)[3:] == [
             TODOS,
             "3 open (1 in progress, 2 pending):",
+            f"▶ #{own} [in_progress] buy a shovel",
             f"#{first.id} [pending] Dig",
             f"#{second.id} [pending] Fill",
-            f"▶ #{own} [in_progress] buy a shovel",
         ]
 
 

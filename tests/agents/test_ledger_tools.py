@@ -94,6 +94,21 @@ def test_a_list_is_as_long_as_asked_for_and_says_whether_there_is_more(agent: Ag
         assert "limit" in agent.refused("todo_list", limit=limit)
 
 
+def test_the_cursor_that_a_list_hands_out_goes_on_where_it_ended(agent: Agent) -> None:
+    for n in range(5):
+        add(agent, f"todo {n}")
+
+    pages, cursor = list[str](), None
+    while not pages or cursor:
+        page = agent("todo_list", limit=2, cursor=cursor)
+        pages += [todo["subject"] for todo in page["todos"]]
+        cursor = page["next_cursor"]
+    assert pages == [f"todo {n}" for n in range(5)]
+    for bad in ("x", "1.2", "1.2.3.4", "-1.2.3", "9" * 100, "'; DROP TABLE todos"):
+        assert agent.refused("todo_list", cursor=bad) == "The cursor is not one this list gave out."
+    assert "cursor" in agent.refused("todo_list", cursor=7.5)
+
+
 # Updating
 
 
@@ -126,7 +141,9 @@ def test_ending_what_has_ended_is_an_error_and_reopening_is_not(agent: Agent) ->
     assert "already completed" in agent.refused("todo_update", id=todo["id"], status="completed", outcome="again")
     assert "cannot become canceled" in agent.refused("todo_update", id=todo["id"], status="canceled")
     assert agent("todo_list", status="completed")["todos"][0]["outcome"] == "seen"
+    assert "Reopen it first" in agent.refused("todo_update", id=todo["id"], status="in_progress")
     assert update(agent, todo, status="pending")["completed_at"] == 0
+    assert update(agent, todo, status="in_progress")["status"] == "in_progress"
 
 
 @pytest.mark.parametrize(

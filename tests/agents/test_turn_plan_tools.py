@@ -196,7 +196,9 @@ def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stands(agent: Ag
     before = agent.rows(), agent.desk.events()
 
     assert said in agent.refused("complete_todo", todoId=todo_id, outcome="another word", status=again)
-    assert said in agent.refused("start_todo", todoId=todo_id)
+    refusal = agent.refused("start_todo", todoId=todo_id)
+    assert said in refusal
+    assert f"reopen it first: todo_update with id {agent.row('look').id} and status pending" in refusal
     assert (agent.rows(), agent.desk.events()) == before
 
 

@@ -41,7 +41,7 @@ def test_the_menu_of_a_card_offers_what_is_legal_and_changes_the_status(page: Vi
     assert status(client, todo) == "completed"
 
     menu = page.page.get_by_label("Status of water the plants")
-    assert [one.strip() for one in menu.locator("option").all_text_contents()] == ["Done", "Pending"]
+    assert [one.strip() for one in menu.locator("option").all_text_contents()] == ["Done", "Pending", "In progress"]
 
 
 def test_alt_and_an_arrow_move_a_card_and_the_focus_with_it(page: Visit, client: Client) -> None:
@@ -64,9 +64,12 @@ def test_a_card_is_dragged_into_another_column(page: Visit, client: Client) -> N
 
     expect(page.region("Done")).to_contain_text("water the plants")
     assert status(client, todo) == "completed"
-    tile(page, "water the plants").drag_to(page.region("In progress"))
+    tile(page, "water the plants").drag_to(page.region("Canceled"))
     expect(page.page.locator(".toast")).to_contain_text("pending")
     assert status(client, todo) == "completed"
+    tile(page, "water the plants").drag_to(page.region("In progress"))
+    expect(page.region("In progress")).to_contain_text("water the plants")
+    assert status(client, todo) == "in_progress"
     page.forgiven = ("409",)
 
 

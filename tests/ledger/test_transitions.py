@@ -15,6 +15,7 @@ from headway.ledger.todo import (
     move,
     parse_status,
     refuse_second_end,
+    refuse_start_of_ended,
 )
 
 # (before, after): written out here, so that a change of the rules is a change of this table too.
@@ -26,7 +27,9 @@ LEGAL = {
     ("in_progress", "completed"),
     ("in_progress", "canceled"),
     ("completed", "pending"),
+    ("completed", "in_progress"),
     ("canceled", "pending"),
+    ("canceled", "in_progress"),
 }
 PAIRS: list[tuple[Status, Status]] = list(product(STATUSES, STATUSES))
 THEN, NOW = 1_000, 2_000
@@ -64,7 +67,9 @@ def test_a_legal_way_leads_to_the_new_status(before: Status, after: Status) -> N
 
 @pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair not in LEGAL and pair[0] != pair[1]])
 def test_an_illegal_way_is_refused_and_the_legal_ones_are_named(before: Status, after: Status) -> None:
-    with pytest.raises(IllegalTransition, match=f"Todo 7 is {before} and cannot become {after}; it can become pending"):
+    with pytest.raises(
+        IllegalTransition, match=f"Todo 7 is {before} and cannot become {after}; it can become pending or in_progress"
+    ):
         move(a_todo(before), after, NOW)
 
 
@@ -96,6 +101,24 @@ def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
 
     assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (0, 0, None)
     assert not reopened.ended
+
+
+@pytest.mark.parametrize("end", ["completed", "canceled"])
+def test_reopening_into_progress_starts_it_now_and_clears_its_end(end: Status) -> None:
+    reopened = move(a_todo(end), "in_progress", NOW)
+
+    assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (NOW, 0, None)
+
+
+@pytest.mark.parametrize("end", ["completed", "canceled"])
+def test_starting_what_has_ended_is_refused_with_a_hint_to_reopen_it(end: Status) -> None:
+    with pytest.raises(IllegalTransition, match=f"Todo 7 is {end} and cannot be started. Reopen it first: .*todo reopen 7"):
+        refuse_start_of_ended(a_todo(end))
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_starting_what_is_open_is_not_refused(status: Status) -> None:
+    refuse_start_of_ended(a_todo(status))
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])

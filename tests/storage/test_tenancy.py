@@ -47,6 +47,7 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "todos.change with its token": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, ids.lease),
     "todos.change by force": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, force=True),
     "todos.change of dependencies": lambda desk, ids: desk.write(todos.change, desk.add().id, Change(depends_on=(ids.todo,))),
+    "todos.start": lambda desk, ids: desk.write(todos.start, ids.todo, force=True),
     "todos.end": lambda desk, ids: desk.write(todos.end, ids.todo, "completed", "meddled", force=True),
     "todos.remove": lambda desk, ids: desk.write(todos.remove, ids.todo),
     "todos.add to a conversation": lambda desk, ids: desk.write(todos.add, Draft("x", conversation_id=ids.conversation)),

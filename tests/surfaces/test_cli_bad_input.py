@@ -41,7 +41,7 @@ def test_an_illegal_transition_says_what_is_legal(headway: Shell) -> None:
     headway.ok("todo", "add", "one")
     headway.ok("todo", "done", "1")
     line = one_error(headway("todo", "cancel", "1"), 4)
-    assert line == "headway: Todo 1 is completed and cannot become canceled; it can become pending."
+    assert line == "headway: Todo 1 is completed and cannot become canceled; it can become pending or in_progress."
 
 
 def test_a_flag_that_is_almost_right_is_guessed(headway: Shell) -> None:

@@ -159,12 +159,24 @@ def test_ending_an_ended_todo_is_a_conflict(headway: Shell, verb: str) -> None:
     assert headway.json("todo", "show", f"{todo_id}")["todo"] == ended
 
 
-@pytest.mark.parametrize(("first", "then"), [("done", "cancel"), ("cancel", "done"), ("done", "start"), ("cancel", "start")])
+@pytest.mark.parametrize(("first", "then"), [("done", "cancel"), ("cancel", "done")])
 def test_an_ended_todo_only_reopens(headway: Shell, first: str, then: str) -> None:
     (todo_id,) = add(headway, "one")
     headway.ok("todo", first, f"{todo_id}")
 
     assert "it can become pending" in one_error(headway("todo", then, f"{todo_id}"), 4)
+
+
+@pytest.mark.parametrize("end", ["done", "cancel"])
+def test_starting_an_ended_todo_is_refused_and_says_how_to_reopen_it(headway: Shell, end: str) -> None:
+    (todo_id,) = add(headway, "one")
+    headway.ok("todo", end, f"{todo_id}")
+
+    line = one_error(headway("todo", "start", f"{todo_id}"), 4)
+    assert line.endswith(f"cannot be started. Reopen it first: set its status to pending (`headway todo reopen {todo_id}`).")
+    headway.ok("todo", "reopen", f"{todo_id}")
+    headway.ok("todo", "start", f"{todo_id}")
+    assert status(headway, todo_id) == "in_progress"
 
 
 @pytest.mark.parametrize(("verb", "kept"), [("start", "in_progress"), ("reopen", "pending")])

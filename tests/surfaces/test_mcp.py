@@ -105,6 +105,21 @@ def test_null_is_absent_and_a_list_may_be_text(connect: Connect) -> None:
     story(connect, tell)
 
 
+def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
+    async def tell(connected: McpClient) -> None:
+        for subject in ("first", "second", "third"):
+            await call(connected, "todo_add", subject=subject)
+        page = await call(connected, "todo_list", limit=2)
+        assert [todo["subject"] for todo in page["todos"]] == ["first", "second"]
+        rest = await call(connected, "todo_list", limit=2, cursor=page["next_cursor"])
+        assert ([todo["subject"] for todo in rest["todos"]], rest["next_cursor"]) == (["third"], None)
+        refused = await connected.call_tool("todo_list", {"cursor": "nonsense"})
+        assert refused.is_error
+        assert json.loads(text_of(refused)) == {"error": "The cursor is not one this list gave out."}
+
+    story(connect, tell)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: Connect, mode: str) -> None:
     async def tell(connected: McpClient) -> None:

@@ -8,8 +8,8 @@ ENDED = ("completed", "canceled")
 LEGAL = {
     "pending": ("in_progress", *ENDED),
     "in_progress": ("pending", *ENDED),
-    "completed": ("pending",),
-    "canceled": ("pending",),
+    "completed": ("pending", "in_progress"),
+    "canceled": ("pending", "in_progress"),
 }
 List = tuple[int, str | None]  # a conversation, or 0, and a turn
 
@@ -82,7 +82,7 @@ class LedgerModel:
     def add(self, item: Item, now: int, position: int | None) -> Item:
         """The id is the ledger's to choose."""
         last = self.next_places.setdefault(item.list, 0 if item.list[1] else 1)
-        self.next_places[item.list] += 1
+        self.next_places[item.list] += 0 if item.ended else 1
         item = replace(
             item,
             position=last,
@@ -169,7 +169,7 @@ class LedgerModel:
         if to not in LEGAL[item.status]:
             raise Refused("illegal_transition")
         if item.ended:
-            return replace(item, status=to, started_at=0, completed_at=0, outcome=None)
+            return replace(item, status=to, started_at=now if to == "in_progress" else 0, completed_at=0, outcome=None)
         started = (item.started_at or now) if to == "in_progress" else item.started_at
         return replace(item, status=to, started_at=started, completed_at=now if to in ENDED else 0)
 
@@ -186,7 +186,10 @@ class LedgerModel:
         return wanted
 
     def place(self, item: Item, position: int, now: int) -> Item:
-        """Whoever stands there makes room, and so does whoever stands where that one goes."""
+        """Whoever stands there makes room, and so does whoever stands where that one goes; nobody does for what has ended."""
+        if item.ended:
+            self.items[item.id] = replace(self.items[item.id], position=position)
+            return replace(item, position=position)
         wanted = position
         others = [one for one in self.in_place("pending") if one.list == item.list and one.id != item.id]
         for other in others:

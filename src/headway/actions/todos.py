@@ -9,7 +9,7 @@ from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import TENANT_WIDE
-from headway.ledger.todo import UNSET, Change, Draft, Todo, check_position, refuse_second_end
+from headway.ledger.todo import UNSET, Change, Draft, Todo, check_position, refuse_second_end, refuse_start_of_ended
 from headway.storage import lease_store, todo_store
 from headway.storage.transaction import Transaction
 
@@ -75,6 +75,12 @@ def change(
     return new
 
 
+def start(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
+    """Begin work on an open todo. Starting one that has ended is an error, because whoever does so does not know of its end."""
+    refuse_start_of_ended(locked(tx, tenant_id, todo_id))
+    return change(tx, tenant_id, todo_id, Change(status="in_progress"), lease_token, force=force)
+
+
 def end(
     tx: Transaction,
     tenant_id: int,
@@ -120,8 +126,10 @@ def locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
 
 
 def place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
-    """Put the todo at a position of its list; whoever stands there makes room, and everybody hears of it."""
-    for moved in todo_store.make_place(tx, tenant_id, todo, check_position(position)):
+    """Put the todo at a position of its list; whoever stands there makes room, and everybody hears of it. For a todo that has
+    ended nobody makes room: it only keeps the number."""
+    check_position(position)
+    for moved in [] if todo.ended else todo_store.make_place(tx, tenant_id, todo, position):
         tx.emit(todo_changed(tenant_id, get(tx, tenant_id, moved), "updated"))
     placed = todo._replace(position=position)
     todo_store.update(tx, tenant_id, placed, placed)

@@ -15,13 +15,13 @@ from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import Draft, Todo, parse_status
+from headway.ledger.todo import ENDED, LATEST_SECOND, Draft, Todo, parse_status
 from headway.storage import conversation_store, todo_pages, todo_store
 from headway.storage.transaction import Transaction
 
 FORMAT = 1
 IMPORT_LIMIT = 100_000
-TIMES = ("created_at", "updated_at", "started_at", "completed_at")
+TIMES = ("created_at", "updated_at", "started_at", "completed_at")  # in a document each is optional
 
 
 class Exported(NamedTuple):
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     number: int  # the id it has in the document
     uuid: str
     draft: Draft
-    times: tuple[int, ...] | None
+    times: dict[str, int]  # those that the document gives
 
 
 def every(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:
@@ -113,7 +113,7 @@ def from_markdown(tx: Transaction, scope: Scope, document: str) -> Imported:
             depends_on=tuple(waits_for.get(place, ())),
         )
         with naming("Item", place):
-            entries.append(Entry(place, new_uuid(), draft.checked(), None))
+            entries.append(Entry(place, new_uuid(), draft.checked(), {}))
     return put(tx, scope.tenant_id, entries)
 
 
@@ -175,6 +175,7 @@ def entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> Entry:
         if conversation not in threads:
             raise BadDocument(f"the document does not describe conversation {conversation}.")
         turn = string(fields, "turn_id") if threads[conversation] else None
+        times = {name: milliseconds(fields, name) for name in TIMES if fields.get(name) is not None}
         draft = Draft(
             subject=string(fields, "subject") or "",
             description=string(fields, "description") or "",
@@ -187,10 +188,10 @@ def entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> Entry:
             position=None if fields.get("position") is None else integer(fields, "position", 0),
             outcome=string(fields, "outcome"),
             depends_on=integers(fields, "depends_on"),
+            completed_at=times.get("completed_at") or None,  # 0 says that it has not ended
         ).checked()
-        times = tuple(milliseconds(fields, name) for name in TIMES) if all(name in fields for name in TIMES) else None
-        if times and (times[3] != 0) != (draft.status in ("completed", "canceled")):
-            raise BadDocument("completed_at and status contradict each other.")
+        if times.get("completed_at") == 0 and draft.status in ENDED:
+            raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
         uuid = text.name(string(fields, "uuid") or new_uuid(), "uuid")
         return Entry(integer(fields, "id", -1 - place), uuid, draft, times)
 
@@ -222,7 +223,8 @@ def put(tx: Transaction, tenant_id: int, entries: list[Entry]) -> Imported:
         restored = restore(todo, one, keep_place=keep_place)
         if restored != todo:
             todo_store.update(tx, tenant_id, todo, restored)
-            todo_store.reserve_up_to(tx, tenant_id, restored, restored.position)
+            if not restored.ended:
+                todo_store.reserve_up_to(tx, tenant_id, restored, restored.position)
         made.append((one, restored))
     added = []
     for one, todo in made:
@@ -246,10 +248,11 @@ def turn_to_join(one: Entry, empty: set[tuple[int, str | None]]) -> float:
 def restore(todo: Todo, one: Entry, *, keep_place: bool) -> Todo:
     if keep_place and one.draft.position is not None:
         todo = todo._replace(position=one.draft.position)
-    if one.times:
-        created, updated, started, completed = one.times
-        todo = todo._replace(created_at=created, updated_at=updated, started_at=started, completed_at=completed)
-    return todo
+    return todo._replace(
+        created_at=one.times.get("created_at", todo.created_at),
+        updated_at=one.times.get("updated_at", todo.updated_at),
+        started_at=one.times.get("started_at", todo.started_at),
+    )
 
 
 def check_edges(entries: Sequence[Entry]) -> None:
@@ -294,6 +297,6 @@ def integers(row: dict[str, Any], name: str) -> tuple[int, ...]:
 
 def milliseconds(row: dict[str, Any], name: str) -> int:
     value = row[name]
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e13:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LATEST_SECOND:
         raise BadDocument(f"{name} must be a time in epoch seconds.")
     return round(value * 1000)

@@ -9,7 +9,7 @@ from headway.actions.turn_state import announce, check_room, lock_plan, open_ite
 from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
 from headway.ledger.events import todo_changed
 from headway.ledger.scope import Scope
-from headway.ledger.todo import Change, Draft, Status, Todo
+from headway.ledger.todo import Draft, Status, Todo
 from headway.storage import todo_store
 from headway.storage.transaction import Transaction
 
@@ -85,8 +85,8 @@ def number(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[i
 
 def start(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
     todo = find(tx, scope, turn_id, uuid)
-    refuse_ended(todo)
-    return todos.change(tx, scope.tenant_id, todo.id, Change(status="in_progress"))
+    refuse_ended(todo, f" To work on it again, reopen it first: todo_update with id {todo.id} and status pending.")
+    return todos.start(tx, scope.tenant_id, todo.id)
 
 
 def complete(
@@ -111,9 +111,9 @@ def find(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
     return todo
 
 
-def refuse_ended(todo: Todo) -> None:
+def refuse_ended(todo: Todo, hint: str = "") -> None:
     if todo.ended:
-        raise AlreadyEnded(f"Todo {todo.uuid} is already {SPELLING[todo.status]}.")
+        raise AlreadyEnded(f"Todo {todo.uuid} is already {SPELLING[todo.status]}.{hint}")
 
 
 def counts(plan: list[Todo]) -> dict[str, Any]:

@@ -55,10 +55,12 @@ WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 class Remember(Arguments):
     text: Filled
     kind: Filled = memory.NOTE
+    tenant_wide: Annotated[bool, Field(description="for every conversation, not only this one")] = False
 
 
 def remember(tx: Transaction, execution: Execution, wanted: Remember) -> dict[str, Any]:
-    return {"remembered": memory.remember(tx, execution.scope, wanted.text, wanted.kind).as_json()}
+    scope = execution.scope.home(tenant_wide=wanted.tenant_wide)
+    return {"remembered": memory.remember(tx, scope, wanted.text, wanted.kind).as_json()}
 
 
 class Recall(Arguments):
@@ -110,7 +112,14 @@ def has_workspace(execution: Execution) -> bool:
 OF_THE_LEDGER: Final = (
     Tool("now", "The current time and weekday.", "builtin", Now, now, idempotent=True),
     Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, remember),
-    Tool("recall", "Search the notes that were kept, newest first.", "builtin", Recall, recall, idempotent=True),
+    Tool(
+        "recall",
+        "Search the notes of this conversation and the tenant-wide ones, newest first.",
+        "builtin",
+        Recall,
+        recall,
+        idempotent=True,
+    ),
 )
 CALCULATE: Final = Tool(
     "calculate",

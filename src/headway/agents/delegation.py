@@ -11,7 +11,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.framing import frame, inline, unframed
 from headway.ledger.run import Limits, Run
 from headway.ledger.scope import Scope
-from headway.storage import goal_store, run_store, todo_store
+from headway.storage import goal_store, run_store
 from headway.storage.transaction import Transaction
 
 REQUEST_SHOWN = 2_000
@@ -91,7 +91,6 @@ def remembered(tx: Transaction, scope: Scope) -> list[str]:
 
 
 def still_open(tx: Transaction, scope: Scope) -> list[str]:
-    """The conversation's and the tenant's, and the plan of the turn that delegates."""
-    plan = [todo for todo in todo_store.of_turn(tx, scope.tenant_id, scope.turn_id or "") if not todo.ended]
-    lines = writs.open_todos(tx, scope, plan)
+    """The conversation's, the plan of the turn that delegates included, and the tenant-wide ones."""
+    lines = writs.open_todos(tx, scope)
     return [TODO_HINT, *lines] if lines else []

@@ -9,7 +9,7 @@ from headway.agents.execution import Execution
 from headway.agents.toolbox import Arguments, Filled, StatusWord, Tool
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import OPEN, UNSET, Change, Draft, Status, parse_status, refuse_second_end
+from headway.ledger.todo import OPEN, UNSET, Change, Draft, Status, parse_status, refuse_second_end, refuse_start_of_ended
 from headway.storage.transaction import Transaction
 
 Id = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
@@ -21,6 +21,7 @@ class TodoAdd(Arguments):
     description: str = ""
     completion_criteria: str = ""
     depends_on: Annotated[tuple[Id, ...], Field(description="ids it waits for")] = ()
+    tenant_wide: Annotated[bool, Field(description="visible from every conversation, not only this one")] = False
 
 
 def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str
         wanted.description,
         wanted.completion_criteria,
         agent_id=execution.scope.agent_id,
-        conversation_id=execution.scope.conversation_id,
+        conversation_id=execution.scope.home(tenant_wide=wanted.tenant_wide).conversation_id,
         depends_on=wanted.depends_on,
     )
     return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
@@ -38,6 +39,7 @@ def todo_add(tx: Transaction, execution: Execution, wanted: TodoAdd) -> dict[str
 class TodoList(Arguments):
     status: Literal[StatusWord, "all"] | None = None
     limit: Limit = 50
+    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
 
 
 def todo_list(tx: Transaction, execution: Execution, wanted: TodoList) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def todo_list(tx: Transaction, execution: Execution, wanted: TodoList) -> dict[s
     if wanted.status is not None:
         statuses = () if wanted.status == "all" else (parse_status(wanted.status),)
     selection = Selection(list_of(execution), statuses=statuses)
-    page = views.todos(tx, execution.scope.tenant_id, selection, wanted.limit)
+    page = views.todos(tx, execution.scope.tenant_id, selection, wanted.limit, wanted.cursor)
     return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
 
 
@@ -66,9 +68,11 @@ def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdate) -> di
         outcome=UNSET if wanted.outcome is None else wanted.outcome,
     )
     status = parse_status(wanted.status) if wanted.status else None
-    if status == "completed" or status == "canceled":
-        refuse_second_end(todos.locked(tx, tenant_id, wanted.id), status)
     if status is not None:
+        todo = todos.locked(tx, tenant_id, wanted.id)
+        if status == "in_progress":
+            refuse_start_of_ended(todo)
+        refuse_second_end(todo, status)
         words = words._replace(status=status)
     return {"todo": todos.change(tx, tenant_id, wanted.id, words, wanted.lease_token).as_json()}
 

@@ -40,12 +40,14 @@ ListTasks, AddTask, CompleteTask, UncompleteTask and DeleteTask keep a list that
 turn. Use it for what the user wants remembered across turns, not for the steps of this one."""
 
 LEDGER = """# Ledger
-todo_add, todo_list and todo_update work on todos that people see and other agents share; they outlive this conversation."""
+todo_add, todo_list and todo_update work on todos that people see and other agents share. They outlive this turn. A todo belongs \
+to this conversation; with tenant_wide it is visible from every conversation and outlives this one."""
 
 WRITS = """# Commands in your text
 A line of your answer that starts with /todo is carried out and taken out of what the user sees: /todo add SUBJECT, /todo list, \
 /todo start ID, /todo done ID, /todo cancel ID. Leave a blank line after /todo add: lines right below it are its description, up \
-to /endtodo. What they say comes back to you, and you go on. They act on this conversation's todos."""
+to /endtodo. What they say comes back to you, and you go on. They act on this conversation's todos and the tenant-wide ones; \
+/todo add --tenant-wide SUBJECT adds one that every conversation sees."""
 
 DELEGATION = """# Delegation
 delegate hands one item to a worker with a role of its own and waits for its result. Delegate what is sizeable and needs no more \

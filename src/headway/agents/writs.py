@@ -1,11 +1,11 @@
 """Running writs: slash commands that an agent wrote into its text. Each answers in a frame of its own."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from headway.actions import finding, schedules, todos
+from headway.actions import finding, schedules, todos, views
 from headway.actions.schedules import Timing
 from headway.agents.roles import Role
 from headway.ledger.errors import HeadwayError, Invalid
@@ -14,10 +14,11 @@ from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN, Change, Draft, Todo
 from headway.ledger.writ_parser import Writ, parse
-from headway.storage import schedule_store, todo_pages
+from headway.storage import schedule_store
 from headway.storage.transaction import Transaction
 
 LISTED = 50
+TENANT_WIDE_FLAG = "--tenant-wide"
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 WRITS_LIMIT = 200  # in one text, which is one transaction
 
@@ -142,7 +143,11 @@ def todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
 
 
 def add(tx: Transaction, scope: Scope, rest: str, body: str | None) -> list[str]:
-    draft = Draft(rest, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=scope.conversation_id)
+    first, _, subject = rest.partition(" ")
+    tenant_wide = first == TENANT_WIDE_FLAG
+    home = scope.home(tenant_wide=tenant_wide).conversation_id
+    words = subject.strip() if tenant_wide else rest
+    draft = Draft(words, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home)
     return [f"added {line_of(todos.add(tx, scope.tenant_id, draft))}"]
 
 
@@ -150,20 +155,17 @@ def list_(tx: Transaction, scope: Scope, _rest: str, _body: str | None) -> list[
     return open_todos(tx, scope) or ["no open todos"]
 
 
-def open_todos(tx: Transaction, scope: Scope, plan: Sequence[Todo] = ()) -> list[str]:
-    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none. The open rows
-    of a plan come first, where there is one to show."""
-    selection = Selection(scope.conversation_id, statuses=OPEN, plans=False)
-    rows = [*plan, *todo_pages.page(tx, scope.tenant_id, selection, LISTED).todos][:LISTED]
-    counts = todo_pages.counts(tx, scope.tenant_id, selection)
-    going = counts["in_progress"] + sum(todo.status == "in_progress" for todo in plan)
-    waiting = counts["pending"] + sum(todo.status == "pending" for todo in plan)
+def open_todos(tx: Transaction, scope: Scope) -> list[str]:
+    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none. They are the rows
+    that `GET /v1/todos` and `todo_list` give for the conversation."""
+    listed = views.todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN), LISTED)
+    going, waiting = listed.counts["in_progress"], listed.counts["pending"]
     if not going + waiting:
         return []
-    more = going + waiting - len(rows)
+    more = going + waiting - len(listed.todos)
     return [
         f"{going + waiting} open ({going} in progress, {waiting} pending):",
-        *(line_of(todo) for todo in rows),
+        *map(line_of, listed.todos),
         *([f"… and {more} more"] if more > 0 else []),
     ]
 
@@ -175,8 +177,7 @@ def line_of(todo: Todo) -> str:
 
 
 def start(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    todo = finding.meant(tx, scope, rest)
-    return [line_of(todos.change(tx, scope.tenant_id, todo.id, Change(status="in_progress")))]
+    return [line_of(todos.start(tx, scope.tenant_id, finding.meant(tx, scope, rest).id))]
 
 
 def done(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:

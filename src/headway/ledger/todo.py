@@ -10,13 +10,15 @@ Status = Literal["pending", "in_progress", "completed", "canceled"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
 OPEN: Final[tuple[Status, ...]] = ("in_progress", "pending")  # what remains, in the order in which it is shown
+ENDED: Final[tuple[Status, ...]] = ("completed", "canceled")
 LEGAL: Final[dict[Status, tuple[Status, ...]]] = {
     "pending": ("in_progress", "completed", "canceled"),
     "in_progress": ("pending", "completed", "canceled"),
-    "completed": ("pending",),
-    "canceled": ("pending",),
+    "completed": ("pending", "in_progress"),
+    "canceled": ("pending", "in_progress"),
 }
 POSITION_LIMIT: Final = 1_000_000_000
+LATEST_SECOND: Final = 253_402_300_799  # the end of the year 9999, the last one that ISO 8601 can write
 DEFAULT_AGENT: Final = "index"
 
 
@@ -118,6 +120,7 @@ class Draft(NamedTuple):
     position: int | None = None
     outcome: str | None = None
     depends_on: tuple[int, ...] = ()
+    completed_at: int | None = None  # None: stamped with the current time, if the status is an ended one
 
     def checked(self) -> "Draft":
         """The draft with every text and number checked."""
@@ -130,6 +133,7 @@ class Draft(NamedTuple):
             position=None if self.position is None else check_position(self.position),
             outcome=None if self.outcome is None else text.safe(self.outcome, "outcome"),
             depends_on=tuple(dict.fromkeys(self.depends_on)),
+            completed_at=None if self.completed_at is None else check_completed_at(self.completed_at, self.status),
         )
 
 
@@ -144,11 +148,14 @@ class Change(NamedTuple):
     position: int | Unset = UNSET
     outcome: str | Unset | None = UNSET
     depends_on: tuple[int, ...] | Unset = UNSET
+    completed_at: int | Unset = UNSET
 
     def applied_to(self, todo: Todo, now: int) -> Todo:
         """The todo as it will be, checked. Position and dependencies are the store's business."""
         if self.status is not UNSET:
             todo = move(todo, self.status, now)
+        if self.completed_at is not UNSET:
+            todo = todo._replace(completed_at=check_completed_at(self.completed_at, todo.status))
         if self.subject is not UNSET:
             todo = todo._replace(subject=text.subject(self.subject))
         if self.description is not UNSET:
@@ -170,9 +177,20 @@ def check_position(position: int) -> int:
     return position
 
 
-def stamps(status: Status, now: int) -> tuple[int, int]:
-    """(started_at, completed_at) of a todo that enters the ledger with this status."""
-    return (now if status == "in_progress" else 0, now if status in ("completed", "canceled") else 0)
+def check_completed_at(moment: int, status: Status) -> int:
+    """A time that the caller gives instead of the current one. It may lie ahead of this machine's clock: clocks differ, and an
+    export from another machine has to come back unchanged."""
+    if status not in ENDED:
+        raise Invalid(f"completed_at is only accepted with an ended status ({' or '.join(ENDED)}); this todo is {status}.")
+    if not 1_000 <= moment <= LATEST_SECOND * 1_000:
+        raise Invalid(f"completed_at must be a time in epoch seconds between 1 and {LATEST_SECOND:,}.")
+    return moment
+
+
+def stamps(draft: Draft, now: int) -> tuple[int, int]:
+    """(started_at, completed_at) of a draft that enters the ledger."""
+    ended_at = now if draft.completed_at is None else draft.completed_at
+    return (now if draft.status == "in_progress" else 0, ended_at if draft.status in ENDED else 0)
 
 
 def move(todo: Todo, to: Status, now: int) -> Todo:
@@ -183,10 +201,19 @@ def move(todo: Todo, to: Status, now: int) -> Todo:
         legal = " or ".join(LEGAL[todo.status])
         raise IllegalTransition(f"Todo {todo.id} is {todo.status} and cannot become {to}; it can become {legal}.")
     if todo.ended:  # reopening: the work is ahead again, and what was said of its end no longer holds
-        return todo._replace(status=to, started_at=0, completed_at=0, outcome=None)
+        return todo._replace(status=to, started_at=now if to == "in_progress" else 0, completed_at=0, outcome=None)
     if to == "in_progress":
         return todo._replace(status=to, started_at=todo.started_at or now)
     return todo._replace(status=to, completed_at=now) if to != "pending" else todo._replace(status=to)
+
+
+def refuse_start_of_ended(todo: Todo) -> None:
+    """Agents and the CLI reopen an ended todo in a step of its own; only a PATCH reopens and starts it in one move."""
+    if todo.ended:
+        raise IllegalTransition(
+            f"Todo {todo.id} is {todo.status} and cannot be started. Reopen it first: set its status to pending "
+            f"(`headway todo reopen {todo.id}`)."
+        )
 
 
 def refuse_second_end(todo: Todo, to: Status) -> None:

@@ -57,11 +57,9 @@ def lists_of(tenant_id: int, selection: Selection) -> Lists:
 
 
 @cache
-def parts_of(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...], plans: bool) -> list[Part]:  # noqa: FBT001
+def parts_of(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[Part]:
     """How a selection of this shape is read. There are few shapes, so the queries of each are put together once."""
     where = " AND ".join(f"{column} = ?" for column in columns)
-    if not plans:
-        where += " AND turn_id IS NULL"
     parts = [open_part(where, status, one) for status in ("in_progress", "pending") if status in statuses for one in range(lists)]
     ended = [status for status in ("completed", "canceled") if status in statuses]
     if len(ended) == 1:
@@ -84,7 +82,7 @@ def ended_part(where: str, lists: tuple[int, ...]) -> Part:
 def page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> Page:
     columns, lists = lists_of(tenant_id, selection)
     wanted = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
-    parts = parts_of(columns, len(lists), wanted, selection.plans)
+    parts = parts_of(columns, len(lists), wanted)
     start = decode(cursor) if cursor else None
     todos: list[Todo] = []
     last_part = 0
@@ -140,8 +138,6 @@ def counts(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status
         values += [tenant_id, selection.turn_id, selection.turn_id]
     elif selection.conversation_id is not None:
         where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
-    if not selection.plans:
-        where += " AND turn_id = ''"
     row = tx.one(f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE {where}", *values)
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}

@@ -16,12 +16,13 @@ INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_
     agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, blocked_by)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
-# Takes the next position and counts the new row in the same statement: two callers never get the same place.
+# Takes the next position and counts the new row in the same statement: two callers never get the same place. A row that has
+# already ended takes none: it gets the number that the next open row will have, which keeps it in order of arrival.
 APPEND = {
     status: f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
-        VALUES (?, ?, ?, ?, 1) ON CONFLICT (tenant_id, conversation_id, turn_id)
-        DO UPDATE SET next_position = l.next_position + 1, {status} = l.{status} + 1 RETURNING next_position - 1"""
-    for status in ("pending", "in_progress", "completed", "canceled")
+        VALUES (?, ?, ?, ? + {places}, 1) ON CONFLICT (tenant_id, conversation_id, turn_id)
+        DO UPDATE SET next_position = l.next_position + {places}, {status} = l.{status} + 1 RETURNING next_position - {places}"""
+    for status, places in (("pending", 1), ("in_progress", 1), ("completed", 0), ("canceled", 0))
 }
 COUNT_MOVE = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
@@ -39,9 +40,9 @@ def from_row(row: Row) -> Todo:
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     """Append the draft to its list."""
     first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, every other list from 1
-    row = tx.one(APPEND[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first + 1)
+    row = tx.one(APPEND[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first)
     assert row is not None
-    started_at, completed_at = stamps(draft.status, tx.now)
+    started_at, completed_at = stamps(draft, tx.now)
     stored = (  # in the order of Todo's fields, and of the statement's columns
         draft.conversation_id,
         draft.turn_id,
@@ -84,10 +85,10 @@ QUEUE_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id 
 
 
 def subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
-    """(id, subject) of a list's open rows, or of its most recently ended ones; without the plans of turns."""
+    """(id, subject) of a list's open rows, or of its most recently ended ones."""
     state = "completed_at <> 0" if ended else "completed_at = 0"
     rows = tx.all(
-        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state} AND turn_id IS NULL
+        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state}
             ORDER BY completed_at DESC, id DESC LIMIT ?""",
         tenant_id,
         conversation_id,

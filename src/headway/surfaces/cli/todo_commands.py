@@ -96,8 +96,10 @@ def show(call: Call, todo_id: int) -> None:
 @lease_flags
 @pass_call
 def start(call: Call, /, ids: tuple[int, ...], **lease: Any) -> None:
-    """Begin work."""
-    change_each(call, ids, Change(status="in_progress"), lease)
+    """Begin work. One that has ended is reopened first, with `reopen`."""
+    with call.desk() as desk:
+        started = in_one_transaction(desk, lambda tx, one: todos.start(tx, desk.scope.tenant_id, one, **lease), ids)
+    answer_todos(call, started)
 
 
 @todo.command()

@@ -11,13 +11,18 @@ from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, PLACED_LIMIT
 from headway.actions.views import PAGE_LIMIT
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
-from headway.ledger.todo import DEFAULT_AGENT, POSITION_LIMIT, UNSET, Change, Draft, parse_status
+from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status
 from headway.storage.todo_pages import CURSOR_PATTERN
 
 
 def whole(number: Any) -> Any:
     """JSON has one kind of number: 3.0 is the integer 3."""
     return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def milliseconds(seconds: float) -> int:
+    """A time as the ledger keeps it."""
+    return round(seconds * 1000)
 
 
 # The patterns are documentation: the rule itself is the ledger's, and every surface goes through it.
@@ -29,6 +34,10 @@ Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_ext
 Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(whole)]
 Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
 LeaseSeconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE_S, allow_inf_nan=False)]
+CompletedAt = Annotated[
+    float,
+    Field(ge=1, le=LATEST_SECOND, allow_inf_nan=False, description="Epoch seconds; only with an ended status. Omitted: now"),
+]
 Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
 
 
@@ -73,6 +82,7 @@ class NewTodo(Sent):
     status: Status = "pending"
     position: Position | None = None
     depends_on: Dependencies = ()
+    completed_at: CompletedAt | None = None
 
     def draft(self) -> Draft:
         return Draft(
@@ -86,6 +96,7 @@ class NewTodo(Sent):
             status=parse_status(self.status),
             position=self.position,
             depends_on=self.depends_on,
+            completed_at=None if self.completed_at is None else milliseconds(self.completed_at),
         )
 
 
@@ -108,6 +119,7 @@ class TodoFields(Sent):
     position: Position | None = None
     outcome: Text | None = None
     depends_on: Dependencies | None = None
+    completed_at: CompletedAt | None = None
     lease_token: Name | None = None
     force: bool = False
 
@@ -118,6 +130,8 @@ class TodoFields(Sent):
         wanted = {name: value for name, value in given.items() if value is not None or name in clearable}
         if "status" in wanted:
             wanted["status"] = parse_status(wanted["status"])
+        if "completed_at" in wanted:
+            wanted["completed_at"] = milliseconds(wanted["completed_at"])
         return Change(**{name: wanted.get(name, UNSET) for name in Change._fields})
 
 

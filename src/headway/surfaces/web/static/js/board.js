@@ -17,13 +17,14 @@ const COLUMNS = [
   ["canceled", "Canceled"],
 ];
 const STATUSES = COLUMNS.map(([status]) => status);
-// What ended is reopened first; the ledger would refuse anything else.
+// What ended can only be reopened, as pending or at once in progress; the ledger refuses anything else.
 const LEGAL = {
   pending: ["in_progress", "completed", "canceled"],
   in_progress: ["pending", "completed", "canceled"],
-  completed: ["pending"],
-  canceled: ["pending"],
+  completed: ["pending", "in_progress"],
+  canceled: ["pending", "in_progress"],
 };
+const ENDED = ["completed", "canceled"];
 const PAGE = 250;
 const EVERYWHERE = "all";
 
@@ -78,7 +79,7 @@ const byEnd = (a, b) => b.completed_at - a.completed_at || b.id - a.id;
 const columns = computed(() => {
   const sorted = Object.fromEntries(STATUSES.map((status) => [status, []]));
   for (const todo of todos.value.values()) if (fits(todo)) sorted[todo.status].push(todo);
-  for (const status of STATUSES) sorted[status].sort(LEGAL[status].length > 1 ? byPlace : byEnd);
+  for (const status of STATUSES) sorted[status].sort(ENDED.includes(status) ? byEnd : byPlace);
   return sorted;
 });
 const none = computed(() => STATUSES.every((status) => !columns.value[status].length));

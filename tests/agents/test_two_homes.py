@@ -1,0 +1,114 @@
+"""The two homes of a todo and of a memory, the conversation and the tenant: an agent chooses one, and sees both."""
+
+from pathlib import Path
+
+import pytest
+from delegating import asked, cast, delegated, envelope_of, said
+from reaching import hands
+from test_writs import Writer
+from turning import in_order, talking
+from working import Agent
+
+from headway.actions import conversations
+from headway.ledger.scope import Scope
+from headway.testing import Desk
+from model_server import calls, text
+
+
+def subjects(agent: Agent) -> list[str]:
+    return [todo["subject"] for todo in agent("todo_list")["todos"]]
+
+
+def notes(agent: Agent) -> list[str]:
+    return [entry["text"] for entry in hands(agent)("recall")["entries"]]
+
+
+# Todos
+
+
+def test_a_todo_is_the_conversations_unless_the_agent_asks_for_the_tenant_wide_list(agent: Agent) -> None:
+    """001: "Conversation-scoped (the default when a conversation is bound to the request)" and "Tenant-wide (conversation_id = 0).
+    Visible from every conversation, but also surfaced inside one."."""
+    mine = agent("todo_add", subject="mine")["todo"]
+    wide = agent("todo_add", subject="wide", tenant_wide=True)["todo"]
+
+    assert (mine["conversation_id"], wide["conversation_id"]) == (agent.conversation.id, 0)
+    assert (wide["turn_id"], wide["agent_id"]) == (None, "ada")
+    assert subjects(agent) == ["mine", "wide"]
+    assert subjects(agent.another()) == ["wide"]
+    assert subjects(agent.another(Desk(agent.desk.database, "rival"))) == []
+
+
+def test_the_tenant_is_never_the_agents_to_choose(agent: Agent) -> None:
+    for arguments in ({"tenant_wide": "perhaps"}, {"tenant_wide": 7}, {"tenant_id": 1}, {"conversation_id": 0}):
+        assert agent.refused("todo_add", subject="x", **arguments)
+    assert agent.desk.count("todos") == 0
+
+
+def test_a_writ_adds_a_tenant_wide_todo_with_a_flag(desk: Desk) -> None:
+    """001: "Useful for cross-thread initiatives the agent should remember between sessions."."""
+    here, elsewhere = Writer(desk, desk.conversation()), Writer(desk, desk.conversation())
+    (line,) = here.lines("/todo add --tenant-wide  migrate the logs\nby March\n/endtodo")
+    (todo,) = elsewhere.todos()
+
+    assert line == f"added #{todo.id} [pending] migrate the logs (tenant-wide)"
+    assert (todo.conversation_id, todo.agent_id, todo.description) == (0, "ada", "by March")
+    assert elsewhere.lines("/todo list")[1:] == [f"#{todo.id} [pending] migrate the logs (tenant-wide)"]
+
+
+@pytest.mark.parametrize("rest", ["--tenant-wide", "--tenant-wide   "])
+def test_the_flag_of_a_writ_is_not_a_subject(desk: Desk, rest: str) -> None:
+    (line,) = Writer(desk, desk.conversation()).lines(f"/todo add {rest}")
+
+    assert line.startswith("ERR: A todo needs a subject")
+    assert desk.count("todos") == 0
+
+
+@pytest.mark.parametrize("subject", ["--tenant-wider view", "say --tenant-wide"])
+def test_only_the_flag_itself_at_the_start_is_one(desk: Desk, subject: str) -> None:
+    writer = Writer(desk, desk.conversation())
+    writer(f"/todo add {subject}")
+
+    assert [(todo.subject, todo.conversation_id) for todo in writer.todos()] == [(subject, writer.scope.conversation_id)]
+
+
+# Memories
+
+
+def test_a_memory_is_the_conversations_unless_the_agent_keeps_it_for_the_tenant(agent: Agent) -> None:
+    """001: "A conversation-scoped read sees both — pinned rows plus the unscoped pool — same OR-NULL fallback the structured
+    memory layer uses."."""
+    caller = hands(agent)
+    caller("remember", text="mine")
+    kept = caller("remember", text="everybody's", tenant_wide=True)["remembered"]
+
+    assert (kept["conversation_id"], kept["agent_id"]) == (0, "ada")
+    assert notes(agent) == ["everybody's", "mine"]
+    assert notes(agent.another()) == ["everybody's"]
+    assert notes(agent.another(Desk(agent.desk.database, "rival"))) == []
+
+
+def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_agents(sqlite_url: str, tmp_path: Path) -> None:
+    """001: "Useful for cross-thread initiatives the agent should remember between sessions."."""
+    leave = calls(
+        ("todo_add", {"subject": "migrate the logs", "tenant_wide": True}),
+        ("remember", {"text": "Logs move in March.", "tenant_wide": True}),
+    )
+    with talking(sqlite_url, tmp_path, in_order(leave, text("Noted."))) as talk:
+        talk.say("Remember that the logs move in March.")
+        talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
+        talk.server.script = cast(index=said(delegated("dig"), text("Dug.")), researcher=text("A hole."))
+        talk.say("What was I up to?")
+        lines = envelope_of(asked(talk, "researcher")[0])
+        assert lines[4].endswith("[note] Logs move in March.")
+        assert lines[-1].endswith("[pending] migrate the logs (tenant-wide)")
+        (instructions, *_) = (request.system for request in talk.server.requests)
+        assert "tenant_wide" in instructions
+        assert "/todo add --tenant-wide SUBJECT" in instructions
+
+
+def test_a_home_is_one_of_the_two_that_the_context_gives() -> None:
+    scope = Scope(1, 7, "turn", "ada")
+
+    assert scope.home(tenant_wide=False) == scope
+    assert scope.home(tenant_wide=True) == Scope(1, 0, None, "ada")

@@ -1,0 +1,228 @@
+"""Todos that end at a time of the caller's choosing, that enter the ledger already ended, and that are reopened."""
+
+import json
+
+import pytest
+
+from headway.actions import todos, transfer
+from headway.ledger.errors import IllegalTransition, Invalid
+from headway.ledger.scope import Scope, Selection
+from headway.ledger.todo import LATEST_SECOND, Status
+from headway.storage.transaction import Transaction
+from headway.testing import Desk, FixedClock
+
+LONG_AGO = 1_500_000_000_000
+ENDS: tuple[Status, ...] = ("completed", "canceled")
+
+
+def imported(desk: Desk, *rows: dict[str, object]) -> transfer.Imported:
+    document = json.dumps({"todos": rows})
+    return desk.database.write(lambda tx: transfer.from_json(tx, Scope(desk.tenant.id), document))
+
+
+# When it ended
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_is_stamped_with_the_current_time_unless_the_caller_gives_one(desk: Desk, clock: FixedClock, end: Status) -> None:
+    """001: "any transition into completed or canceled sets completed_at = now() unless the caller passes a value explicitly"."""
+    stamped, given = desk.add(), desk.add()
+    clock.advance(5)
+
+    assert desk.change(stamped, status=end).completed_at == clock.now
+    assert desk.change(given, status=end, completed_at=LONG_AGO).completed_at == LONG_AGO
+    assert desk.get(desk.add(status=end)).completed_at == clock.now
+    assert desk.get(desk.add(status=end, completed_at=LONG_AGO)).completed_at == LONG_AGO
+
+
+def test_ended_todos_are_listed_by_the_time_that_was_given(desk: Desk) -> None:
+    desk.add("today", status="completed")
+    desk.add("long ago", status="completed", completed_at=LONG_AGO)
+    desk.add("long before", status="canceled", completed_at=LONG_AGO - 1)
+
+    assert desk.subjects() == ["today", "long ago", "long before"]
+
+
+def test_the_time_of_an_end_can_be_corrected_afterwards(desk: Desk, clock: FixedClock) -> None:
+    ended = desk.add(status="completed", outcome="done")
+    clock.advance(5)
+    corrected = desk.change(ended, completed_at=LONG_AGO)
+
+    assert desk.get(ended) == corrected == ended._replace(completed_at=LONG_AGO, updated_at=clock.now)
+    assert desk.change(ended, status="completed", completed_at=LONG_AGO + 1).completed_at == LONG_AGO + 1
+
+
+def test_a_dependant_is_released_by_an_end_with_a_time_of_its_own(desk: Desk) -> None:
+    first = desk.add("first")
+    second = desk.add("second", depends_on=(first.id,))
+    desk.change(first, status="completed", completed_at=LONG_AGO)
+
+    blocked = desk.database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", second.id))
+    assert blocked == (0,)
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_an_open_todo_has_no_time_of_its_end(desk: Desk, status: Status) -> None:
+    refusal = f"completed_at is only accepted with an ended status .completed or canceled.; this todo is {status}"
+    with pytest.raises(Invalid, match=refusal):
+        desk.add(status=status, completed_at=LONG_AGO)
+    assert desk.count("todos") == 0
+
+    open_one, ended = desk.add("open", status=status), desk.add("ended", status="completed")
+    told = desk.events()
+    with pytest.raises(Invalid, match=refusal):
+        desk.change(open_one, completed_at=LONG_AGO)
+    with pytest.raises(Invalid, match=refusal):
+        desk.change(ended, status=status, completed_at=LONG_AGO)
+    assert (desk.get(open_one), desk.get(ended), desk.events()) == (open_one, ended, told)
+
+
+@pytest.mark.parametrize("moment", [-1, 0, 999, LATEST_SECOND * 1000 + 1, 2**63])
+def test_a_time_that_cannot_be_one_is_refused(desk: Desk, moment: int) -> None:
+    with pytest.raises(Invalid, match="completed_at must be a time in epoch seconds between 1 and 253,402,300,799"):
+        desk.add(status="completed", completed_at=moment)
+    todo = desk.add()
+    with pytest.raises(Invalid, match="completed_at must be"):
+        desk.change(todo, status="completed", completed_at=moment)
+    assert desk.get(todo) == todo
+
+
+# Import
+
+
+def test_an_imported_todo_ended_when_its_document_says(desk: Desk, clock: FixedClock) -> None:
+    """001: "any transition into completed or canceled sets completed_at = now() unless the caller passes a value explicitly"."""
+    given, stamped = imported(
+        desk,
+        {"subject": "given", "status": "completed", "completed_at": LONG_AGO / 1000 + 0.25},
+        {"subject": "stamped", "status": "canceled"},
+    ).added
+
+    assert (desk.get(given).completed_at, desk.get(stamped).completed_at) == (LONG_AGO + 250, clock.now)
+    assert (given.created_at, given.started_at) == (clock.now, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"status": "pending", "completed_at": 5}, "completed_at is only accepted with an ended status"),
+        ({"completed_at": 5}, "this todo is pending"),
+        ({"status": "completed", "completed_at": 0}, "its status is completed, but completed_at is 0"),
+        ({"status": "completed", "completed_at": "then"}, "completed_at must be a time in epoch seconds"),
+        ({"status": "completed", "completed_at": LATEST_SECOND + 1}, "completed_at must be a time in epoch seconds"),
+        ({"created_at": -1}, "created_at must be a time in epoch seconds"),
+        ({"started_at": True}, "started_at must be a time in epoch seconds"),
+    ],
+)
+def test_a_document_whose_times_cannot_be_is_refused_whole(desk: Desk, row: dict[str, object], words: str) -> None:
+    with pytest.raises(Invalid, match=f"Todo 2 of the document: .*{words}"):
+        imported(desk, {"subject": "fine"}, {"subject": "x", **row})
+    assert desk.count("todos") == 0
+
+
+def test_an_export_with_given_times_comes_back_unchanged(desk: Desk) -> None:
+    desk.add("open")
+    desk.add("ended", status="completed", completed_at=LONG_AGO + 1, outcome="done")
+    desk.change(desk.add("ended later"), status="canceled", completed_at=LONG_AGO + 2)
+    exported = desk.read(transfer.as_json, Selection()).text
+
+    elsewhere = Desk(desk.database, "elsewhere")
+    desk.database.write(lambda tx: transfer.from_json(tx, Scope(elsewhere.tenant.id), exported))
+    there = json.loads(elsewhere.read(transfer.as_json, Selection()).text)["todos"]
+    assert [one | {"id": 0} for one in there] == [one | {"id": 0} for one in json.loads(exported)["todos"]]
+
+
+# Positions
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk: Desk, end: Status) -> None:
+    """001: "append-order counter within (tenant_id, conversation_id, status='pending') so /todo list is stable on ties"."""
+    assert [desk.add(status=end).position for _ in range(2)] == [1, 1]
+    first = desk.add("first")
+    desk.add("archived", status=end)
+    second = desk.add("second")
+
+    assert (first.position, second.position) == (1, 2)
+    archived = {"subject": "archived", "status": end}
+    imported(desk, archived, {"subject": "third"}, archived | {"position": 9})
+    desk.add("fourth")
+    assert desk.subjects(Selection(statuses=("pending",))) == ["first", "second", "third", "fourth"]
+    assert [one["position"] for change, one in desk.changes() if one["status"] == "pending"] == [1, 2, 3, 4]
+
+
+def test_an_ended_todo_with_a_position_moves_nobody(desk: Desk) -> None:
+    first, second = desk.add("first"), desk.add("second")
+    seeded = desk.add("seeded", status="completed", position=1)
+    moved = desk.change(seeded, position=2)
+
+    assert (seeded.position, moved.position) == (1, 2)
+    assert (desk.get(first), desk.get(second)) == (first, second)
+    assert desk.add("third").position == 3
+
+
+def test_an_import_into_an_empty_list_counts_on_from_its_open_todos(desk: Desk) -> None:
+    imported(desk, {"subject": "open", "position": 2}, {"subject": "archived", "status": "completed", "position": 7})
+
+    assert desk.add("next").position == 3
+
+
+def test_a_seeded_todo_that_is_reopened_stands_where_it_arrived(desk: Desk) -> None:
+    desk.add("first")
+    seeded = desk.add("seeded", status="completed")
+    desk.add("second")
+    desk.change(seeded, status="pending")
+
+    listed = desk.subjects(Selection(statuses=("pending",)))
+    assert listed == ["first", "seeded", "second"]
+    positions = desk.database.read(positions_of_pending)
+    assert len(positions) == len(set(positions)) == 3
+
+
+def positions_of_pending(tx: Transaction) -> list[int]:
+    return [int(row[0]) for row in tx.all("SELECT position FROM todos WHERE status = 'pending'")]
+
+
+# Reopening
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(desk: Desk, clock: FixedClock, end: Status) -> None:
+    """001: "completed_at = 0 until terminal"."""
+    first = desk.add("first")
+    second = desk.add("second", depends_on=(first.id,))
+    desk.write(todos.end, first.id, end, "said to be done")
+    told = len(desk.changes())
+    clock.advance(5)
+    reopened = desk.change(first, status="in_progress")
+
+    assert desk.get(first) == reopened
+    assert (reopened.status, reopened.started_at, reopened.completed_at, reopened.outcome) == ("in_progress", clock.now, 0, None)
+    assert [(change, todo["status"]) for change, todo in desk.changes()[told:]] == [("updated", "in_progress")]
+    assert desk.database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", second.id)) == (1,)
+
+
+def test_starting_an_ended_todo_is_refused_and_starting_an_open_one_is_not(desk: Desk) -> None:
+    todo = desk.add()
+    assert desk.write(todos.start, todo.id).status == "in_progress"
+    ended = desk.write(todos.end, todo.id, "completed", "done")
+
+    with pytest.raises(IllegalTransition, match=f"Todo {todo.id} is completed and cannot be started. Reopen it first"):
+        desk.write(todos.start, todo.id)
+    assert desk.get(todo) == ended
+
+
+# How it is stored
+
+
+def test_the_table_has_the_indexes_of_its_lists(desk: Desk) -> None:
+    """001: "Indexed on (tenant_id, conversation_id, status, position) for the per-thread list and (tenant_id, status,
+    updated_at DESC) for tenant-wide browses."."""
+
+    def definitions(tx: Transaction) -> list[str]:
+        sql = "sql FROM sqlite_master WHERE tbl_name" if tx.dialect.name == "sqlite" else "indexdef FROM pg_indexes WHERE tablename"
+        return [str(row[0]).replace('"', "") for row in tx.all(f"SELECT {sql} = 'todos'") if row[0]]
+
+    indexes = desk.database.read(definitions)
+    for columns in ("(tenant_id, conversation_id, status, position", "(tenant_id, status, updated_at DESC"):
+        assert any(columns in one for one in indexes), columns
