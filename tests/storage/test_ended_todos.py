@@ -210,19 +210,3 @@ def test_starting_an_ended_todo_is_refused_and_starting_an_open_one_is_not(desk:
     with pytest.raises(IllegalTransition, match=f"Todo {todo.id} is completed and cannot be started. Reopen it first"):
         desk.write(todos.start, todo.id)
     assert desk.get(todo) == ended
-
-
-# How it is stored
-
-
-def test_the_table_has_the_indexes_of_its_lists(desk: Desk) -> None:
-    """001: "Indexed on (tenant_id, conversation_id, status, position) for the per-thread list and (tenant_id, status,
-    updated_at DESC) for tenant-wide browses."."""
-
-    def definitions(tx: Transaction) -> list[str]:
-        sql = "sql FROM sqlite_master WHERE tbl_name" if tx.dialect.name == "sqlite" else "indexdef FROM pg_indexes WHERE tablename"
-        return [str(row[0]).replace('"', "") for row in tx.all(f"SELECT {sql} = 'todos'") if row[0]]
-
-    indexes = desk.database.read(definitions)
-    for columns in ("(tenant_id, conversation_id, status, position", "(tenant_id, status, updated_at DESC"):
-        assert any(columns in one for one in indexes), columns
