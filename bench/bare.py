@@ -9,7 +9,7 @@ import apsw
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.storage.sqlite_connection import SqliteConnection
-from headway.storage.todo_store import APPEND, INSERT
+from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
 from headway.storage.transaction import INSERT_EVENT, Work
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def create(execute: Execute, tenant_id: int, count: int) -> None:
     """A todo, its event and its list's counter, each committed durably."""
     for _ in range(count):
         execute("BEGIN IMMEDIATE")
-        [(position,)] = execute(APPEND["pending"], (tenant_id, 0, "", 2)).fetchall()
+        [(position,)] = execute(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)).fetchall()
         execute(INSERT, todo_values(os.urandom(18).hex(), tenant_id, position)).fetchall()
         execute(INSERT_EVENT, (tenant_id, 0, None, "todo_changed", EVENT_DATA, NOW))
         execute("COMMIT")

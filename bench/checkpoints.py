@@ -20,9 +20,9 @@ from headway.actions import goals, jobs, plans, runs, sub_goals, tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import PlannedStep, SubGoal
 from headway.ledger.job import Job
-from headway.storage import goal_store
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction, Work
 
 USUAL, SMALL = 20, 3
@@ -56,8 +56,8 @@ class Garden:
         tenant_id = self.tenant_id
         goal = goals.add(tx, tenant_id, NewGoal("A garden."))
         plan = [planned(n) for n in range(self.size)]
-        plans.lay_out(tx, goal, plan, "")
-        known = goal_store.sub_goals(tx, tenant_id, goal.id)
+        plans.apply_plan(tx, goal, plan, "")
+        known = goal_store.list_sub_goals(tx, tenant_id, goal.id)
         step = partial(Step, tenant_id, goal.run_id or "")
         return [move for n, one in enumerate(known) for move in (step(one.id, n).begin, step(one.id, n).end)]
 
@@ -78,7 +78,7 @@ class Step(NamedTuple):
         sub_goals.end(tx, self.one(tx, "in-progress"), runs.get(tx, self.tenant_id, self.run_id), result)
 
     def one(self, tx: Transaction, status: str) -> SubGoal:
-        found = goal_store.get_sub_goal(tx, self.tenant_id, self.sub_goal_id)
+        found = goal_store.find_sub_goal(tx, self.tenant_id, self.sub_goal_id)
         assert found is not None
         assert found.status == status
         return found
@@ -180,7 +180,7 @@ class Pursuit:
     """One Headway; every round is a goal with a plan of so many sub-goals, of which the first few are worked off."""
 
     def __init__(self, shop: Workshop, url: str | None = None) -> None:
-        from headway.agents.local_model import LocalModel
+        from headway.agents.models.local import LocalModel
         from headway.testing import temporary_headway
 
         self.answers = 0
@@ -226,7 +226,7 @@ class Pursuit:
 
     def lay_out(self, tx: Transaction, size: int) -> Job:
         goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
-        plans.lay_out(tx, goal, [planned(n) for n in range(size)], "")
+        plans.apply_plan(tx, goal, [planned(n) for n in range(size)], "")
         job = jobs.get(tx, goal.tenant_id, goal.run_id or "")
         return jobs.move(tx, job._replace(owner=self.headway.means.owner), "running")
 

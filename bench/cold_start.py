@@ -33,9 +33,13 @@ def library(shop: Workshop) -> Measurements:
     return in_turns(partial(importing, shop, "headway"), lambda: IMPORT_LIMIT_MS, 9, "ms")
 
 
-@benchmark("import.models", "what an agent needs, in a fresh interpreter (`headway.agents.models`)", "pydantic-ai alone", None)
+@benchmark(
+    "import.models", "what an agent needs, in a fresh interpreter (`headway.agents.models.client`)", "pydantic-ai alone", None
+)
 def model_layer(shop: Workshop) -> Measurements:
-    return in_turns(partial(importing, shop, "headway.agents.models"), partial(importing, shop, "pydantic_ai.direct"), 9, "ms")
+    return in_turns(
+        partial(importing, shop, "headway.agents.models.client"), partial(importing, shop, "pydantic_ai.direct"), 9, "ms"
+    )
 
 
 @benchmark("demo.time", "`headway demo`: a plan, a goal with sub-agents, a process killed and the recovery", "60 s", at_most(1))

@@ -29,8 +29,8 @@ from bench.report import SCALING, aligned, between_markers
 from headway.actions import claims, conversations, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change
-from headway.storage import event_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import events as event_store
 
 REPEATED = 200
 IDLE_S = 10.0
@@ -130,8 +130,8 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
             database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, wanted=Change(status="completed")))
 
         claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=place)
-        page = partial(views.todos, tenant_id=tenant_id, selection=Selection(place), limit=20)
-        news = partial(event_store.after, tenant_id=tenant_id, seq=0, limit=50)
+        page = partial(views.list_todos, tenant_id=tenant_id, selection=Selection(place), limit=20)
+        news = partial(event_store.list_after, tenant_id=tenant_id, seq=0, limit=50)
         yield "a todo is created", times(lambda _: database.write(add))
         yield "a todo is completed", times(complete)
         for _ in range(2 * REPEATED):

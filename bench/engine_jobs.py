@@ -23,11 +23,11 @@ from bench.peer import DBOS, PROCRASTINATE, Peer
 from bench.peers.queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 from bench.postgres import new_database, new_tenant, server_url
 from headway.actions import jobs
-from headway.engine import Engine, EngineLimits, Handler
+from headway.engine import Engine, EngineLimits, JobHandler
 from headway.ledger.job import Job
-from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 
 ROUNDS = 5
@@ -39,7 +39,7 @@ Enqueue = Callable[[], Awaitable[object]]
 
 
 def bury(tx: Transaction, job: Job, error: str) -> None:
-    jobs.die(tx, job, error)
+    jobs.fail_permanently(tx, job, error)
 
 
 class Ours:
@@ -103,12 +103,12 @@ class Ours:
         async with asyncio.timeout(PATIENCE_S):
             yield
         for state in ("queued", "delayed", "running", "dead"):
-            left = await self.database.read(partial(job_store.page, tenant_id=self.tenant_id, state=state, limit=JOBS))
+            left = await self.database.read(partial(job_store.list_page, tenant_id=self.tenant_id, state=state, limit=JOBS))
             assert not left, f"{len(left)} jobs are {state}"
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        handler = Handler(self.work, bury)
+        handler = JobHandler(self.work, bury)
         self.engine = Engine(self.database, f"bench:{uuid4()}", {KIND: handler}, EngineLimits(slots=CONCURRENCY))
         self.engine.start()
         try:
@@ -124,7 +124,7 @@ class Ours:
             self.done.put_nowait(None)
 
     def complete(self, tx: Transaction, job: Job) -> None:
-        held = jobs.locked(tx, job.tenant_id, job.id)
+        held = jobs.get_locked(tx, job.tenant_id, job.id)
         assert held.state == "running"
         assert held.owner == self.engine.owner
         jobs.complete(tx, held)
@@ -135,15 +135,15 @@ class Ours:
 
     async def enqueue_elsewhere(self) -> None:
         """As another process does it: nobody rings here."""
-        await self.database.write(partial(jobs.new, tenant_id=self.tenant_id, kind=KIND, payload={}))
+        await self.database.write(partial(jobs.create, tenant_id=self.tenant_id, kind=KIND, payload={}))
 
     async def begin(self) -> None:
         """As interactive turns begin: ours from the start, past the queue."""
         self.engine.take(await self.database.write(self.begin_owned))
 
     def begin_owned(self, tx: Transaction) -> Job:
-        job_store.beat(tx, self.engine.owner)
-        return jobs.new(tx, self.tenant_id, KIND, {}, owner=self.engine.owner)
+        job_store.record_heartbeat(tx, self.engine.owner)
+        return jobs.create(tx, self.tenant_id, KIND, {}, owner=self.engine.owner)
 
     def direct(self) -> float:
         return median(self.waits(self.begin))

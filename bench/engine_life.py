@@ -54,7 +54,7 @@ def see_it_work(url: str) -> None:
     with DirectDatabase(url) as database:
         tenant_id = database.write(tenants.ensure_local).id
         wanted = {"name": "now", "arguments": {}}
-        job = database.write(partial(jobs.new, tenant_id=tenant_id, kind="tool", payload=wanted))
+        job = database.write(partial(jobs.create, tenant_id=tenant_id, kind="tool", payload=wanted))
         deadline = time.monotonic() + PATIENCE_S
         while (state := database.read(partial(jobs.get, tenant_id=tenant_id, job_id=job.id)).state) != "completed":
             assert time.monotonic() < deadline, f"the job is {state}"
@@ -107,7 +107,7 @@ class Survivors:
             tenant_id, places = await self.places(headway)
             dead = f"dead:{uuid4()}"  # it has no lease
             begun: list[str] = await headway.database.write(
-                lambda tx: [turns.start(tx, tenant_id, place, turns.Beginning(REQUEST, owner=dead)).id for place in places]
+                lambda tx: [turns.start(tx, tenant_id, place, turns.TurnRequest(REQUEST, owner=dead)).id for place in places]
             )
             ended = [headway.engine.ended(job_id) for job_id in begun]
             began = time.perf_counter()
@@ -149,7 +149,7 @@ class Survivors:
 
         def look(tx: Transaction) -> set[tuple[str, int]]:
             owned = [jobs.get(tx, tenant_id, job_id) for job_id in begun]
-            shown = [turns.show(tx, tenant_id, turns.turn_of(job), self.settings.limits) for job in owned]
+            shown = [turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits) for job in owned]
             return {(one["status"], one["iterations"]) for one in shown}
 
         found = await headway.database.read(look)

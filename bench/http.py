@@ -54,7 +54,7 @@ def served(shop: Workshop) -> Served:
     home.mkdir()
     ledger = new_ledger(home / "headway.db")
     with DirectDatabase(ledger.url) as database:
-        tokens = [database.write(partial(tenants.new_token, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
+        tokens = [database.write(partial(tenants.create_token, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
         conversation = database.write(partial(conversations.add, tenant_id=ledger.tenant_id)).id
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
@@ -152,6 +152,6 @@ def list20(shop: Workshop) -> Measurements:
     at = shop.once(served)
     url = f"{at.url}/v1/todos?conversation_id={at.conversation_id}&limit={PAGE}"
     with DirectDatabase(f"sqlite:///{at.path}") as database:
-        view = partial(views.todos, tenant_id=at.tenant_id, selection=Selection(at.conversation_id), limit=PAGE)
+        view = partial(views.list_todos, tenant_id=at.tenant_id, selection=Selection(at.conversation_id), limit=PAGE)
         bare_list = partial(bare.read, bare.connect(at.path), bare.statements_of(database, view), LISTS)
     return in_turns(partial(wrk, shop, url, "GET", None, at.tokens), partial(rate, LISTS, bare_list), ROUNDS)

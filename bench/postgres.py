@@ -20,8 +20,8 @@ from bench.harness import Measurements, Unavailable, Workshop, at_least, benchma
 from headway.actions import conversations, tenants, todos
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import CHANNEL, LOG_LOCK, insert_events
-from headway.storage.todo_store import APPEND, INSERT
+from headway.storage.postgres_connection import CHANNEL, LOG_LOCK, build_insert_events
+from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
 
 CALLERS = 8
 EACH = 60
@@ -165,11 +165,11 @@ def pgbench_binary() -> str:
 
 def script(tenant_id: int) -> str:
     return SCRIPT.format(
-        append=written(APPEND["pending"], (tenant_id, 0, "", 2)),
+        append=written(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)),
         insert=written(INSERT, bare.todo_values(":uuid", tenant_id, ":position")),
         channel=CHANNEL,
         tenant=tenant_id,
-        event=written(insert_events(1), (LOG_LOCK, tenant_id, tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
+        event=written(build_insert_events(1), (LOG_LOCK, tenant_id, tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
     )
 
 

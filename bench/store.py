@@ -49,7 +49,7 @@ def list20(shop: Workshop) -> Measurements:
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
             database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
-        view = partial(views.todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
+        view = partial(views.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
         bare_list = partial(bare.read, bare.connect(ledger.path), bare.statements_of(database, view), LISTS)
         return in_turns(partial(lists, database, ledger, [conversation]), partial(rate, LISTS, bare_list))
 
@@ -138,7 +138,8 @@ def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
 def lists(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:
     """A round of reading a page of these lists by turns."""
     pages = [
-        partial(views.todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE) for conversation in lists
+        partial(views.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
+        for conversation in lists
     ] * (LISTS // len(lists))
     return rate(len(pages), lambda: [database.read(page) for page in pages])
 

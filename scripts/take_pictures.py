@@ -38,7 +38,7 @@ LEFT_OUT = "\x1b[2m   ⋮\x1b[0m"
 # What is drawn on them, and nothing else: a change of any other file leaves them as they are.
 DRAWN_BY = (
     "src/headway/surfaces/web/static/**/*",
-    "src/headway/surfaces/cli/demo_command.py",
+    "src/headway/surfaces/cli/commands/demo.py",
     "src/headway/surfaces/cli/goal_drawing.py",
     "src/headway/surfaces/cli/goal_sentences.py",
     "scripts/take_pictures.py",

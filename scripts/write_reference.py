@@ -15,22 +15,22 @@ from typing import Any
 import click
 
 from headway.agents.roles import Roles
-from headway.surfaces.cli.calling import shared_flags
+from headway.surfaces.cli.context import build_shared_flags
 from headway.surfaces.cli.main import headway
-from headway.surfaces.http.describing import ALWAYS, BY_TOKEN, WITH_BODY, document
-from headway.surfaces.http.problems import TITLES
-from headway.surfaces.http.web_app import described_routes
+from headway.surfaces.http.app import list_documented_routes
+from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_STATUSES, build_openapi
+from headway.surfaces.http.problems import STATUS_TITLES
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 WIDTH = 100
 MADE = "<!-- Written by scripts/write_reference.py: `make docs`. Changes made here are lost. -->"
-SHARED = {flag.name for flag in shared_flags()}
+SHARED = {flag.name for flag in build_shared_flags()}
 NO_BODY = "nothing"
 
 
 def documents() -> dict[str, str]:
     """Every file of the reference, by name."""
-    api = document(described_routes(), Roles().by_name)
+    api = build_openapi(list_documented_routes(), Roles().by_name)
     return {
         "cli.md": cli_page(),
         "http.md": http_page(api),
@@ -79,7 +79,7 @@ def help_of(context: click.Context) -> str:
 
 
 def flags_of_all() -> str:
-    nothing = click.Command("headway", params=shared_flags(), add_help_option=False)
+    nothing = click.Command("headway", params=build_shared_flags(), add_help_option=False)
     formatter = click.HelpFormatter(width=WIDTH)
     nothing.format_options(click.Context(nothing, terminal_width=WIDTH), formatter)
     return formatter.getvalue().rstrip()
@@ -99,8 +99,8 @@ def http_page(api: dict[str, Any]) -> str:
         "What [openapi.json](openapi.json) has in full, with the shapes of all bodies and answers; `headway serve` serves it at\n"
         "`/openapi.json`. [The HTTP door](../http.md) tells what they mean.",
         "Parameters: `?` in the query, `{}` in the body; those in **bold** have to be there. Errors that are not repeated below:",
-        f"- every route: {told(ALWAYS)}\n- every route that wants a token: {told(BY_TOKEN)}\n"
-        f"- every route with a body: {told(WITH_BODY)}",
+        f"- every route: {told(COMMON_STATUSES)}\n- every route that wants a token: {told(TOKEN_STATUSES)}\n"
+        f"- every route with a body: {told(BODY_STATUSES)}",
     ]
     for tag in dict.fromkeys(one["tags"][0] for _, _, one in operations(api)):
         rows = [row(api, method, path, one) for method, path, one in operations(api) if one["tags"][0] == tag]
@@ -114,7 +114,7 @@ def operations(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]
 
 
 def row(api: dict[str, Any], method: str, path: str, one: dict[str, Any]) -> str:
-    usual = {*ALWAYS, *(BY_TOKEN if "security" in one else ()), *(WITH_BODY if "requestBody" in one else ())}
+    usual = {*COMMON_STATUSES, *(TOKEN_STATUSES if "security" in one else ()), *(BODY_STATUSES if "requestBody" in one else ())}
     codes = sorted(int(code) for code in one["responses"])
     good = ", ".join(str(code) for code in codes if code < 400)
     bad = ", ".join(str(code) for code in codes if code >= 400 and code not in usual)
@@ -155,7 +155,7 @@ def named(name: str, *, required: bool) -> str:
 
 
 def told(codes: tuple[int, ...]) -> str:
-    return ", ".join(f"{code} {TITLES[code].lower()}" for code in sorted(codes))
+    return ", ".join(f"{code} {STATUS_TITLES[code].lower()}" for code in sorted(codes))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 sys.path.append(str(Path(__file__).parent / "surfaces"))  # to start servers and to talk to them is not for tests of doors alone
 pytest_plugins = ["proofs", "lasting"]
@@ -220,5 +220,5 @@ def database(database_url: str, clock: FixedClock) -> Iterator[DirectDatabase]:
 
 
 @pytest.fixture
-def desk(database: DirectDatabase) -> Desk:
-    return Desk(database)
+def desk(database: DirectDatabase) -> TenantHarness:
+    return TenantHarness(database)

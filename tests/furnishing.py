@@ -5,14 +5,15 @@ from typing import Any
 from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
-from headway.actions.notices import About
+from headway.actions.notices import NoticeSubject
 from headway.actions.schedules import Timing
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
-from headway.storage import goal_store, run_store
-from headway.storage.spending_store import ModelCall
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Row, Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from planning import begun
 
 
@@ -48,20 +49,24 @@ NOBODYS = Ids(
 )
 
 
-def furnish(desk: Desk) -> Ids:
+def furnish(desk: TenantHarness) -> Ids:
     """Give the tenant a row in every table it can have one in."""
     conversation = desk.conversation(key="somebody's")
-    run = desk.write(turns.start, conversation.id, turns.Beginning("look into it"))
+    run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it"))
     turn = run.turn_id
     assert turn is not None
     desk.database.write(lambda tx: work(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
-    token = desk.write(tenants.new_token, "laptop").token
+    token = desk.write(tenants.create_token, "laptop").token
     claim = desk.write(claims.claim, "ada", conversation.id)
     assert claim is not None
-    desk.write(idempotency.once, idempotency.Asked("POST /v1/todos", "a key", "a hash"), lambda _: idempotency.Answer(201, "{}"))
+    desk.write(
+        idempotency.run_once,
+        idempotency.IdempotentRequest("POST /v1/todos", "a key", "a hash"),
+        lambda _: idempotency.Answer(201, "{}"),
+    )
     schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), say_in(conversation.id))
     goal = desk.write(begun)
     return Ids(
@@ -74,7 +79,7 @@ def furnish(desk: Desk) -> Ids:
         run.id,
         schedule.name,
         goal.id,
-        desk.read(goal_store.sub_goals, goal.id)[0].id,
+        desk.read(goal_store.list_sub_goals, goal.id)[0].id,
         planned.uuid,
     )
 
@@ -85,12 +90,12 @@ def say_in(conversation_id: int) -> dict[str, Any]:
 
 def work(tx: Transaction, run: Run) -> None:
     """What an agent leaves behind."""
-    run_store.append(tx, run.tenant_id, run.id, 0, "{}")
-    run_store.put_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
+    run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
+    run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
     run = spending.reserve(tx, run, 5, 100) or run
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
     memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
-    notices.notify(tx, run.tenant_id, "note", "look", About(run.conversation_id, run.turn_id))
+    notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
 
 
 def tenants_tables(tx: Transaction) -> list[str]:
@@ -103,7 +108,7 @@ def tenants_tables(tx: Transaction) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
-def belongings(desk: Desk) -> dict[str, list[Row]]:
+def belongings(desk: TenantHarness) -> dict[str, list[Row]]:
     """Every row the tenant has, by table."""
 
     def look(tx: Transaction) -> dict[str, list[Row]]:

@@ -7,7 +7,8 @@ from headway.actions import goals, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Divergence, Goal, SubGoal
 from headway.ledger.run import Run
-from headway.storage import goal_store, run_store
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 GOAL = Goal(
@@ -63,7 +64,7 @@ def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **f
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
     for words, after in steps.items():
         ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
-        goal_store.put_edges(tx, ids[words], [ids[below] for below in after])
+        goal_store.replace_edges(tx, ids[words], [ids[below] for below in after])
     for number in ids.values():
         sub_goals.change(tx, found(tx, goal, number))
     goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
@@ -71,13 +72,13 @@ def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **f
 
 
 def main_run(tx: Transaction, goal: Goal) -> Run:
-    run = run_store.get(tx, goal.tenant_id, goal.run_id or "")
+    run = run_store.find(tx, goal.tenant_id, goal.run_id or "")
     assert run is not None
     return run
 
 
 def found(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
-    one = goal_store.get_sub_goal(tx, goal.tenant_id, sub_goal_id)
+    one = goal_store.find_sub_goal(tx, goal.tenant_id, sub_goal_id)
     assert one is not None
     return one
 

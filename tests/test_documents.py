@@ -14,9 +14,9 @@ from types import ModuleType
 import pytest
 
 from headway import settings
-from headway.agents import families
-from headway.agents.builtin_tools import World
-from headway.agents.task_tools import TASK_TOOLS
+from headway.agents.tools import catalogue
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.tasks import TASK_TOOLS
 from headway.ledger.errors import SettingsError
 
 ROOT = Path(__file__).parent.parent
@@ -136,7 +136,7 @@ def test_the_default_of_a_setting_is_the_one_told(name: str, monkeypatch: pytest
 def test_the_table_of_tools_is_the_toolbox() -> None:
     """002: "add the five tools to the Built-in tools table in AGENTS.md"."""
     told = re.findall(r"^\| `(\w+)` \| (\w+) \| .", written(ROOT / "AGENTS.md"), re.MULTILINE)
-    known = families.toolbox(World(http_hosts=("*",), commands=("ls",))).tools.values()
+    known = catalogue.build_toolbox(ExternalAccess(http_hosts=("*",), commands=("ls",))).tools.values()
     assert told == [(tool.name, tool.family) for tool in known]
 
 

@@ -10,7 +10,7 @@ from headway.ledger.errors import Conflict, DependencyCycle, NotFound
 from headway.ledger.todo import STATUSES, Change, Draft
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction, Work
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 # Refusals that are right: the row is gone, or not in a state that allows it.
 REFUSED = (NotFound, Conflict, DependencyCycle)
@@ -56,7 +56,7 @@ def contradictions(tx: Transaction, tenant_id: int) -> list[str]:
 class Walk:
     """Somebody who does, in any order, anything that anybody may do. The seed tells the whole story."""
 
-    def __init__(self, desk: Desk, seed: int) -> None:
+    def __init__(self, desk: TenantHarness, seed: int) -> None:
         self.tenant_id = desk.tenant.id
         self.chance = random.Random(seed)
         conversation = desk.conversation()

@@ -27,13 +27,13 @@ from typing import IO, Any
 PATIENCE_S = 60
 # What `serve`, `worker` and `chat` load sooner or later.
 MODULES = (
-    "headway.agents.driving",
-    "headway.autonomy.handling",
+    "headway.agents.loop.job_handlers",
+    "headway.autonomy.job_handlers",
     "headway.storage.announcements",
     "headway.storage.sqlite_connection",
-    "headway.surfaces.cli.chat_command",
-    "headway.surfaces.cli.serve_command",
-    "headway.surfaces.cli.worker_command",
+    "headway.surfaces.cli.commands.chat",
+    "headway.surfaces.cli.commands.serve",
+    "headway.surfaces.cli.commands.worker",
     "headway.surfaces.http.bounded_protocol",
     "headway.surfaces.http.server",
     "anyio._backends._asyncio",

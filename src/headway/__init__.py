@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.agents.execution import Execution
-    from headway.agents.own_tools import tool
+    from headway.agents.tools.custom import tool
+    from headway.agents.tools.execution import Execution
     from headway.assembly import Headway
 
 __version__ = "0.1.0"
 __all__ = ["Execution", "Headway", "__version__", "tool"]
 
 # Loaded when somebody asks for them: `import headway`, and with it every command, stays quick.
-HOMES = {"Execution": "headway.agents.execution", "Headway": "headway.assembly", "tool": "headway.agents.own_tools"}
+HOMES = {"Execution": "headway.agents.tools.execution", "Headway": "headway.assembly", "tool": "headway.agents.tools.custom"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,32 +11,33 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from headway.actions import conversations, idempotency, jobs, schedules, tenants, turn_report, turns
-from headway.actions.feed import Feed, steadily
-from headway.actions.speech import Speech
-from headway.agents import families, role_files
-from headway.agents.builtin_tools import World
-from headway.agents.execution import Execution, Place, find_place
-from headway.agents.own_loop import OwnLoop
-from headway.agents.roles import HANDS, SUPERVISOR, Role, Roles
+from headway.actions.feed import Feed, repeat_forever
+from headway.actions.live_text import LiveText
+from headway.agents import role_files
+from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
+from headway.agents.tools import catalogue
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
+from headway.agents.tools.external_loop import ExternalLoop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
-from headway.ledger.events import encode
+from headway.ledger.events import encode_json
 from headway.ledger.job import Job
-from headway.ledger.run import REHEARSAL, Mode, Run
+from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
-from headway.settings import Settings, hush, load
-from headway.storage import job_store
+from headway.settings import Settings, build_redactor, load
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
+    from headway.agents.loop.context import Runtime
     from headway.agents.tracing import Tracer
-    from headway.agents.work import Means
 
-HOUSEKEEPING_S = 3600
+HOUSEKEEPING_INTERVAL_S = 3600
 
 
 class Headway:
@@ -46,22 +47,24 @@ class Headway:
         self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
     ) -> None:
         self.settings = settings
-        self.hush = hush(settings)
-        self.known_models = models or {}  # by name; those of the settings that are not among them are made
+        self.hush = build_redactor(settings)
+        self.models_by_name = models or {}  # by name; those of the settings that are not among them are made
         announced = not is_sqlite(settings.database_url)
-        self.toolbox = families.toolbox(World(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools)
-        self.hands = self.toolbox.only(HANDS)
+        self.toolbox = catalogue.build_toolbox(
+            ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools
+        )
+        self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
-        self.database = Database(settings.database_url, on_commit=self._committed)
+        self.database = Database(settings.database_url, on_commit=self._on_commit)
         self.feed = Feed(self.database, announced=announced)
-        self.speech = Speech()
+        self.speech = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None
         self.warming: asyncio.Task[None] | None = None
         self.announcements = None
         if announced:
-            from headway.storage.announcements import Announcements  # noqa: PLC0415  SQLite users never load psycopg
+            from headway.storage.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
 
-            self.announcements = Announcements(settings.database_url, self._announced)
+            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
 
     @classmethod
     @asynccontextmanager
@@ -94,11 +97,11 @@ class Headway:
 
     def start(self) -> None:
         self.feed.start()
-        self.housekeeping = asyncio.create_task(steadily(self._keep_house))
+        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up))
 
-    def execution(self, place: Place, role: Role) -> Execution:
+    def execution(self, place: ResolvedScope, role: Role) -> Execution:
         """What a tool that is called from this place may know."""
-        workspace = self.settings.workspace_of(place.scope.tenant_id)
+        workspace = self.settings.get_workspace(place.scope.tenant_id)
         folder, conversation = self.settings.task_folder, place.conversation_uuid
         return Execution(self.database, folder, place.scope, role, conversation, workspace, hush=self.hush)
 
@@ -115,7 +118,7 @@ class Headway:
     def start_agents(self, *, alone: bool = False) -> None:
         """Load what agents need, beside what else is going on, and begin to work. Alone: only on what this process begins."""
         if alone:
-            self.executor_id += job_store.ALONE
+            self.executor_id += job_store.ALONE_SUFFIX
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
@@ -123,7 +126,7 @@ class Headway:
         self.engine.start(alone=alone)
 
     def _load(self) -> None:
-        self.means.models.make_all()
+        self.means.models.preload()
 
     async def agents_ready(self) -> None:
         assert self.warming is not None, "start_agents comes first"
@@ -143,33 +146,36 @@ class Headway:
 
     @cached_property
     def engine(self) -> Engine:
-        from headway.agents import driving  # noqa: PLC0415
-        from headway.autonomy import handling  # noqa: PLC0415
+        from headway.agents.loop import job_handlers  # noqa: PLC0415
+        from headway.autonomy import job_handlers as goal_job_handlers  # noqa: PLC0415
 
         chosen = self.settings
         limits = EngineLimits(per_family=chosen.limits.per_parent, stagger_s=chosen.restart_stagger_s)
         tick = partial(schedules.tick, limits=chosen.limits)
-        handlers = {**driving.handlers(self.means), **handling.handlers(self.means, chosen.goals, chosen.notify, chosen.url)}
-        recovered = partial(recovery.recovered, stagger_ms=int(chosen.restart_stagger_s * 1000))
+        handlers = {
+            **job_handlers.build_handlers(self.means),
+            **goal_job_handlers.build_handlers(self.means, chosen.goals, chosen.notify, chosen.url),
+        }
+        recovered = partial(recovery.recover_goals, stagger_ms=int(chosen.restart_stagger_s * 1000))
         return Engine(self.database, self.executor_id, handlers, limits, tick, recovered)
 
     @cached_property
-    def means(self) -> "Means":
-        from headway.agents.models import Models  # noqa: PLC0415
-        from headway.agents.prices import Prices, price_list  # noqa: PLC0415
-        from headway.agents.rehearsal import rehearsal_model  # noqa: PLC0415
-        from headway.agents.work import Means  # noqa: PLC0415
+    def means(self) -> "Runtime":
+        from headway.agents.loop.context import Runtime  # noqa: PLC0415
+        from headway.agents.models.client import Models  # noqa: PLC0415
+        from headway.agents.models.prices import Prices, load_prices  # noqa: PLC0415
+        from headway.agents.models.rehearsal.model import build_rehearsal_model  # noqa: PLC0415
 
         chosen = self.settings
         models = Models(
             {"strong": chosen.model, "mid": chosen.model_mid, "cheap": chosen.model_cheap},
             chosen.model_timeout_s,
-            Prices(price_list(Path(chosen.home, "prices.toml"))),
-            {REHEARSAL: rehearsal_model(chosen.rehearsal_pace_s), **self.known_models},
+            Prices(load_prices(Path(chosen.home, "prices.toml"))),
+            {REHEARSAL_MODEL: build_rehearsal_model(chosen.rehearsal_pace_s), **self.models_by_name},
             self.tracer,
             self.hush,
         )
-        return Means(
+        return Runtime(
             self.database,
             models,
             self.toolbox,
@@ -178,36 +184,36 @@ class Headway:
             chosen.goals,
             self.executor_id,
             self.execution,
-            self._whisper,
+            self._stream_text,
             self.nudge,
             self.tracer,
         )
 
     @cached_property
     def tracer(self) -> "Tracer":
-        from headway.agents.tracing import exporting  # noqa: PLC0415
+        from headway.agents.tracing import build_tracer  # noqa: PLC0415
 
-        return exporting(self.settings.traces)
+        return build_tracer(self.settings.traces)
 
     @cached_property
     def executor_id(self) -> str:
         """The name of this process among those that drive runs."""
         return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
-    def begin_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> Job:
+    def begin_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> Job:
         """Write a turn down as ours to work on; once that is committed, the engine takes the job at once, past every queue."""
-        job_store.beat(tx, self.executor_id)
+        job_store.record_heartbeat(tx, self.executor_id)
         limits = self.settings.limits
-        wanted = turns.Beginning(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
+        wanted = turns.TurnRequest(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
         return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, wanted).id)
 
-    async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: Mode = "plan") -> dict[str, Any]:
+    async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
         """Have a message answered, and see how the turn ended."""
         await self.agents_ready()
-        job = await self._seen_through(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.turn_of(job), self.settings.limits))
+        job = await self._run_to_end(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
+        return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits))
 
-    async def _seen_through(self, begin: Work[Job]) -> Job:
+    async def _run_to_end(self, begin: Work[Job]) -> Job:
         """Begin it, work on it, and wait for its end. Who stops waiting, at whatever moment, does not stop it."""
 
         async def all_the_way() -> Job:
@@ -223,7 +229,7 @@ class Headway:
     # For the program around it
 
     async def ask(
-        self, content: str, conversation: int | str | None = None, *, mode: Mode = "plan", tenant: str = LOCAL_TENANT
+        self, content: str, conversation: int | str | None = None, *, mode: TurnMode = "plan", tenant: str = LOCAL_TENANT
     ) -> turn_report.TurnReport:
         """Have an agent answer, and see how the turn ended. One that failed raises TurnFailed; whoever stops waiting does not
         stop it.
@@ -233,11 +239,11 @@ class Headway:
         await self.agents_ready()
 
         def begin(tx: Transaction) -> Job:
-            tenant_id = tenants.named(tx, tenant).id
+            tenant_id = tenants.resolve(tx, tenant).id
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode)
 
-        job = await self._seen_through(begin)
-        return await self.database.read(lambda tx: turn_report.ended(tx, job.tenant_id, turns.turn_of(job)))
+        job = await self._run_to_end(begin)
+        return await self.database.read(lambda tx: turn_report.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def own_loop(
         self,
@@ -247,19 +253,19 @@ class Headway:
         role: str = SUPERVISOR,
         agent: str = DEFAULT_AGENT,
         tenant: str = LOCAL_TENANT,
-    ) -> OwnLoop:
+    ) -> ExternalLoop:
         """Headway's tools for an agent that somebody else drives, and the turn whose plan it works off: that one, or a new one."""
         known = self.roles.find(role)
 
-        def place(tx: Transaction) -> Place:
-            scope = Scope(tenants.named(tx, tenant).id, turn_id=turn, agent_id=agent)
+        def place(tx: Transaction) -> ResolvedScope:
+            scope = Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent)
             if turn is None or conversation is not None:
                 scope = scope._replace(conversation_id=conversations.ensure(tx, scope.tenant_id, conversation).id)
             if turn is None:
                 scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
-            return find_place(tx, scope)
+            return resolve_scope(tx, scope)
 
-        return OwnLoop.of(self.toolbox, self.execution(await self.database.write(place), known))
+        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), known))
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Runs of ours that were canceled need not wait for what they wait for."""
@@ -270,24 +276,24 @@ class Headway:
         """There may be something to do."""
         self.engine.nudge()
 
-    def _whisper(self, run: Run, data: dict[str, Any]) -> None:
+    def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
         if run.parent_run_id is not None or run.turn_id is None:
             return  # people read the supervisor's words
         self.speech.hear(run.id, data)
-        told = encode({"turn_id": run.turn_id, "run_id": run.id, **data})
-        self.feed.whisper(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
+        told = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
+        self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
 
-    async def _keep_house(self) -> None:
-        await self.database.write(idempotency.forget_old)
-        while await self.database.write(jobs.forget_old):
+    async def _clean_up(self) -> None:
+        await self.database.write(idempotency.delete_expired)
+        while await self.database.write(jobs.delete_old):
             pass
-        await asyncio.sleep(HOUSEKEEPING_S)
+        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
 
-    def _committed(self, tenants: frozenset[int]) -> None:
-        self.feed.committed(tenants)
+    def _on_commit(self, tenants: frozenset[int]) -> None:
+        self.feed.notify_commit(tenants)
 
-    def _announced(self, tenants: frozenset[int]) -> None:
+    def _on_announcement(self, tenants: frozenset[int]) -> None:
         """Another process committed something: news for the readers, and perhaps a job for us."""
-        self.feed.committed(tenants)
+        self.feed.notify_commit(tenants)
         if "engine" in vars(self) and self.feed.loop is not None and not self.feed.loop.is_closed():
             self.feed.loop.call_soon_threadsafe(self.engine.nudge)

@@ -14,35 +14,37 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from headway.actions import jobs, schedules
-from headway.actions.feed import patience, steadily
+from headway.actions.feed import repeat_forever, wait_for_database
 from headway.ledger.errors import Closed, StorageError
 from headway.ledger.job import LEASE_MS, Job
-from headway.storage import halt_store, job_store, schedule_store
 from headway.storage.database import Database
+from headway.storage.stores import halts as halt_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
 
 log = logging.getLogger("headway.engine")
 
-BEAT_S = 0.9
+HEARTBEAT_S = 0.9
 GRACE_S = 0.1
-PRESENCE_S = 3.0
+IDLE_HEARTBEAT_S = 3.0
 SWEEP_S = 1.0
-OWN_LOOKED_THROUGH = 1_000  # ids of jobs that are this process' own
+PRUNE_OWN_JOBS_AT = 1_000  # ids of jobs that are this process' own
 POLL_S = 0.25  # how soon a job is seen that another process enqueued
-RECOVERED_AT_ONCE = 500
-NO_TIME = 2**62  # so that whoever starts does what is to be done when the clock was set back meanwhile
-DEADLY = 10  # processes that a job may outlive without getting any further
-INTERRUPTED = "The process that worked on it was interrupted."
-BROKEN = "Something broke inside Headway; its log tells what."
+RECOVERY_BATCH = 500
+FAR_FUTURE_MS = 2**62  # so that whoever starts does what is to be done when the clock was set back meanwhile
+MAX_LOST_WORKERS = 10  # processes that a job may outlive without getting any further
+INTERRUPTED_ERROR = "The process that worked on it was interrupted."
+INTERNAL_ERROR = "Something broke inside Headway; its log tells what."
 
 
-class Handler(NamedTuple):
+class JobHandler(NamedTuple):
     """How jobs of a kind are worked on, and how what they were for is told that they died."""
 
     run: Callable[[Job], Awaitable[None]]
-    bury: Callable[[Transaction, Job, str], None]
+    on_dead: Callable[[Transaction, Job, str], None]
 
 
 class EngineLimits(NamedTuple):
@@ -56,7 +58,7 @@ class Engine:
         self,
         database: Database,
         owner: str,
-        handlers: Mapping[str, Handler],
+        handlers: Mapping[str, JobHandler],
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
         recovered: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
@@ -73,17 +75,17 @@ class Engine:
         self.claim: asyncio.Future[list[Job]] | None = None
         self.bell = asyncio.Event()
         self.only: set[str] | None = None
-        self.only_looked_through = OWN_LOOKED_THROUGH  # at this size
-        self.unheld: set[str] = set()  # jobs of ours without a task, at the last beat
+        self.prune_only_at = PRUNE_OWN_JOBS_AT  # at this size
+        self.unattended: set[str] = set()  # jobs of ours without a task, at the last beat
         self.stopping = False
-        self.present_at = -PRESENCE_S
-        self.last_time = NO_TIME
+        self.last_heartbeat_at = -IDLE_HEARTBEAT_S
+        self.last_time = FAR_FUTURE_MS
 
     def start(self, *, alone: bool = False) -> None:
         """Begin to work. Alone: only on what this very process began, for one that is over soon."""
         self.only = set() if alone else None
         steps = [self._work, self._beat] if alone else [self._work, self._beat, self._sweep]
-        self.background = [asyncio.create_task(steadily(step)) for step in steps]
+        self.background = [asyncio.create_task(repeat_forever(step)) for step in steps]
 
     @property
     def alive(self) -> bool:
@@ -128,7 +130,7 @@ class Engine:
         if self.claim:
             await asyncio.wait([self.claim])  # what it takes is to be handed back as well
         try:
-            await self.database.write(partial(job_store.hand_back, owner=self.owner))
+            await self.database.write(partial(job_store.release_owner, owner=self.owner))
         except StorageError as error:
             log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
         for waiter in self.waiting.values():
@@ -142,47 +144,47 @@ class Engine:
         try:
             await self.handlers[job.kind].run(job)
         except Exception as error:
-            if isinstance(error, StorageError) and error.may_pass:
-                await patience(error)  # nothing is wrong with the job
+            if isinstance(error, StorageError) and error.is_transient:
+                await wait_for_database(error)  # nothing is wrong with the job
             else:
                 # A fault of ours would be the same again: it is left for a person to look at.
                 log.exception("%s %s stopped by a fault", job.kind, job.id)
-                await self._surely(partial(self._bury, job=job, error=BROKEN))
-        if await self._surely(partial(self._settle, job=job)):
-            self._tell_ended(job.id)
+                await self._write_until_stored(partial(self._mark_dead, job=job, error=INTERNAL_ERROR))
+        if await self._write_until_stored(partial(self._settle, job=job)):
+            self._resolve_waiter(job.id)
 
-    async def _surely(self, work: Work[T]) -> T:
+    async def _write_until_stored(self, work: Work[T]) -> T:
         """Written, however long the database is away. What may have been written already is found so."""
         while True:
             try:
                 return await self.database.write(work)
             except StorageError as error:
-                await patience(error)
+                await wait_for_database(error)
 
-    def _bury(self, tx: Transaction, job: Job, error: str) -> None:
-        held = job_store.get_locked(tx, job.tenant_id, job.id)
+    def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
+        held = job_store.find_locked(tx, job.tenant_id, job.id)
         if not held or held.state != "running" or held.owner != self.owner:
             return
-        self._bury_held(tx, held, error)
+        self._mark_locked_dead(tx, held, error)
 
-    def _bury_held(self, tx: Transaction, held: Job, error: str) -> None:
+    def _mark_locked_dead(self, tx: Transaction, held: Job, error: str) -> None:
         if held.kind in self.handlers:
-            self.handlers[held.kind].bury(tx, held, error)
+            self.handlers[held.kind].on_dead(tx, held, error)
         else:  # of a newer Headway, say
-            jobs.die(tx, held, f"Nobody here knows how to do a {held.kind}.")
+            jobs.fail_permanently(tx, held, f"Nobody here knows how to do a {held.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> bool:
         """Whether it is over. One that stopped without having moved (everything is halted, say) waits for another time."""
-        held = job_store.get_locked(tx, job.tenant_id, job.id)
+        held = job_store.find_locked(tx, job.tenant_id, job.id)
         if held and held.state == "running" and held.owner == self.owner:
-            jobs.put_back(tx, held)
+            jobs.requeue(tx, held)
         return held is None or held.over
 
     def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
         self.tasks.pop(job_id, None)
         self.bell.set()
 
-    def _tell_ended(self, job_id: str) -> None:
+    def _resolve_waiter(self, job_id: str) -> None:
         waiter = self.waiting.pop(job_id, None)
         if waiter and not waiter.done():
             waiter.set_result(None)
@@ -194,16 +196,16 @@ class Engine:
         self.bell.clear()
         # Of the kinds that we know: what a newer Headway enqueued is for it to do.
         next_due, next_tick, now = await self.database.read(
-            lambda tx: (job_store.next_due(tx, self.handlers), schedule_store.next_due(tx), tx.now)
+            lambda tx: (job_store.find_next_due(tx, self.handlers), schedule_store.find_next_due(tx), tx.now)
         )
-        if now + schedules.AHEAD_MS < self.last_time and self.only is None:
+        if now + schedules.CLOCK_TOLERANCE_MS < self.last_time and self.only is None:
             await self.database.write(schedules.realign)
         self.last_time = now
         if self.only is not None and not self.only:
             next_due = None
-        if self.only is not None and len(self.only) >= self.only_looked_through:
-            self.only -= await self.database.read(partial(job_store.done_with, job_ids=tuple(self.only)))
-            self.only_looked_through = max(OWN_LOOKED_THROUGH, 2 * len(self.only))
+        if self.only is not None and len(self.only) >= self.prune_only_at:
+            self.only -= await self.database.read(partial(job_store.list_settled_ids, job_ids=tuple(self.only)))
+            self.prune_only_at = max(PRUNE_OWN_JOBS_AT, 2 * len(self.only))
         if next_tick is not None and next_tick <= now and self.only is None:
             await self.database.write(self.tick)
             next_due = 0
@@ -216,50 +218,50 @@ class Engine:
                 self.take(job)
         if not taken:
             soon = min((due - now) / 1000 for due in (next_due, next_tick, now + POLL_S * 1000) if due is not None and due > now)
-            await first_of(self.bell, max(soon, 0.005))
+            await wait_with_timeout(self.bell, max(soon, 0.005))
 
     def _claim(self, tx: Transaction, room: int) -> list[Job]:
-        if halt_store.in_force(tx):
+        if halt_store.find_active(tx):
             return []
-        found = job_store.due(tx, self.handlers, self.limits.per_family, room, self.only)
+        found = job_store.lock_due(tx, self.handlers, self.limits.per_family, room, self.only)
         for family in sorted({job.family for job in found if job.family}):  # in one order: nobody waits in a circle
             job_store.lock_family(tx, family)
         taken = []
         for job in found:
             if job.id in self.tasks:
                 continue  # delayed by a task of ours that has yet to end: two of one owner would not be told apart
-            if job.family and job_store.running_in_family(tx, job.family) >= self.limits.per_family:
+            if job.family and job_store.count_running_in_family(tx, job.family) >= self.limits.per_family:
                 continue
             taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
         if taken:
-            job_store.beat(tx, self.owner)  # before anybody can see that they are ours
+            job_store.record_heartbeat(tx, self.owner)  # before anybody can see that they are ours
         return taken
 
     async def _beat(self) -> None:
         """Show a sign of life, and compare what we work on with what the rows say."""
-        await asyncio.sleep(BEAT_S)
-        for job_id in await self.database.read(lambda tx: job_store.over(tx, list(self.waiting))):
-            self._tell_ended(job_id)  # somebody else ended it
-        if not self.tasks and not self.unheld and not self._presence_due:
+        await asyncio.sleep(HEARTBEAT_S)
+        for job_id in await self.database.read(lambda tx: job_store.list_ended_ids(tx, list(self.waiting))):
+            self._resolve_waiter(job_id)  # somebody else ended it
+        if not self.tasks and not self.unattended and not self._is_heartbeat_due:
             return
-        self.present_at = time.monotonic()
+        self.last_heartbeat_at = time.monotonic()
         driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
-        await self.database.write(partial(job_store.beat, owner=self.owner))
-        ours = await self.database.read(partial(job_store.running_of, owner=self.owner))
+        await self.database.write(partial(job_store.record_heartbeat, owner=self.owner))
+        ours = await self.database.read(partial(job_store.list_running_ids, owner=self.owner))
         await asyncio.sleep(GRACE_S)  # a task that moved its own job is about to end
         for job_id, task in driven.items():
             if job_id not in ours:  # ended or taken over by somebody else
                 task.cancel()
         # Ours, and nobody works on it: a write that was to move it failed. What has only just begun gets until the next beat.
         unheld = ours - set(driven) - set(self.tasks)
-        if forgotten := unheld & self.unheld:
-            await self.database.write(partial(job_store.put_back, owner=self.owner, job_ids=forgotten))
-        self.unheld = unheld
+        if forgotten := unheld & self.unattended:
+            await self.database.write(partial(job_store.requeue, owner=self.owner, job_ids=forgotten))
+        self.unattended = unheld
 
     @property
-    def _presence_due(self) -> bool:
+    def _is_heartbeat_due(self) -> bool:
         """Also one that has nothing to do is there, and is seen to be; now and then, for it costs a write."""
-        return self.only is None and time.monotonic() - self.present_at >= PRESENCE_S
+        return self.only is None and time.monotonic() - self.last_heartbeat_at >= IDLE_HEARTBEAT_S
 
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
@@ -271,22 +273,22 @@ class Engine:
     def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:
         """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
         if self.tasks:
-            job_store.beat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
+            job_store.record_heartbeat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
         job_store.lock_family(tx, "recovery")  # what one process left behind is taken over by one, and told of once
-        found = job_store.orphans(tx, LEASE_MS, RECOVERED_AT_ONCE, only)
+        found = job_store.lock_orphans(tx, LEASE_MS, RECOVERY_BATCH, only)
         revived = []
         for job in found:
-            if job.failures_like(INTERRUPTED) + 1 >= DEADLY:
-                self._bury_held(tx, job, INTERRUPTED)
+            if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:
+                self._mark_locked_dead(tx, job, INTERRUPTED_ERROR)
                 continue
             due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
-            revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.with_error(job, INTERRUPTED)))
+            revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
         if revived:
             self.recovered(tx, revived)
         return len(found)
 
 
-async def first_of(bell: asyncio.Event, seconds: float) -> None:
+async def wait_with_timeout(bell: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await bell.wait()

@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
-from headway.ledger.goal import Discovery, GoalLimits
-from headway.ledger.hush import Hush
-from headway.ledger.run import NANOS, REHEARSAL, Limits
+from headway.ledger.goal import DiscoveryPolicy, GoalLimits
+from headway.ledger.redaction import Redactor
+from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
 from headway.ledger.tenancy import TASK_FOLDER
 
 PREFIX = "HEADWAY_"
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
-USERINFO = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
-PASSWORD = re.compile(r"(?<=password=)[^&\s]+")
-SHORTEST_SECRET = 6  # shorter ones are words, and a log without them would be unreadable
-SHORTEST_PART = 8
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not to listen there, but to know it
-AS_BYTES = "surrogateescape"  # how the environment holds what is no text
-OTEL = (
+SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
+USERINFO_PATTERN = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
+PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
+MIN_SECRET_LENGTH = 6  # shorter ones are words, and a log without them would be unreadable
+MIN_URL_PART_LENGTH = 8
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not to listen there, but to know it
+ENCODING_ERRORS = "surrogateescape"  # how the environment holds what is no text
+OTEL_VARIABLES = (
     "SDK_DISABLED",
     "TRACES_EXPORTER",
     "EXPORTER_OTLP_ENDPOINT",
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
     def __repr__(self) -> str:
         """Without what may hold a password: settings end up in logs and in tracebacks."""
-        told = self._asdict() | {"database_url": shown(self.database_url), "notify": f"{len(self.notify)} channels"}
+        told = self._asdict() | {"database_url": redact_database_url(self.database_url), "notify": f"{len(self.notify)} channels"}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property
@@ -62,7 +62,7 @@ class Settings(NamedTuple):
         """Where conversations keep their task lists."""
         return os.path.join(self.home, *TASK_FOLDER.split("/"))
 
-    def workspace_of(self, tenant_id: int) -> str:
+    def get_workspace(self, tenant_id: int) -> str:
         """Where a tenant's agents keep their files."""
         return os.path.join(self.workspace, str(tenant_id))
 
@@ -71,7 +71,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
     known: set[str] = set()
-    stored = dotenv()
+    stored = load_dotenv()
     for variable, value in stored.items():
         if value is not None and not variable.startswith(PREFIX):
             os.environ.setdefault(variable, value)  # providers' libraries look for theirs in the environment
@@ -81,20 +81,20 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         variable = PREFIX + name.upper()
         # An empty variable means "not set", as everywhere on the command line.
         value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
-        return text.safe(value, variable)
+        return text.check_text(value, variable)
 
     def count(name: str, default: int, least: int = 1) -> int:
-        return int(number(PREFIX + name.upper(), get(name, str(default)), least, 1_000, whole=True))
+        return int(parse_number(PREFIX + name.upper(), get(name, str(default)), least, 1_000, whole=True))
 
     def amount(name: str, default: float, least: float = 0) -> float:
-        return number(PREFIX + name.upper(), get(name, str(default)), least, 1_000_000)
+        return parse_number(PREFIX + name.upper(), get(name, str(default)), least, 1_000_000)
 
     def folder(name: str, default: str) -> str:
-        return found(PREFIX + name.upper(), get(name, default))
+        return resolve_path(PREFIX + name.upper(), get(name, default))
 
     home = folder("home", ".headway")
-    model = get("model", REHEARSAL)
-    host, number_of_port = get("host", "127.0.0.1"), port(get("port", "8484"))
+    model = get("model", REHEARSAL_MODEL)
+    host, number_of_port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
     wanted = Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{os.path.join(home, 'headway.db')}"),
@@ -103,29 +103,29 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_cheap=get("model_cheap", model),
         model_timeout_s=amount("model_timeout_s", 120, least=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
-        limits=limits(count, amount),
+        limits=build_limits(count, amount),
         goals=GoalLimits(
             replans=count("replan_limit", GoalLimits().replans, least=0),
-            discovery=discovery(get("goal_discovery", GoalLimits().discovery)),
+            discovery=parse_discovery(get("goal_discovery", GoalLimits().discovery)),
             check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, least=0.1) * 1000),
             stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
         ),
         restart_stagger_s=amount("restart_stagger_s", 2),
-        http_allow=listed(get("http_allow", "")),
-        commands=listed(get("commands", "")),
+        http_allow=parse_list(get("http_allow", "")),
+        commands=parse_list(get("commands", "")),
         workspace=folder("workspace", os.path.join(home, "workspace")),
         host=host,
         port=number_of_port,
-        url=address(get("url", link(host, number_of_port))),
-        notify=channels(listed(get("notify", ""))),
-        traces=exporter(),
+        url=parse_url(get("url", build_local_url(host, number_of_port))),
+        notify=check_channels(parse_list(get("notify", ""))),
+        traces=resolve_exporter(),
     )
     if unknown := sorted(set(chosen) - known):
         raise SettingsError(f"There is no setting named {unknown[0][:80]!r}. There are: {', '.join(sorted(known))}.")
     return wanted
 
 
-def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
+def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
     most = count("max_iterations", Limits().iterations)
     return Limits(
         iterations=most,
@@ -137,13 +137,13 @@ def limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
         retry_after_max_ms=int(amount("retry_after_max_s", Limits().retry_after_max_ms / 1000) * 1000),
         per_parent=count("subagents_per_parent", Limits().per_parent),
         depth=count("agent_depth", Limits().depth, least=0),
-        budget=int(amount("budget_usd", 5.00) * NANOS),
+        budget=int(amount("budget_usd", 5.00) * NANOS_PER_DOLLAR),
     )
 
 
-def exporter() -> str:
+def resolve_exporter() -> str:
     """What OpenTelemetry's own variables say, which are not repeated as ours: the name under which an exporter is installed."""
-    given = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL}
+    given = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL_VARIABLES}
     addressed = given["EXPORTER_OTLP_ENDPOINT"] or given["EXPORTER_OTLP_TRACES_ENDPOINT"]
     name = given["TRACES_EXPORTER"] or ("otlp" if addressed else "none")
     if name == "none" or given["SDK_DISABLED"].lower() == "true":
@@ -152,7 +152,7 @@ def exporter() -> str:
     return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
 
 
-def found(variable: str, name: str) -> str:
+def resolve_path(variable: str, name: str) -> str:
     """Without pathlib: a short command would take longer to load it than to do its work."""
     expanded = os.path.expanduser(name)
     try:
@@ -163,11 +163,11 @@ def found(variable: str, name: str) -> str:
         raise SettingsError(f"{variable} is {name[:200]!r}, which cannot be found: {error}") from None
 
 
-def listed(words: str) -> tuple[str, ...]:
+def parse_list(words: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in words.split(",") if word.strip())
 
 
-def number(variable: str, written: str, least: float, most: float, *, whole: bool = False) -> float:
+def parse_number(variable: str, written: str, least: float, most: float, *, whole: bool = False) -> float:
     try:
         value = float(written)
     except ValueError:
@@ -178,41 +178,41 @@ def number(variable: str, written: str, least: float, most: float, *, whole: boo
     return value
 
 
-def port(number: str) -> int:
+def parse_port(number: str) -> int:
     if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) <= 65535):
         raise SettingsError(f"HEADWAY_PORT must be a port number from 0 to 65535, not {number[:40]!r}.")
     return int(number)
 
 
-def discovery(word: str) -> Discovery:
+def parse_discovery(word: str) -> DiscoveryPolicy:
     match word:
         case "ask" | "auto":
             return word
     raise SettingsError(f"HEADWAY_GOAL_DISCOVERY must be ask or auto, not {word[:40]!r}.")
 
 
-def link(host: str, port: int) -> str:
+def build_local_url(host: str, port: int) -> str:
     """Where a browser on this machine finds what listens there; nobody can go to "everywhere"."""
-    host = EVERYWHERE.get(host, host)
+    host = WILDCARD_HOSTS.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def address(url: str) -> str:
+def parse_url(url: str) -> str:
     """Links are made by adding a path to it."""
     if not re.match(r"https?://[^/?#\s]", url):
-        quoted = USERINFO.sub("://…@", url)[:80]
+        quoted = USERINFO_PATTERN.sub("://…@", url)[:80]
         raise SettingsError(f"HEADWAY_URL must be an address like https://headway.example.org, not {quoted!r}.")
     return url.rstrip("/")
 
 
-def channels(urls: tuple[str, ...]) -> tuple[str, ...]:
+def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
     for place, url in enumerate(urls, 1):
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # what is wrong with it stays untold: it may hold a password
             raise SettingsError(f"HEADWAY_NOTIFY must list URLs, with commas between them; number {place} is none.")
     return urls
 
 
-def dotenv() -> Mapping[str, str | None]:
+def load_dotenv() -> Mapping[str, str | None]:
     if not os.path.isfile(".env"):
         return {}
     import logging  # noqa: PLC0415  most folders have no .env, and every command would pay for these
@@ -233,39 +233,41 @@ def dotenv() -> Mapping[str, str | None]:
         parser.removeFilter(name_the_file)
 
 
-def hush(settings: Settings) -> Hush:
+def build_redactor(settings: Settings) -> Redactor:
     """What must never be said: passwords in addresses, channels, and whatever the environment calls a key."""
-    named = [value for name, value in os.environ.items() if SECRET_NAME.search(name)]
+    named = [value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name)]
     headers = [part.partition("=")[2].strip() for value in named for part in value.split(",") if "=" in part]
     credentials = [
-        one for value in (settings.database_url, *settings.notify, *os.environ.values()) for one in USERINFO.findall(value)
+        one for value in (settings.database_url, *settings.notify, *os.environ.values()) for one in USERINFO_PATTERN.findall(value)
     ]
-    passwords = [one.partition(":")[2] for one in credentials] + PASSWORD.findall(settings.database_url)
+    passwords = [one.partition(":")[2] for one in credentials] + PASSWORD_PATTERN.findall(settings.database_url)
     # Services keep their tokens anywhere in an address; its short parts are words.
-    parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= SHORTEST_PART]
+    parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= MIN_URL_PART_LENGTH]
     secrets = {*named, *headers, *(one.split()[-1] for one in headers if one), *passwords, *settings.notify, *parts}
-    found = {spelling for secret in secrets for spelling in spellings(secret)} | {as_header(one) for one in credentials}
-    return Hush(tuple(sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True)))
+    found = {spelling for secret in secrets for spelling in list_spellings(secret)} | {
+        encode_credentials(one) for one in credentials
+    }
+    return Redactor(tuple(sorted((one for one in found if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True)))
 
 
-def spellings(secret: str) -> set[str]:
+def list_spellings(secret: str) -> set[str]:
     """As it stands in addresses, in JSON and in what Python shows."""
     from urllib.parse import quote, quote_plus, unquote  # noqa: PLC0415  for servers alone; every command loads this module
 
     plain = unquote(secret)
-    quoted = {quote(plain, safe="", errors=AS_BYTES), quote_plus(plain, errors=AS_BYTES)}
+    quoted = {quote(plain, safe="", errors=ENCODING_ERRORS), quote_plus(plain, errors=ENCODING_ERRORS)}
     return {secret, plain, json.dumps(secret)[1:-1], json.dumps(plain)[1:-1], repr(plain)[1:-1], *quoted}
 
 
-def as_header(credentials: str) -> str:
+def encode_credentials(credentials: str) -> str:
     """As proxies and channels are told a name and a password."""
     from base64 import b64encode  # noqa: PLC0415
     from urllib.parse import unquote  # noqa: PLC0415
 
-    return b64encode(unquote(credentials).encode(errors=AS_BYTES)).decode()
+    return b64encode(unquote(credentials).encode(errors=ENCODING_ERRORS)).decode()
 
 
-def shown(database_url: str) -> str:
+def redact_database_url(database_url: str) -> str:
     """The URL for people and logs, without anything that could be a password, wherever it stands."""
     scheme, mark, rest = database_url.partition("://")
     if scheme == "sqlite":

@@ -36,7 +36,7 @@ class FixedClock:
         self.now += int(seconds * 1000)
 
 
-class Desk:
+class TenantHarness:
     """One tenant at one database: says in a line what a test wants to have happened."""
 
     def __init__(self, database: DirectDatabase, tenant: str = "acme") -> None:
@@ -63,7 +63,7 @@ class Desk:
         return self.write(conversations.add, **fields)
 
     def subjects(self, selection: Selection | None = None) -> list[str]:
-        return [todo.subject for todo in self.read(views.todos, selection or Selection(), 500).todos]
+        return [todo.subject for todo in self.read(views.list_todos, selection or Selection(), 500).todos]
 
     def events(self) -> list[tuple[str, str]]:
         """(kind, data) of the tenant's log, in order."""
@@ -87,7 +87,7 @@ class Desk:
 
 def scripted_model(script: "list[ModelResponse] | Callable[[list[ModelMessage]], ModelResponse]") -> "Model":
     """A model that says what it is told to: these answers one after the other, or whatever a function makes of the messages."""
-    from headway.agents.local_model import LocalModel  # noqa: PLC0415  the model layer takes a second to load
+    from headway.agents.models.local import LocalModel  # noqa: PLC0415  the model layer takes a second to load
 
     replies = iter(script) if isinstance(script, list) else None
 

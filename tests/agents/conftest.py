@@ -7,11 +7,11 @@ import pytest
 from working import Agent, at_work
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
 @pytest.fixture
-def agent(desk: Desk, database_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
+def agent(desk: TenantHarness, database_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
     with at_work(desk, database_url, tmp_path, clock) as one:
         yield one
 
@@ -19,5 +19,5 @@ def agent(desk: Desk, database_url: str, tmp_path: Path, clock: FixedClock) -> I
 @pytest.fixture
 def sqlite_agent(sqlite_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
     """The same where the database makes no difference."""
-    with DirectDatabase(sqlite_url, clock) as database, at_work(Desk(database), sqlite_url, tmp_path, clock) as one:
+    with DirectDatabase(sqlite_url, clock) as database, at_work(TenantHarness(database), sqlite_url, tmp_path, clock) as one:
         yield one

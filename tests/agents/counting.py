@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from headway.actions import jobs
-from headway.engine import Engine, EngineLimits, Handler
+from headway.engine import Engine, EngineLimits, JobHandler
 from headway.ledger.job import Job
-from headway.storage import job_store
 from headway.storage.database import Database
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 
 KIND = "count"
@@ -32,7 +32,7 @@ class Ran(NamedTuple):
 
 def enqueue(tx: Transaction, tenant_id: int, families: Iterable[str]) -> list[Job]:
     tx.run(RAN)
-    return [jobs.new(tx, tenant_id, KIND, {"place": place}, family=family) for place, family in enumerate(families)]
+    return [jobs.create(tx, tenant_id, KIND, {"place": place}, family=family) for place, family in enumerate(families)]
 
 
 def ran(tx: Transaction) -> list[Ran]:
@@ -40,7 +40,7 @@ def ran(tx: Transaction) -> list[Ran]:
 
 
 def bury(tx: Transaction, job: Job, error: str) -> None:
-    jobs.die(tx, job, error)
+    jobs.fail_permanently(tx, job, error)
 
 
 async def work(database: Database, owner: str, job: Job, during: Callable[[], Awaitable[object]]) -> None:
@@ -48,7 +48,7 @@ async def work(database: Database, owner: str, job: Job, during: Callable[[], Aw
     await during()
 
     def end(tx: Transaction) -> None:
-        held = job_store.get_locked(tx, job.tenant_id, job.id)
+        held = job_store.find_locked(tx, job.tenant_id, job.id)
         assert held is not None
         assert (held.state, held.owner) == ("running", owner)
         tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
@@ -70,7 +70,7 @@ def counting(
     async def run(job: Job) -> None:
         await work(database, owner, job, during)
 
-    return Engine(database, owner, {KIND: Handler(run, bury)}, limits)
+    return Engine(database, owner, {KIND: JobHandler(run, bury)}, limits)
 
 
 def left(tx: Transaction) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 from turning import Talk
 
 from headway.actions import jobs, turns
-from headway.agents.roles import BUILT_IN
+from headway.agents.roles import BUILT_IN_ROLES
 from headway.ledger.job import Job
 from headway.ledger.run import Run
-from headway.storage import run_store
+from headway.storage.stores import runs as run_store
 from model_server import Call, Reply, Request, Script, call, calls, scripted
 
 # What is said
@@ -28,7 +28,7 @@ def cast(**parts: Script | Reply) -> Script:
 
 
 def speaker(request: Request) -> str:
-    return next((role.name for role in BUILT_IN if request.system.startswith(role.prompt)), "own")
+    return next((role.name for role in BUILT_IN_ROLES if request.system.startswith(role.prompt)), "own")
 
 
 def said(*replies: Reply | Script) -> Script:
@@ -108,7 +108,7 @@ def asked(talk: Talk, role: str) -> list[Request]:
 
 def sub_agents(talk: Talk) -> dict[str, Run]:
     """By their task."""
-    rows = talk.database.read(lambda tx: run_store.page(tx, talk.tenant_id, None, 500))
+    rows = talk.database.read(lambda tx: run_store.list_page(tx, talk.tenant_id, None, 500))
     return {run.task: run for run in reversed(rows) if run.parent_run_id}
 
 

@@ -8,7 +8,7 @@ from turning import Talk
 
 from headway.actions import conversations, dead_letters, turns
 from headway.ledger.job import Job
-from headway.storage import run_store
+from headway.storage.stores import runs as run_store
 
 LONG_S = "60"  # a delay that no test waits for
 
@@ -57,7 +57,7 @@ def enqueue(talk: Talk, content: str = "Do it.") -> None:
 
     def start(tx: Any) -> Any:
         talk.conversation_id = conversations.add(tx, talk.tenant_id).id
-        return turns.start(tx, talk.tenant_id, talk.conversation_id, turns.Beginning(content))
+        return turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest(content))
 
     talk.run = talk.database.write(start)
 
@@ -82,5 +82,5 @@ def another_turn_ends(talk: Talk, content: str = "Something else.") -> None:
     talk.run, talk.conversation_id = before, conversation_id
 
 
-def row_of(talk: Talk, read: Callable[..., Any] = run_store.get) -> Any:
+def row_of(talk: Talk, read: Callable[..., Any] = run_store.find) -> Any:
     return talk.database.read(lambda tx: read(tx, talk.tenant_id, talk.job().id))

@@ -6,9 +6,9 @@ from typing import Any
 
 from working import Agent
 
-from headway.agents.builtin_tools import World, builtin_tools
-from headway.agents.execution import Execution, executing
-from headway.agents.toolbox import Result, Tool, Toolbox
+from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
+from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.toolbox import Result, Tool, Toolbox
 
 
 class Hands:
@@ -20,7 +20,7 @@ class Hands:
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Result:
         async def story() -> Result:
-            with executing(self.execution):
+            with use_execution(self.execution):
                 return await self.box.call(tool, arguments)
 
         return asyncio.run(story())
@@ -38,8 +38,8 @@ class Hands:
         return str(result.value["error"])
 
 
-NOTHING_BEYOND = World()
+NOTHING_BEYOND = ExternalAccess()
 
 
-def hands(agent: Agent, workspace: object = "", world: World = NOTHING_BEYOND) -> Hands:
-    return Hands(agent.execution._replace(workspace=str(workspace)), builtin_tools(world))
+def hands(agent: Agent, workspace: object = "", world: ExternalAccess = NOTHING_BEYOND) -> Hands:
+    return Hands(agent.execution._replace(workspace=str(workspace)), build_builtin_tools(world))

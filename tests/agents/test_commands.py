@@ -10,8 +10,8 @@ import pytest
 from reaching import Hands, hands
 from working import Agent
 
-from headway.agents import commands
-from headway.agents.builtin_tools import World
+from headway.agents.tools import shell
+from headway.agents.tools.builtin import ExternalAccess
 from headway.ledger.errors import Invalid
 
 LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
@@ -24,7 +24,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def caller(sqlite_agent: Agent, workspace: Path) -> Hands:
-    return hands(sqlite_agent, workspace, World(commands=LISTED))
+    return hands(sqlite_agent, workspace, ExternalAccess(commands=LISTED))
 
 
 def test_a_program_runs_in_the_workspace_and_its_output_and_exit_code_come_back(caller: Hands, workspace: Path) -> None:
@@ -112,7 +112,7 @@ def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path) 
     script = "sleep 300 & echo $! > child; echo begun; sleep 300"
     begun = time.monotonic()
     with pytest.raises(Invalid, match=r"did not end within 1 s and was stopped\. It said: begun"):
-        commands.run(["sh", "-c", script], ["sh"], str(workspace), limit_s=1)
+        shell.run(["sh", "-c", script], ["sh"], str(workspace), limit_s=1)
 
     assert time.monotonic() - begun < 3
     assert eventually_gone(int((workspace / "child").read_text()))
@@ -129,14 +129,14 @@ def test_what_a_program_leaves_running_is_stopped_when_it_ends(caller: Hands, wo
 
 def test_a_program_that_ignores_being_asked_is_stopped_all_the_same(workspace: Path) -> None:
     with pytest.raises(Invalid, match="was stopped"):
-        commands.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
+        shell.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
 
 
 def test_what_left_the_group_holds_nobody_up(workspace: Path) -> None:
     leaving = 'import os, time; os.setsid(); print(os.getpid(), flush=True); open("left", "w"); time.sleep(300)'
     script = f"{sys.executable} -c '{leaving}' & while [ ! -e left ]; do sleep 0.01; done"
     begun = time.monotonic()
-    answer = commands.run(["sh", "-c", script], ["sh"], str(workspace))
+    answer = shell.run(["sh", "-c", script], ["sh"], str(workspace))
     try:
         assert time.monotonic() - begun < 5
     finally:
@@ -144,7 +144,7 @@ def test_what_left_the_group_holds_nobody_up(workspace: Path) -> None:
 
 
 def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
-    caller = hands(sqlite_agent, world=World(commands=LISTED))
+    caller = hands(sqlite_agent, world=ExternalAccess(commands=LISTED))
 
     assert caller.refused("run_command", command=["pwd"]) == "No workspace is available here."
 
@@ -170,10 +170,10 @@ def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
 )
 def test_only_the_very_word_that_is_listed_is_a_program(tmp_path: Path, program: str) -> None:
     with pytest.raises(Invalid):
-        commands.run([program, "x"], ["git"], str(tmp_path))
+        shell.run([program, "x"], ["git"], str(tmp_path))
 
 
 def test_a_listed_program_does_whatever_its_arguments_ask(tmp_path: Path) -> None:
     """What an allow-list cannot hold: many programs start others when they are asked to. docs/security.md says so."""
-    commands.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
+    shell.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
     assert (tmp_path / "started").read_text() == "yes\n"

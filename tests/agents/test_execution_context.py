@@ -7,17 +7,18 @@ import pytest
 from working import Agent
 
 from headway.actions import conversations
-from headway.agents import families, roles
-from headway.agents.execution import Place, current, executing, find_place
-from headway.agents.roles import BUILT_IN, HANDS, UnknownRole
-from headway.agents.toolbox import Result
+from headway.agents import roles
+from headway.agents.roles import BUILT_IN_ROLES, REMOTE_FAMILIES, UnknownRole
+from headway.agents.tools import catalogue
+from headway.agents.tools.execution import ResolvedScope, find_current_execution, resolve_scope, use_execution
+from headway.agents.tools.toolbox import Result
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
-BOX = families.toolbox().only(HANDS)
+BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 
@@ -58,20 +59,20 @@ def test_every_tool_that_others_are_handed_is_tested_here() -> None:
 
 
 def test_the_context_is_there_for_a_run_and_gone_after_it(sqlite_agent: Agent) -> None:
-    assert current() is None
-    with executing(sqlite_agent.execution):
-        assert current() == sqlite_agent.execution
+    assert find_current_execution() is None
+    with use_execution(sqlite_agent.execution):
+        assert find_current_execution() == sqlite_agent.execution
         inner = sqlite_agent.another().execution
-        with executing(inner):
-            assert current() == inner
-        assert current() == sqlite_agent.execution
-    assert current() is None
+        with use_execution(inner):
+            assert find_current_execution() == inner
+        assert find_current_execution() == sqlite_agent.execution
+    assert find_current_execution() is None
 
 
 def test_the_context_is_gone_after_a_run_that_failed(sqlite_agent: Agent) -> None:
-    with pytest.raises(RuntimeError), executing(sqlite_agent.execution):
+    with pytest.raises(RuntimeError), use_execution(sqlite_agent.execution):
         raise RuntimeError
-    assert current() is None
+    assert find_current_execution() is None
 
 
 def test_the_context_is_gone_after_a_run_that_was_cancelled(sqlite_agent: Agent) -> None:
@@ -81,18 +82,18 @@ def test_the_context_is_gone_after_a_run_that_was_cancelled(sqlite_agent: Agent)
 
         async def run() -> None:
             try:
-                with executing(sqlite_agent.execution):
+                with use_execution(sqlite_agent.execution):
                     entered.set()
                     await asyncio.Event().wait()
             finally:
-                left.append(current())
+                left.append(find_current_execution())
 
         task = asyncio.create_task(run())
         await entered.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert left == [None]
-        assert current() is None
+        assert find_current_execution() is None
 
     asyncio.run(story())
 
@@ -101,18 +102,18 @@ def test_tasks_that_run_at_the_same_time_each_have_their_own(sqlite_agent: Agent
     crew = [sqlite_agent.another() for _ in range(5)]
 
     async def run(agent: Agent, everybody: asyncio.Barrier) -> None:
-        with executing(agent.execution):
+        with use_execution(agent.execution):
             await everybody.wait()
-            assert current() == agent.execution
+            assert find_current_execution() == agent.execution
             await BOX.call("create_todo", {"items": [{"title": agent.turn_id}]})
             await BOX.call("AddTask", {"title": agent.turn_id})
             await everybody.wait()
-            assert current() == agent.execution
+            assert find_current_execution() == agent.execution
 
     async def story() -> None:
         everybody = asyncio.Barrier(len(crew))
         await asyncio.gather(*(run(agent, everybody) for agent in crew))
-        assert current() is None
+        assert find_current_execution() is None
 
     asyncio.run(story())
     for agent in crew:
@@ -129,7 +130,7 @@ def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> 
             return await BOX.call("todo_add", {"subject": "meddled"})
 
         task = asyncio.create_task(bystander())
-        with executing(sqlite_agent.execution):
+        with use_execution(sqlite_agent.execution):
             begun.set()
             return await task
 
@@ -176,7 +177,7 @@ def test_a_worker_that_calls_a_tool_of_the_plan_is_told_whose_it_is(sqlite_agent
     assert untouched(worker)
 
 
-@pytest.mark.parametrize("role", [role.name for role in BUILT_IN])
+@pytest.mark.parametrize("role", [role.name for role in BUILT_IN_ROLES])
 def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: str) -> None:
     worker = sqlite_agent.another(role=role)
 
@@ -186,7 +187,7 @@ def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: 
 
 def test_supervisor_is_another_word_for_index() -> None:
     assert roles.Roles().find("supervisor") == roles.Roles().find("index")
-    assert [role.name for role in BUILT_IN if "turn_plan" in role.tools] == ["index"]
+    assert [role.name for role in BUILT_IN_ROLES if "turn_plan" in role.tools] == ["index"]
 
 
 @pytest.mark.parametrize("name", ["plumber", "", "INDEX", "x" * 1_000])
@@ -260,14 +261,14 @@ def test_an_unknown_tool_is_not_found_and_the_known_ones_are_named(sqlite_agent:
 # Places
 
 
-def place(desk: Desk, **wanted: Any) -> Place:
-    def find(tx: Transaction) -> Place:
-        return find_place(tx, Scope(desk.tenant.id, **wanted))
+def place(desk: TenantHarness, **wanted: Any) -> ResolvedScope:
+    def find(tx: Transaction) -> ResolvedScope:
+        return resolve_scope(tx, Scope(desk.tenant.id, **wanted))
 
     return desk.database.read(find)
 
 
-def test_a_turn_names_its_conversation(desk: Desk) -> None:
+def test_a_turn_names_its_conversation(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     turn_id = desk.write(conversations.open_turn, conversation.id).id
 
@@ -283,8 +284,8 @@ def test_a_turn_names_its_conversation(desk: Desk) -> None:
         place(desk, turn_id=turn_id, conversation_id=desk.conversation().id)
 
 
-def test_a_place_that_is_anothers_is_as_unknown_as_one_that_never_was(desk: Desk, database: DirectDatabase) -> None:
-    rival = Desk(database, "rival")
+def test_a_place_that_is_anothers_is_as_unknown_as_one_that_never_was(desk: TenantHarness, database: DirectDatabase) -> None:
+    rival = TenantHarness(database, "rival")
     theirs = rival.conversation()
     turn_id = rival.write(conversations.open_turn, theirs.id).id
 

@@ -12,7 +12,7 @@ from forgeries import OWNED, PAYLOADS, shape
 from headway.actions import conversations, schedules
 from headway.actions.schedules import Timing
 from headway.ledger.text import CONTROLS
-from headway.storage import job_store
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from model_server import Reply, Request, text
 from proofs import Proof
@@ -40,7 +40,7 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
             schedules.run_now(tx, talk.tenant_id, name)
 
     def over() -> bool:
-        found = talk.database.read(lambda tx: job_store.page(tx, talk.tenant_id, None, 500))
+        found = talk.database.read(lambda tx: job_store.list_page(tx, talk.tenant_id, None, 500))
         return all(job.state == "completed" for job in found)
 
     talk.server.forget()
@@ -48,7 +48,7 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
     talk.headway.nudge()
     talk.wait(talk.until(over))
     talk.database.write(
-        lambda tx: [schedules.remove(tx, talk.tenant_id, one.name) for one in schedules.page(tx, talk.tenant_id, 100)[0]]
+        lambda tx: [schedules.remove(tx, talk.tenant_id, one.name) for one in schedules.list_page(tx, talk.tenant_id, 100)[0]]
     )
     return sorted((shape(request) for request in talk.server.requests), key=repr)
 

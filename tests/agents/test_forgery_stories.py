@@ -19,8 +19,8 @@ from turning import CHEAP, CHEAP_TIER, Talk, open_ids, talking
 import headway
 from forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges, shape
 from headway.actions import conversations
-from headway.agents.prompts import CUT_OFF, check_in
-from headway.ledger.text import one_line
+from headway.agents.prompts import CUT_OFF_PREFIX, render_check_in
+from headway.ledger.text import to_one_line
 from model_server import Reply, Request, calls, error, text
 from proofs import Proof
 
@@ -32,20 +32,20 @@ PACKAGE = Path(headway.__file__).parent
 
 # Where the runtime says something to a model, and the story that leads there. Whoever adds a place adds it here, and to a story.
 PLACES = {
-    "agents/assessor.py ask": "queue",
-    "agents/cut_off.py handle": "goal",
-    "agents/cut_off.py request_rest": "goal",
+    "agents/loop/assessor.py ask": "queue",
+    "agents/loop/cut_off.py handle": "goal",
+    "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py assign": "plan",
-    "agents/effects.py call_tools": "plan",
-    "agents/gates.py follow": "queue",
-    "agents/gates.py refuse": "plan",
-    "agents/loop.py ask": "plan",
-    "agents/loop.py before_asking": "goal",
-    "agents/loop.py take": "plan",
-    "agents/loop.py write_down": "queue",
-    "agents/orders.py obey": "plan",
-    "agents/structured.py fill_in": "goal",
-    "agents/structured.py sent_back": "goal",
+    "agents/loop/tool_calls.py call_tools": "plan",
+    "agents/loop/gates.py follow": "queue",
+    "agents/loop/gates.py refuse": "plan",
+    "agents/loop/driver.py ask": "plan",
+    "agents/loop/driver.py before_asking": "goal",
+    "agents/loop/driver.py take": "plan",
+    "agents/loop/driver.py write_down": "queue",
+    "agents/loop/writ_calls.py obey": "plan",
+    "agents/loop/structured.py fill_in": "goal",
+    "agents/loop/structured.py sent_back": "goal",
     "agents/transcript.py as_sent": "plan",
     "agents/transcript.py user": "every story",
     "autonomy/next_step.py work_inline": "goal",
@@ -68,7 +68,7 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
 
 def test_whoever_looks_after_an_agent_cannot_forge_anything_either() -> None:
     for payload in PAYLOADS:
-        assert (edges(check_in(payload)), len(BREAKS.split(check_in(payload)))) == ([], 1), ascii(payload)
+        assert (edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
 
 
 Words = Callable[[], str]
@@ -87,9 +87,9 @@ class Story:
         if speaker(request) == "index":
             return self.index(request)
         if request.last.endswith(f"\n\n{FAILING['task']}"):
-            return error(400, one_line(self.words())[:400])  # what a provider says is told to whoever handed the work over
+            return error(400, to_one_line(self.words())[:400])  # what a provider says is told to whoever handed the work over
         # What answers a writ is shown line by line.
-        summary = one_line(self.words()) if request.last.endswith("\n\ndig") else self.words()
+        summary = to_one_line(self.words()) if request.last.endswith("\n\ndig") else self.words()
         return calls(("report_outcome", {"summary": summary, "data": {self.words(): [self.words()]}}))
 
     def cheap(self, request: Request) -> Reply:
@@ -104,7 +104,7 @@ class Plan(Story):
         words = self.words
         item = {"title": words(), "context": words(), "completionCriteria": words()}
         todo = {"subject": words(), "description": words(), "completion_criteria": words()}
-        note = {"text": words(), "kind": one_line(words())[:60]}
+        note = {"text": words(), "kind": to_one_line(words())[:60]}
         page = {"path": "page", "content": words()}
         scenes: tuple[Callable[[], Reply], ...] = (
             lambda: text("Hello."),
@@ -121,7 +121,7 @@ class Plan(Story):
             lambda: calls(
                 ("recall", {"kind": words()[:60]}), ("todo_update", {"id": words()}), ("create_todo", {words(): words()})
             ),
-            lambda: calls(("delegate", {"agent": one_line(words())[:60], "task": words()}), ("delegate", FAILING)),
+            lambda: calls(("delegate", {"agent": to_one_line(words())[:60], "task": words()}), ("delegate", FAILING)),
             lambda: calls(
                 ("delegate", {"agent": "researcher", "task": words()}), ("spawn_agent", {"task": words(), "context": words()})
             ),
@@ -144,7 +144,7 @@ class Queue(Story):
     def index(self, request: Request) -> Reply:
         if not request.calls:
             return calls(("manage_todos", {"add": [self.words(), self.words(), self.words()]}))
-        if request.assistant_turns == 2 and not any(CUT_OFF in said for said in request.texts):
+        if request.assistant_turns == 2 and not any(CUT_OFF_PREFIX in said for said in request.texts):
             return text(quoted(self.words()), finish="length")
         return text(quoted(self.words()))
 

@@ -14,8 +14,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.agents import transcript
-from headway.agents.models import ModelFailed, Models, Reply
-from headway.agents.transcript import user
+from headway.agents.models.client import ModelFailed, ModelReply, Models
+from headway.agents.transcript import build_user_message
 from model_server import chunk, raw, stream_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
@@ -55,10 +55,10 @@ class Asking:
         self.models = {name: Models(dict.fromkeys(("strong", "mid", "cheap"), name), 20) for name in (OPENAI, ANTHROPIC, GOOGLE)}
         self.loop = asyncio.Runner()
 
-    def ask(self, name: str, body: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> Reply:
+    def ask(self, name: str, body: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> ModelReply:
         self.provider.sent = raw(body, status, kind, **headers).raw or b""
         parameters = ModelRequestParameters(function_tools=[NOW])
-        return self.loop.run(self.models[name].ask("strong", [user("hello")], parameters))
+        return self.loop.run(self.models[name].ask("strong", [build_user_message("hello")], parameters))
 
     def close(self) -> None:
         for models in self.models.values():

@@ -8,7 +8,8 @@ import pytest
 from turning import Talk, talking
 
 from headway.actions import goal_views, goals, spending
-from headway.storage import goal_store, job_store
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import jobs as job_store
 from model_server import Reply, Request, calls, text
 
 WISH = {"description": "Keep the docs right", "success_criteria": "No broken link", "priority": 7}
@@ -34,7 +35,7 @@ def told(talk: Talk) -> dict[str, Any]:
 
 
 def shown(talk: Talk) -> dict[str, Any]:
-    (goal,) = talk.database.read(lambda tx: goal_views.page(tx, talk.tenant_id, None, 10)).goals
+    (goal,) = talk.database.read(lambda tx: goal_views.list_page(tx, talk.tenant_id, None, 10)).goals
     return goal
 
 
@@ -49,7 +50,7 @@ def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_pa
             "No broken link",
             7,
         )
-        job = talk.database.read(lambda tx: job_store.get(tx, talk.tenant_id, goal["run_id"]))
+        job = talk.database.read(lambda tx: job_store.find(tx, talk.tenant_id, goal["run_id"]))
         assert job is not None
         assert job.kind == "goal"
 
@@ -110,7 +111,7 @@ def test_bad_arguments_are_an_answer_that_says_which(
     with talking(sqlite_url, tmp_path, by_wish((tool, arguments))) as talk:
         talk.say("Go.")
         assert complaint in told(talk)["error"]
-        assert talk.database.read(lambda tx: goal_store.count_unended(tx, talk.tenant_id)) == 0
+        assert talk.database.read(lambda tx: goal_store.count_open(tx, talk.tenant_id)) == 0
 
 
 def test_workers_set_no_goals(sqlite_url: str, tmp_path: Path) -> None:

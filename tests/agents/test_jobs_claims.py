@@ -16,13 +16,13 @@ import pytest
 from counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
 
 from headway.actions import halts, jobs
-from headway.engine import OWN_LOOKED_THROUGH, POLL_S, Engine, EngineLimits
+from headway.engine import POLL_S, PRUNE_OWN_JOBS_AT, Engine, EngineLimits
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
-from headway.storage import job_store
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 SLOTS, PER_FAMILY = 8, 2
 STAGGER_S = 40
@@ -36,9 +36,9 @@ runpy.run_path({str(Path(__file__).with_name("counting.py"))!r}, run_name="__mai
 
 
 @pytest.fixture
-def ledger(database_url: str) -> Iterator[Desk]:
+def ledger(database_url: str) -> Iterator[TenantHarness]:
     with DirectDatabase(database_url) as database:
-        yield Desk(database)
+        yield TenantHarness(database)
         database.write(lambda tx: tx.run("DROP TABLE IF EXISTS ran"))
 
 
@@ -48,7 +48,7 @@ def opened(url: str) -> Iterator[Database]:
         yield database
 
 
-def noted(desk: Desk) -> list[Ran]:
+def noted(desk: TenantHarness) -> list[Ran]:
     return desk.database.read(ran)
 
 
@@ -59,12 +59,12 @@ def waited(story: "asyncio.Future[None] | object") -> None:
     asyncio.run(patient())
 
 
-def running(desk: Desk) -> list[str]:
+def running(desk: TenantHarness) -> list[str]:
     return [str(one) for (one,) in desk.database.read(lambda tx: tx.all("SELECT owner FROM jobs WHERE state = 'running'"))]
 
 
 def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limits(
-    ledger: Desk, database_url: str, at_once: Callable[..., list[str]]
+    ledger: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     wanted = [""] * ALONE + [f"family {place % FAMILIES}" for place in range(100)]
     random.Random(7).shuffle(wanted)
@@ -73,7 +73,7 @@ def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limit
     found = noted(ledger)
     assert Counter(one.job for one in found).most_common(1)[0][1] == 1
     assert len(found) == 200
-    assert {job.state for job in ledger.read(job_store.page, None, 500)} == {"completed"}
+    assert {job.state for job in ledger.read(job_store.list_page, None, 500)} == {"completed"}
     owners = {one.owner for one in found}
     assert len(owners) > 1
     for family in (f"family {place}" for place in range(FAMILIES)):
@@ -93,7 +93,7 @@ def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circl
     chance = random.Random(7)
     with DirectDatabase(postgres_url) as database, ExitStack() as stack:
         databases = [stack.enter_context(opened(postgres_url)) for _ in range(4)]
-        desk = Desk(database)
+        desk = TenantHarness(database)
         desk.write(enqueue, [f"family {chance.randrange(12)}" for _ in range(300)])
         before = deadlocks(postgres_url)
         waited(story(databases))
@@ -110,7 +110,7 @@ def deadlocks(url: str) -> int:
     return int(row[0])
 
 
-def test_what_has_waited_longest_comes_first(ledger: Desk, database_url: str) -> None:
+def test_what_has_waited_longest_comes_first(ledger: TenantHarness, database_url: str) -> None:
     found = ledger.write(enqueue, [""] * 20)
     order = random.Random(7).sample(found, 20)
 
@@ -124,7 +124,7 @@ def test_what_has_waited_longest_comes_first(ledger: Desk, database_url: str) ->
     assert [one.job for one in noted(ledger)] == [job.id for job in order]
 
 
-def test_nothing_is_taken_before_it_is_due(ledger: Desk, database_url: str) -> None:
+def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: str) -> None:
     (job,) = ledger.write(enqueue, [""])
     due_at = job.due_at + 700
     ledger.write(lambda tx, _: job_store.save(tx, job._replace(state="delayed", due_at=due_at)))
@@ -136,20 +136,20 @@ def test_nothing_is_taken_before_it_is_due(ledger: Desk, database_url: str) -> N
     assert -1 < late_ms < 1000
 
 
-def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: Desk, database_url: str) -> None:
+def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarness, database_url: str) -> None:
     async def story(engine: Engine) -> None:
         engine.start()
         await until(lambda: len(noted(ledger)) == 3)
         await engine.stop()
 
-    unknown = ledger.write(lambda tx, tenant_id: jobs.new(tx, tenant_id, "from the future", {}))  # it has waited longest
+    unknown = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it has waited longest
     ledger.write(enqueue, [""] * 3)
     with opened(database_url) as database:
         waited(story(counting(database, "one", EngineLimits(slots=1))))
     assert ledger.read(jobs.get, unknown.id) == unknown
 
 
-def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: Desk, database_url: str) -> None:
+def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: TenantHarness, database_url: str) -> None:
     for job in ledger.write(enqueue, [""] * 200):
         ledger.database.write(lambda tx, job=job: job_store.save(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
     with opened(database_url) as database:
@@ -164,14 +164,14 @@ def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: Des
     assert max(quarters.values()) < 150
 
 
-def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: Desk, database_url: str) -> None:
+def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: TenantHarness, database_url: str) -> None:
     ledger.write(enqueue, [""] * 30)
     with opened(database_url) as database:
         waited(work_off(counting(database, "one", EngineLimits(slots=3))))
     assert most_at_once(noted(ledger)) == 3
 
 
-def test_a_family_that_is_full_is_in_nobodys_way(ledger: Desk, database_url: str) -> None:
+def test_a_family_that_is_full_is_in_nobodys_way(ledger: TenantHarness, database_url: str) -> None:
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
         await until(lambda: len(running(ledger)) == 2)
@@ -195,7 +195,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_nothing_is_taken_while_halted_and_everything_after(ledger: Desk, database_url: str) -> None:
+def test_nothing_is_taken_while_halted_and_everything_after(ledger: TenantHarness, database_url: str) -> None:
     async def story(engine: Engine) -> None:
         engine.start()
         await asyncio.sleep(3 * POLL_S)
@@ -211,17 +211,17 @@ def test_nothing_is_taken_while_halted_and_everything_after(ledger: Desk, databa
     assert len(noted(ledger)) == 5
 
 
-def test_what_ended_long_ago_is_forgotten_a_part_at_a_time_and_what_died_is_kept(ledger: Desk) -> None:
-    ledger.write(enqueue, [""] * (jobs.FORGOTTEN_AT_ONCE + 10))
+def test_what_ended_long_ago_is_forgotten_a_part_at_a_time_and_what_died_is_kept(ledger: TenantHarness) -> None:
+    ledger.write(enqueue, [""] * (jobs.DELETE_BATCH + 10))
     ledger.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed', updated_at = 0"))
     (kept, recent) = ledger.write(enqueue, ["", ""])
     ledger.database.write(lambda tx: job_store.save(tx, kept._replace(state="dead", updated_at=0)))
     ledger.database.write(lambda tx: job_store.save(tx, recent._replace(state="completed")))
-    assert [ledger.database.write(jobs.forget_old) for _ in range(2)] == [True, False]
-    assert {job.id for job in ledger.read(job_store.page, None, 500)} == {kept.id, recent.id}
+    assert [ledger.database.write(jobs.delete_old) for _ in range(2)] == [True, False]
+    assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {kept.id, recent.id}
 
 
-def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledger: Desk, database_url: str) -> None:
+def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledger: TenantHarness, database_url: str) -> None:
     async def story(database: Database) -> None:
         chance = random.Random(7)
         for number in range(25):
@@ -239,7 +239,7 @@ def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledg
     assert [kind for kind, _ in ledger.events()] == []
 
 
-def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger: Desk, database_url: str) -> None:
+def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger: TenantHarness, database_url: str) -> None:
     """A laptop that slept, say: the process wakes up, and its lease has run out meanwhile."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
@@ -259,13 +259,13 @@ def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger
     assert [kind for kind, _ in ledger.events()] == []
 
 
-def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger: Desk, database_url: str) -> None:
+def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger: TenantHarness, database_url: str) -> None:
     """It was taken by a commit whose answer got lost."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
         await until(lambda: len(running(ledger)) == 1)  # it shows signs of life
-        ledger.write(lambda tx, tenant_id: jobs.new(tx, tenant_id, "count", {}, owner=engine.owner))
+        ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "count", {}, owner=engine.owner))
         await until(lambda: len(noted(ledger)) == 1)
         gate.set()
         await until(lambda: ledger.database.read(left) == 0)
@@ -284,7 +284,7 @@ def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger:
     assert len(noted(ledger)) == 2
 
 
-def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: Desk, database_url: str) -> None:
+def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness, database_url: str) -> None:
     outages = iter([DatabaseUnreachable("away"), CommitUncertain()])
 
     async def during() -> None:
@@ -294,11 +294,11 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: Desk, databas
     ledger.write(enqueue, [""])
     with opened(database_url) as database:
         waited(work_off(counting(database, "one", during=during)))
-    (job,) = ledger.read(job_store.page, None, 5)
+    (job,) = ledger.read(job_store.list_page, None, 5)
     assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
 
 
-def test_who_works_alone_forgets_what_is_over(ledger: Desk, database_url: str) -> None:
+def test_who_works_alone_forgets_what_is_over(ledger: TenantHarness, database_url: str) -> None:
     """Or a process that lives long could not name all of its own any more."""
     (own,) = ledger.write(enqueue, [""])
 
@@ -308,7 +308,7 @@ def test_who_works_alone_forgets_what_is_over(ledger: Desk, database_url: str) -
             engine.adopt(str(uuid4()))  # long gone
         engine.adopt(own.id)
         await engine.ended(own.id)
-        assert len(engine.only or ()) < OWN_LOOKED_THROUGH
+        assert len(engine.only or ()) < PRUNE_OWN_JOBS_AT
         await engine.stop()
 
     with opened(database_url) as database:

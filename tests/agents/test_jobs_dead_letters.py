@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from turning import in_order, talking
 
 from headway.actions import dead_letters, jobs
-from headway.engine import DEADLY, INTERRUPTED
+from headway.engine import INTERRUPTED_ERROR, MAX_LOST_WORKERS
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
 from headway.testing import scripted_model
 from model_server import calls, error, text
@@ -135,13 +135,13 @@ def test_the_next_turn_is_answered_while_one_is_dead(sqlite_url: str, tmp_path: 
 def test_a_job_that_keeps_killing_its_process_is_dead(database_url: str, tmp_path: Path) -> None:
     with talking(database_url, tmp_path, HELLO) as talk:
         enqueue(talk)
-        for killed in range(1, DEADLY + 1):
+        for killed in range(1, MAX_LOST_WORKERS + 1):
             talk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'running', owner = 'a process that is no more'"))
             assert talk.database.write(talk.headway.engine.recover) == 1
-            assert talk.job().state == ("queued" if killed < DEADLY else "dead")
-        assert errors(talk) == [INTERRUPTED] * DEADLY
+            assert talk.job().state == ("queued" if killed < MAX_LOST_WORKERS else "dead")
+        assert errors(talk) == [INTERRUPTED_ERROR] * MAX_LOST_WORKERS
         assert [told["code"] for told in talk.told("turn_failed")] == ["internal"]
-        assert [told["runs"] for told in talk.told("recovered")] == [1] * (DEADLY - 1)
+        assert [told["runs"] for told in talk.told("recovered")] == [1] * (MAX_LOST_WORKERS - 1)
         assert len(talk.told("job_dead")) == 1
         talk.headway.engine.adopt(talk.job().id)
         retry(talk)

@@ -8,7 +8,7 @@ import pytest
 from turning import Talk, talking
 
 from headway.actions import jobs, runs, turns
-from headway.agents.driving import call_tool
+from headway.agents.loop.job_handlers import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
 from model_server import text
@@ -16,7 +16,7 @@ from model_server import text
 OWN = '''
 from pathlib import Path
 import threading
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 HERE = Path(__file__).parent
 
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 def new(talk: Talk, name: str, arguments: dict[str, Any], owner: str = "") -> Job:
     payload = {"name": name, "arguments": arguments, "conversation_id": talk.conversation_id}
-    return talk.database.write(lambda tx: jobs.new(tx, talk.tenant_id, jobs.TOOL, payload, owner=owner))
+    return talk.database.write(lambda tx: jobs.create(tx, talk.tenant_id, jobs.TOOL, payload, owner=owner))
 
 
 def job(talk: Talk, job_id: str) -> Job:
@@ -88,7 +88,7 @@ def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database
 UNLUCKY = '''
 from pathlib import Path
 import asyncio
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 HERE = Path(__file__).parent
 
@@ -224,7 +224,7 @@ def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database
 def test_who_cancels_the_job_of_an_agent_is_told_what_to_cancel(database_url: str, tmp_path: Path) -> None:
     with talking(database_url, tmp_path, text("Hello.")) as talk:
         conversation_id = talk.conversation_id
-        run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.Beginning("Do it.")))
+        run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.TurnRequest("Do it.")))
         child = talk.database.write(lambda tx: runs.begin_child(tx, run, "researcher", "look", 5))
         with pytest.raises(Conflict, match=f"turn {run.turn_id}: cancel the turn instead"):
             cancel(talk, run.id)

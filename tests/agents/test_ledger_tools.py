@@ -8,7 +8,7 @@ from working import Agent
 from headway.actions import claims
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 FIELDS = {
     "id",
@@ -169,7 +169,7 @@ def test_a_change_that_does_not_fit_is_refused_by_name(sqlite_agent: Agent, argu
 
 
 def test_a_todo_that_is_anothers_is_as_unknown_as_one_that_never_was(agent: Agent, database: DirectDatabase) -> None:
-    rival = agent.another(Desk(database, "rival"))
+    rival = agent.another(TenantHarness(database, "rival"))
     theirs = add(rival)
 
     for todo_id in (theirs["id"], 987_654_321):

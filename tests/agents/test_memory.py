@@ -7,7 +7,7 @@ from working import Agent
 from headway.actions import memory
 from headway.ledger.errors import NotFound
 from headway.ledger.scope import TENANT_WIDE
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
 def texts(caller: Hands, query: str = "", limit: int = 10) -> list[str]:
@@ -61,7 +61,7 @@ def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agen
 
 
 def test_another_tenant_sees_nothing_and_can_forget_nothing(agent: Agent) -> None:
-    stranger = agent.another(Desk(agent.desk.database, "globex"))
+    stranger = agent.another(TenantHarness(agent.desk.database, "globex"))
     kept = hands(agent)("remember", text="secret")["remembered"]
 
     assert texts(hands(stranger)) == []
@@ -82,7 +82,7 @@ def test_what_is_forgotten_is_gone(agent: Agent) -> None:
 
 def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
     scope = sqlite_agent.execution.scope
-    sqlite_agent.desk.database.write(lambda tx: [memory.remember(tx, scope, f"n{n}") for n in range(memory.SEARCHED + 1)])
+    sqlite_agent.desk.database.write(lambda tx: [memory.remember(tx, scope, f"n{n}") for n in range(memory.SEARCH_LIMIT + 1)])
 
     assert texts(hands(sqlite_agent), "n0") == []
     assert texts(hands(sqlite_agent), "n1", limit=1) == ["n1999"]

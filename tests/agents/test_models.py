@@ -6,10 +6,10 @@ import pytest
 from pydantic_ai.models import ModelRequestParameters
 from turning import CHEAP, CHEAP_TIER, Talk, in_order, talking, tiers
 
-from headway.agents.models import ModelFailed, make
-from headway.agents.transcript import user
+from headway.agents.models.client import ModelFailed, build_model
+from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
-from headway.ledger.job import LONGEST_DELAY_MS, backoff_ms
+from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits
 from model_server import Reply, calls, drop, error, flaky, midway, slow, text
 
@@ -104,8 +104,8 @@ def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path)
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_each_wait_is_twice_as_long_up_to_five_minutes(chance: float) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
-    for attempts, middle in ((1, 1_000), (2, 2_000), (3, 4_000), (8, 128_000), (12, LONGEST_DELAY_MS), (1_000, LONGEST_DELAY_MS)):
-        assert backoff_ms(attempts, Limits(), chance) == int(middle * (0.75 + 0.5 * chance))
+    for attempts, middle in ((1, 1_000), (2, 2_000), (3, 4_000), (8, 128_000), (12, MAX_DELAY_MS), (1_000, MAX_DELAY_MS)):
+        assert compute_backoff_ms(attempts, Limits(), chance) == int(middle * (0.75 + 0.5 * chance))
 
 
 def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(("asked", "waited"), [(7, 7_000), (1_800, 1_800_000), (100_000, 3_600_000), (-1, 0)])
 def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, waited: int) -> None:
-    assert backoff_ms(1, Limits(), 0.5, asked) == waited
+    assert compute_backoff_ms(1, Limits(), 0.5, asked) == waited
 
 
 # What stays
@@ -199,7 +199,7 @@ def test_every_provider_has_its_name(
 ) -> None:
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    assert make(name).model_name == model_name
+    assert build_model(name).model_name == model_name
 
 
 # Tiers
@@ -227,9 +227,9 @@ def test_text_comes_as_it_is_said(sqlite_url: str, tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, error(400, "no")) as talk:
         with pytest.raises(ModelFailed, match="HTTP 400"):
-            talk.wait(talk.headway.means.models.ask("strong", [user("Hello!")], ModelRequestParameters()))
+            talk.wait(talk.headway.means.models.ask("strong", [build_user_message("Hello!")], ModelRequestParameters()))
         with pytest.raises(SettingsError):
-            make("nobody:nothing")
+            build_model("nobody:nothing")
 
 
 def test_a_model_that_cannot_be_made_is_in_nobodys_way_but_of_those_who_ask_it(sqlite_url: str, tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from working import PAIR, Agent
 
-from headway.actions import todos, transfer, turn_plan
+from headway.actions import import_export, todos, turn_plan
 from headway.actions.turn_plan import PlanItem
 from headway.ledger.errors import EmptySubject
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 
 def queue(agent: Agent) -> list[tuple[int, str, str]]:
@@ -119,9 +119,9 @@ def test_whichever_door_a_row_of_a_turn_is_changed_through_the_pair_is_told_once
 
 def test_an_import_of_a_plan_tells_the_pair(agent: Agent) -> None:
     agent.plan("look", "build")
-    exported = agent.desk.read(transfer.as_json, Selection(turn_id=agent.turn_id))
-    rival = Desk(agent.desk.database, "rival")
-    rival.database.write(lambda tx: transfer.from_json(tx, Scope(rival.tenant.id), exported.text))
+    exported = agent.desk.read(import_export.export_json, Selection(turn_id=agent.turn_id))
+    rival = TenantHarness(agent.desk.database, "rival")
+    rival.database.write(lambda tx: import_export.import_json(tx, Scope(rival.tenant.id), exported.text))
 
     told = rival.events()
     assert [kind for kind, _ in told] == ["todo_changed", "todo_changed", *PAIR]

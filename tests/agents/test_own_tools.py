@@ -13,15 +13,15 @@ from pydantic import BaseModel, Field
 from reaching import Hands
 from working import Agent
 
-from headway.agents.builtin_tools import NAMES
-from headway.agents.execution import Execution
-from headway.agents.own_tools import load, tool, tool_of
-from headway.agents.toolbox import Tool
+from headway.agents.tools.builtin import BUILTIN_NAMES
+from headway.agents.tools.custom import find_tool, load, tool
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
 
 
 def made(function: Any) -> Tool:
-    found = tool_of(function)
+    found = find_tool(function)
     assert found is not None
     return found
 
@@ -278,7 +278,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def written(folder: Path, name: str, source: str) -> None:
-    (folder / name).write_text("from headway.agents.own_tools import tool\n" + dedent(source))
+    (folder / name).write_text("from headway.agents.tools.custom import tool\n" + dedent(source))
 
 
 def greet(name: str) -> str:
@@ -289,7 +289,7 @@ def test_all_files_of_a_folder_are_loaded_in_order(sqlite_agent: Agent, folder: 
     written(folder, "b.py", greet("zulu") + greet("alpha"))
     written(folder, "a.py", greet("hello"))
     (folder / "notes.txt").write_text("no code")
-    tools = load(folder, NAMES)
+    tools = load(folder, BUILTIN_NAMES)
 
     assert [one.name for one in tools] == ["hello", "zulu", "alpha"]
     assert Hands(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
@@ -305,8 +305,8 @@ def test_types_of_a_file_are_found_even_where_annotations_are_text(sqlite_agent:
         dedent('''
             from __future__ import annotations
             from dataclasses import dataclass
-            from headway.agents.execution import Execution
-            from headway.agents.own_tools import tool
+            from headway.agents.tools.execution import Execution
+            from headway.agents.tools.custom import tool
 
             @dataclass
             class Place:
@@ -377,4 +377,4 @@ def test_names_are_taken_once(folder: Path) -> None:
 def test_a_built_in_tool_is_not_replaced(folder: Path) -> None:
     written(folder, "a.py", greet("read_file"))
     with pytest.raises(SettingsError, match=r"a\.py: read_file is the name of a built-in tool"):
-        load(folder, NAMES)
+        load(folder, BUILTIN_NAMES)

@@ -11,8 +11,8 @@ import pytest
 from pydantic_ai.models import KnownModelName, Model, ModelRequestParameters
 
 from headway import settings
-from headway.agents.models import ModelFailed, Models, make
-from headway.agents.transcript import user
+from headway.agents.models.client import ModelFailed, Models, build_model
+from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 
 KEY = "canary-of-a-provider"  # without a digit: no pattern for keys finds it
@@ -108,11 +108,13 @@ def quoting() -> Iterator[Quoting]:
 
 async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
     """What is said of a model when it is asked in every shape."""
-    models = Models({"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, hush=settings.hush(settings.load()))
+    models = Models(
+        {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, hush=settings.build_redactor(settings.load())
+    )
     said = []
     for quoting.shape in SHAPES:
         with pytest.raises(ModelFailed) as refused:
-            await models.ask("strong", [user("hello")], ModelRequestParameters())
+            await models.ask("strong", [build_user_message("hello")], ModelRequestParameters())
         said.append(str(refused.value))
     await models.close()
     return said
@@ -126,7 +128,7 @@ def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pyte
             for variable, value in given.items():
                 environment.setenv(variable, value.replace(ELSEWHERE, quoting.url))
             name = f"{provider}:{NAMES.get(provider, 'some-model')}"
-            model = make(name)
+            model = build_model(name)
             client = getattr(model, "client", None)
             if hasattr(client, "base_url"):
                 client.base_url = quoting.url
@@ -144,4 +146,4 @@ def test_no_provider_is_left_out() -> None:
     assert known - through_a_gateway - {"test"} <= {*GIVEN, *NEED_A_LIBRARY, *NEED_A_PERSON}
     for provider in (*NEED_A_LIBRARY, *NEED_A_PERSON):
         with pytest.raises(SettingsError, match=r"needs a library: pip install|cannot be used"):
-            make(f"{provider}:some-model")
+            build_model(f"{provider}:some-model")

@@ -8,11 +8,11 @@ import pytest
 from working import PAIR, Agent, at_work
 
 from headway.actions import todos, turn_queue
-from headway.actions.turn_state import queue_state
-from headway.agents import families
+from headway.actions.turn_state import load_queue_state
+from headway.agents.tools import catalogue
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
 def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def finish_current(agent: Agent, outcome: str | None = None) -> dict[str, Any]:
     scope = Scope(agent.desk.tenant.id, agent.conversation.id, agent.turn_id)
 
     def work(tx: Transaction) -> dict[str, Any]:
-        current = queue_state(tx, scope.tenant_id, agent.turn_id).current
+        current = load_queue_state(tx, scope.tenant_id, agent.turn_id).current
         return turn_queue.complete(tx, scope, agent.turn_id, current.id if current else 0, outcome).as_json()
 
     return agent.desk.database.write(work)
@@ -55,7 +55,7 @@ def test_the_first_item_is_current_and_the_rest_wait(agent: Agent) -> None:
 def test_the_schema_names_add_and_delete_and_nothing_else() -> None:
     """003: "add: { type: 'array', items: { type: 'string' } }, delete: { type: 'array', items: { oneOf: [{ type: 'string' },
     { type: 'number' }] } }", "additionalProperties: false"."""
-    schema = families.toolbox().find("manage_todos").as_json()["input_schema"]
+    schema = catalogue.build_toolbox().find("manage_todos").as_json()["input_schema"]
     assert schema["properties"]["add"]["items"] == {"type": "string"}
     assert schema["properties"]["delete"]["items"] == {"type": ["string", "number"]}
     assert (set(schema["properties"]), schema["additionalProperties"]) == ({"add", "delete"}, False)
@@ -301,7 +301,7 @@ def test_finishing_the_current_item_tells_the_pair_too(agent: Agent) -> None:
 
 
 def test_a_listener_that_fails_never_fails_the_tool(
-    desk: Desk, database_url: str, tmp_path: Path, clock: FixedClock, caplog: pytest.LogCaptureFixture
+    desk: TenantHarness, database_url: str, tmp_path: Path, clock: FixedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stumble(_tenants: frozenset[int]) -> None:
         raise RuntimeError("the wire is cut")

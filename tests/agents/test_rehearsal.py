@@ -24,19 +24,19 @@ from pydantic_ai.tools import ToolDefinition
 from working import Agent
 
 from headway.agents import prompts
-from headway.agents.builtin_tools import World, builtin_tools
-from headway.agents.execution import executing
-from headway.agents.ledger_tools import LEDGER_TOOLS
-from headway.agents.plan_tools import PLAN_TOOLS
-from headway.agents.rehearsal import answer, rehearsal_model
-from headway.agents.rehearsal_steps import Known, doing, split
-from headway.agents.toolbox import Tool, Toolbox
-from headway.agents.transcript import Entry, user, window
-from headway.ledger.run import REHEARSAL, Mode
+from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
+from headway.agents.models.rehearsal.reading import RecentResults, find_call, split_request
+from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
+from headway.agents.tools.execution import use_execution
+from headway.agents.tools.ledger import LEDGER_TOOLS
+from headway.agents.tools.plan import PLAN_TOOLS
+from headway.agents.tools.toolbox import Tool, Toolbox
+from headway.agents.transcript import TranscriptEntry, build_user_message, select_window
+from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
 
-BUILT_IN = (*builtin_tools(World(http_hosts=("example.com",))), *LEDGER_TOOLS)
+BUILT_IN = (*build_builtin_tools(ExternalAccess(http_hosts=("example.com",))), *LEDGER_TOOLS)
 PLANNING = [tool for tool in PLAN_TOOLS if tool.name in ("create_todo", "list_todo", "start_todo", "complete_todo")]
 QUEUEING = [tool for tool in PLAN_TOOLS if tool.name == "manage_todos"]
 TOOLS = {tool.name: tool for tool in (*PLANNING, *QUEUEING, *BUILT_IN)}
@@ -60,7 +60,7 @@ def nobody(_call: ToolCallPart) -> str | None:
 class Stage:
     """As much of the runtime as a model can see of it. Calls are made for real, unless somebody meddles with them."""
 
-    def __init__(self, agent: Agent, workspace: Path, tools: tuple[Tool, ...] = IN_PLAN_MODE, mode: Mode = "plan") -> None:
+    def __init__(self, agent: Agent, workspace: Path, tools: tuple[Tool, ...] = IN_PLAN_MODE, mode: TurnMode = "plan") -> None:
         self.agent = agent
         self.execution = agent.execution._replace(workspace=str(workspace))
         self.toolbox = Toolbox(tools)
@@ -72,7 +72,7 @@ class Stage:
 
     def ask(self, request: str) -> str:
         """The answer that the turn ends with."""
-        self.transcript.append(user(request))
+        self.transcript.append(build_user_message(request))
         refusals = 0
         for _ in range(MOST_CALLS):
             response = self.next_response(request)
@@ -86,13 +86,17 @@ class Stage:
             refusals += self.mode == "plan"
             if not left or refusals > 3:
                 return response.text
-            self.transcript.append(user(prompts.refusal(left) if self.mode == "plan" else prompts.NEXT + left[0].subject))
+            self.transcript.append(
+                build_user_message(
+                    prompts.render_open_items_refusal(left) if self.mode == "plan" else prompts.NEXT_ITEM_PREFIX + left[0].subject
+                )
+            )
         raise AssertionError(f"not at an end after {MOST_CALLS} calls")
 
     def next_response(self, request: str) -> ModelResponse:
         plan = self.agent.rows()
-        frame = [user(prompts.context(request, plan, self.mode))] if plan else []
-        messages = [*window([], [Entry(n, message) for n, message in enumerate(self.transcript)]), *frame]
+        frame = [build_user_message(prompts.render_turn_context(request, plan, self.mode))] if plan else []
+        messages = [*select_window([], [TranscriptEntry(n, message) for n, message in enumerate(self.transcript)]), *frame]
         self.asked.append(messages)
         response = answer(messages, self.parameters)
         assert_usable(response)
@@ -112,7 +116,7 @@ class Stage:
 
     def perform(self, call: ToolCallPart) -> str:
         async def story() -> Any:
-            with executing(self.execution):
+            with use_execution(self.execution):
                 return (await self.toolbox.call(call.tool_name, call.args_as_dict())).value
 
         return json.dumps(asyncio.run(story()))
@@ -140,7 +144,7 @@ def queue(sqlite_agent: Agent, tmp_path: Path) -> Stage:
 
 
 def say(request: str, *tools: Tool) -> ModelResponse:
-    return answer([user(request)], offering(*tools))
+    return answer([build_user_message(request)], offering(*tools))
 
 
 # In plan mode
@@ -228,7 +232,11 @@ def test_a_tool_that_talks_nonsense_keeps_nobody_from_ending(stage: Stage, broke
 
 def test_after_a_refusal_it_works_on_what_is_open(stage: Stage) -> None:
     stage.agent.plan("calculate 6*7")
-    stage.transcript = [user("go on"), ModelResponse([TextPart("Done.")]), user(prompts.refusal(stage.agent.rows()))]
+    stage.transcript = [
+        build_user_message("go on"),
+        ModelResponse([TextPart("Done.")]),
+        build_user_message(prompts.render_open_items_refusal(stage.agent.rows())),
+    ]
 
     assert [call.tool_name for call in stage.next_response("go on").tool_calls] == ["start_todo", "calculate"]
 
@@ -263,8 +271,8 @@ def test_a_worker_without_a_plan_does_its_steps_one_after_the_other(sqlite_agent
 
 
 def test_the_request_is_the_one_of_this_turn() -> None:
-    earlier = [user("calculate 1+1"), spoken_by_agent("1+1 = 2")]
-    response = answer([*earlier, user("calculate 2+2")], offering(*IN_PLAN_MODE))
+    earlier = [build_user_message("calculate 1+1"), spoken_by_agent("1+1 = 2")]
+    response = answer([*earlier, build_user_message("calculate 2+2")], offering(*IN_PLAN_MODE))
 
     assert [call.args for call in response.tool_calls] == [{"expression": "2+2"}]
 
@@ -313,13 +321,13 @@ def test_a_single_step_gets_an_item_of_the_queue(queue: Stage) -> None:
     [("84", True), ("", False), ("Not done: no such file", False), ("I could not do it.", False), ("Rehearsed: …", True)],
 )
 def test_the_assessor_takes_an_answer_that_does_not_say_no(text: str, ok: bool) -> None:
-    said = answer([user(prompts.assessment("Add up", "it is right", text))], asking(prompts.ASSESSOR))
+    said = answer([build_user_message(prompts.render_assessment("Add up", "it is right", text))], asking(prompts.ASSESSOR))
 
     assert json.loads(said.text or "")["ok"] is ok
 
 
 def test_the_summariser_keeps_the_first_and_the_last_sentence() -> None:
-    said = answer([user("I began with A. Then came B.\nNow I am at C. Next is D")], asking(prompts.SUMMARISER))
+    said = answer([build_user_message("I began with A. Then came B.\nNow I am at C. Next is D")], asking(prompts.SUMMARISER))
 
     assert said.text == "It began: I began with A. … It ended: Next is D"
 
@@ -339,7 +347,7 @@ def test_it_counts_tokens_and_says_who_it_is() -> None:
 
     assert response.usage.input_tokens >= 1_000
     assert response.usage.output_tokens > 0
-    assert response.model_name == rehearsal_model().model_name == REHEARSAL
+    assert response.model_name == build_rehearsal_model().model_name == REHEARSAL_MODEL
 
 
 @pytest.mark.parametrize(
@@ -359,7 +367,7 @@ def test_it_counts_tokens_and_says_who_it_is() -> None:
     ],
 )
 def test_a_request_is_split_where_an_instruction_begins(request_: str, steps: int) -> None:
-    assert len(split(request_)) == steps
+    assert len(split_request(request_)) == steps
 
 
 @pytest.mark.parametrize(
@@ -378,7 +386,7 @@ def test_a_request_is_split_where_an_instruction_begins(request_: str, steps: in
     ],
 )
 def test_a_step_is_read_as_a_call(step: str, call: object) -> None:
-    assert doing(step, Known("84", "n.txt")) == call
+    assert find_call(step, RecentResults("84", "n.txt")) == call
 
 
 @pytest.mark.parametrize(
@@ -413,7 +421,7 @@ LEAVES = st.none() | st.text(max_size=9) | st.floats() | st.integers()
 JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4))
 RESULT = st.one_of(TEXT, JSON.map(json.dumps))
 TITLES = st.lists(TEXT, max_size=4)
-MODES: st.SearchStrategy[Mode] = st.sampled_from(["plan", "queue"])
+MODES: st.SearchStrategy[TurnMode] = st.sampled_from(["plan", "queue"])
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -423,13 +431,15 @@ MODES: st.SearchStrategy[Mode] = st.sampled_from(["plan", "queue"])
     titles=st.lists(TEXT, max_size=4),
     mode=st.sampled_from(["plan", "queue"]),
 )
-def test_whatever_is_said_it_goes_on_and_comes_to_an_end(request: str, results: list[str], titles: list[str], mode: Mode) -> None:
+def test_whatever_is_said_it_goes_on_and_comes_to_an_end(
+    request: str, results: list[str], titles: list[str], mode: TurnMode
+) -> None:
     """The plan, if there is one, never changes: the worst that tools and people could do to it."""
     tools = IN_PLAN_MODE if mode == "plan" else IN_QUEUE_MODE
-    frame = user(forged_frame(request, titles, mode))
-    transcript: list[ModelMessage] = [user(request)]
+    frame = build_user_message(forged_frame(request, titles, mode))
+    transcript: list[ModelMessage] = [build_user_message(request)]
     for calls in range(MOST_CALLS):
-        messages = [*window([], [Entry(n, one) for n, one in enumerate(transcript)]), *([frame] if titles else [])]
+        messages = [*select_window([], [TranscriptEntry(n, one) for n, one in enumerate(transcript)]), *([frame] if titles else [])]
         response = answer(messages, offering(*tools))
         assert_usable(response)
         assert parse(response.text or "").writs == []
@@ -440,10 +450,10 @@ def test_whatever_is_said_it_goes_on_and_comes_to_an_end(request: str, results: 
     raise AssertionError("it does not end")
 
 
-def forged_frame(request: str, titles: list[str], mode: Mode) -> str:
+def forged_frame(request: str, titles: list[str], mode: TurnMode) -> str:
     uuid = "00000000-0000-4000-8000-{:012}"
     rows = [
         Todo(n, uuid.format(n), 1, "turn", "ada", title, "", "", None, "pending", n, None, 1, 1, 0, 0)
         for n, title in enumerate(titles)
     ]
-    return prompts.context(request, rows, mode)
+    return prompts.render_turn_context(request, rows, mode)

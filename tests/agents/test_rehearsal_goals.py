@@ -24,7 +24,7 @@ def pursued(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
             assert goal.run_id is not None
             headway.engine.adopt(goal.run_id)
             await asyncio.wait_for(headway.engine.ended(goal.run_id), PATIENCE_S)
-            entries = await headway.database.read(lambda tx: goal_views.entries(tx, tenant.id, goal.id, 500))
+            entries = await headway.database.read(lambda tx: goal_views.list_entries(tx, tenant.id, goal.id, 500))
             shown = await headway.database.read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
             return {**shown, "journal": [entry.kind for entry in entries]}
 

@@ -14,8 +14,8 @@ from headway.actions.schedules import Timing
 from headway.agents import roles, writs
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import Scope
-from headway.storage import schedule_store
-from headway.testing import Desk
+from headway.storage.stores import schedules as schedule_store
+from headway.testing import TenantHarness
 from model_server import text
 
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
@@ -24,7 +24,7 @@ NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 class Writer:
     """An agent that writes text in a conversation, or outside of one."""
 
-    def __init__(self, desk: Desk, role: str = "index", *, talks: bool = True) -> None:
+    def __init__(self, desk: TenantHarness, role: str = "index", *, talks: bool = True) -> None:
         self.desk = desk
         self.scope = Scope(desk.tenant.id, desk.conversation().id if talks else 0, None, "ada")
         self.role = roles.Roles().find(role)
@@ -40,11 +40,11 @@ class Writer:
         return line
 
     def known(self) -> list[Schedule]:
-        return self.desk.read(schedule_store.page, 100)
+        return self.desk.read(schedule_store.list_page, 100)
 
 
 @pytest.fixture
-def writer(desk: Desk) -> Writer:
+def writer(desk: TenantHarness) -> Writer:
     return Writer(desk)
 
 
@@ -80,7 +80,7 @@ def test_again_it_is_the_same_one(writer: Writer) -> None:
 def test_list(writer: Writer) -> None:
     assert writer("/schedule list") == "[/schedule list]\nno schedules\n[END SCHEDULE]"
     writer("/schedule b 0 6 * * *: Go.\n/schedule a every 90s: Go.")
-    Writer(Desk(writer.desk.database, "other"))("/schedule theirs every 5m: Go.")
+    Writer(TenantHarness(writer.desk.database, "other"))("/schedule theirs every 5m: Go.")
     assert writer("/schedule list") == "[/schedule list]\na [active] every 90s\nb [active] 0 6 * * *\n[END SCHEDULE]"
 
 
@@ -183,5 +183,5 @@ def test_a_turn_may_write_one_and_hears_of_it(database_url: str, tmp_path: Path)
         assert talk.server.requests[1].last == "[/schedule look]\nlook [active] every 1800s\n[END SCHEDULE]"
         assert "ERR: No schedule named" in talk.server.requests[2].last
         assert talk.answers() == ["I will look again.\n", "Done."]
-        (made,) = talk.database.read(lambda tx: schedule_store.page(tx, talk.tenant_id, 10))
+        (made,) = talk.database.read(lambda tx: schedule_store.list_page(tx, talk.tenant_id, 10))
         assert work_of(made) == {"message": {"conversation_id": talk.conversation_id, "content": "Look again."}}

@@ -6,8 +6,8 @@ import pytest
 from reaching import hands
 from working import Agent
 
-from headway.agents.arithmetic import calculate
-from headway.agents.builtin_tools import NAMES, World, builtin_tools
+from headway.agents.tools.arithmetic import calculate
+from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools
 from headway.ledger.errors import Invalid
 
 
@@ -118,16 +118,16 @@ def test_an_unknown_timezone_is_refused_in_a_sentence(sqlite_agent: Agent, zone:
 
 
 def test_what_reaches_further_is_there_only_where_it_was_allowed() -> None:
-    names = {tool.name for tool in builtin_tools(World())}
+    names = {tool.name for tool in build_builtin_tools(ExternalAccess())}
 
-    assert {tool.name for tool in builtin_tools(World(("example.org",), ("ls",)))} == NAMES
-    assert NAMES - names == {"http_get", "run_command"}
-    assert "http_get" in {tool.name for tool in builtin_tools(World(http_hosts=("*",)))}
-    assert "run_command" in {tool.name for tool in builtin_tools(World(commands=("ls",)))}
+    assert {tool.name for tool in build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))} == BUILTIN_NAMES
+    assert BUILTIN_NAMES - names == {"http_get", "run_command"}
+    assert "http_get" in {tool.name for tool in build_builtin_tools(ExternalAccess(http_hosts=("*",)))}
+    assert "run_command" in {tool.name for tool in build_builtin_tools(ExternalAccess(commands=("ls",)))}
 
 
 def test_every_tool_says_what_it_does_and_is_of_its_family() -> None:
-    tools = builtin_tools(World(("example.org",), ("ls",)))
+    tools = build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))
 
     assert {tool.family for tool in tools} == {"builtin"}
     assert all(tool.as_json()["description"].endswith(".") for tool in tools)

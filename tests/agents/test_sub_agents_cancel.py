@@ -24,9 +24,10 @@ from turning import Talk, talking
 
 from headway.actions import runs, spending, turns
 from headway.ledger.events import TURN_ENDS
-from headway.ledger.run import NANOS, Run
-from headway.storage import job_store, run_store
+from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from model_server import slow, text
 
@@ -114,8 +115,8 @@ def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tm
     """What that step sets aside for its next call is given back as well."""
 
     def step(tx: Transaction, child: Run, canceling: ThreadPoolExecutor) -> None:
-        job_store.get_locked(tx, talk.tenant_id, child.id)
-        funded = spending.reserve(tx, child, NANOS, 5 * NANOS)
+        job_store.find_locked(tx, talk.tenant_id, child.id)
+        funded = spending.reserve(tx, child, NANOS_PER_DOLLAR, 5 * NANOS_PER_DOLLAR)
         assert funded is not None
         run_store.save(tx, funded)
         canceling.submit(cancel_elsewhere)

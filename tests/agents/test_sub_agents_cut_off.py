@@ -8,8 +8,8 @@ from delegating import asked, begun, cast, delegated, die, holding, over, result
 from turning import CHEAP, CHEAP_TIER, Talk, in_order, talking
 
 from headway.agents import transcript
-from headway.agents.cut_off import CONTINUE, MOST_PARTS
-from headway.agents.transcript import Entry
+from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
+from headway.agents.transcript import TranscriptEntry
 from model_server import Reply, Request, call, calls, text
 
 INDEX = said(delegated("dig"), text("Dug."))
@@ -24,7 +24,7 @@ def reported(arguments: str, finish: str = "length") -> Reply:
     return calls(call("report_outcome", raw_arguments=arguments), finish=finish)
 
 
-def entries(talk: Talk) -> list[Entry]:
+def entries(talk: Talk) -> list[TranscriptEntry]:
     run = sub_agents(talk)["dig"]
     return talk.database.read(lambda tx: transcript.load(tx, run))
 
@@ -43,11 +43,11 @@ def test_a_plain_answer_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path
         talk.say()
         assert result_of(talk, "dig")["summary"] == STORY
         requests = asked(talk, "researcher")
-        assert [request.last for request in requests[1:]] == [CONTINUE] * (len(replies) - 1)
+        assert [request.last for request in requests[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
         assert requests[1].texts[-2] == replies[0].text
         *parts, whole = [entry for entry in entries(talk) if entry.message.kind == "response"]
         assert [entry.sent for entry in parts] == [False] * len(parts)
-        assert (whole.sent, transcript.spoken(whole.message)) == (True, STORY)
+        assert (whole.sent, transcript.get_text(whole.message)) == (True, STORY)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -101,7 +101,7 @@ def test_an_answer_in_too_many_parts_is_summarised(sqlite_url: str, tmp_path: Pa
         talk.say()
         assert result_of(talk, "dig")["summary"] == "One hole."
         (summarised,) = (request for request in talk.server.requests if request.model == CHEAP)
-        assert summarised.last == "and then " * MOST_PARTS
+        assert summarised.last == "and then " * MAX_PARTS
 
 
 def test_a_crash_between_the_parts_loses_nothing(database_url: str, tmp_path: Path) -> None:

@@ -14,14 +14,15 @@ from turning import Talk, talking
 
 from headway.actions import runs, turns
 from headway.agents import transcript
-from headway.agents.loop import take
-from headway.agents.needs import Said
-from headway.agents.work import Work, take_up
+from headway.agents.loop.context import RunContext, load_context
+from headway.agents.loop.driver import apply_step
+from headway.agents.loop.requests import ModelAnswered
 from headway.ledger.run import Limits, Run
-from headway.storage import job_store, run_store
 from headway.storage.direct import connect
 from headway.storage.postgres_connection import LOG_LOCK
-from headway.storage.spending_store import ModelCall
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 from model_server import text
 
@@ -61,14 +62,16 @@ def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
     """A turn and so many sub-agents of it, all ours to take steps in."""
 
     def begin(tx: Transaction) -> tuple[Run, list[Run]]:
-        root = turns.start(tx, talk.tenant_id, talk.conversation_id, turns.Beginning("Do it."))
+        root = turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Do it."))
         children = [runs.begin_child(tx, root, "researcher", f"part {n}", 10) for n in range(number)]
         for run in (root, *children):
-            job = job_store.get_locked(tx, talk.tenant_id, run.id)
+            job = job_store.find_locked(tx, talk.tenant_id, run.id)
             assert job is not None
             job_store.save(tx, job._replace(state="running", owner=talk.headway.executor_id))
         for child in children:
-            run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user(child.task)))
+            run_store.append_messages(
+                tx, child.tenant_id, child.id, 0, transcript.encode(transcript.build_user_message(child.task))
+            )
         return root, children
 
     return talk.database.write(begin)
@@ -79,9 +82,9 @@ def says(
 ) -> Callable[[Transaction], Any]:
     """The step of a run that writes this answer down."""
     means = talk.headway.means._replace(limits=limits or Limits())
-    work: Work = talk.database.read(partial(take_up, means=means, run=run))
+    work: RunContext = talk.database.read(partial(load_context, means=means, run=run))
     entries = talk.database.read(lambda tx: transcript.load(tx, run))
-    return partial(take, work=work, entries=entries, news=Said(response, call, transcript.encode(response)))
+    return partial(apply_step, work=work, entries=entries, news=ModelAnswered(response, call, transcript.encode(response)))
 
 
 def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_waits_for_it(
@@ -95,7 +98,7 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_w
         with waiting(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
         assert deadlocks(postgres_url) == before
-        found = talk.database.read(lambda tx: runs.page(tx, talk.tenant_id, root.turn_id, 5))
+        found = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))
         assert {run.id: run.status for run in found} == {root.id: "canceled", child.id: "completed"}
 
 
@@ -107,7 +110,7 @@ def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgre
         other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # nobody gets to the end of a step
         with waiting(postgres_url, *steps):
             other.rollback()
-        begun, _ = talk.database.read(lambda tx: run_store.sub_agents(tx, root))
+        begun, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
         assert begun == 3
         results = [told["result"] for told in talk.told("tool_result")]
         assert ["run_id" in result for result in results] == [True, False]

@@ -7,7 +7,7 @@ from delegating import answered, asked, cancel_turn, cast, delegated, job_of, ov
 from turning import Talk, talking
 
 from headway.actions import jobs, spending
-from headway.ledger.run import NANOS
+from headway.ledger.run import NANOS_PER_DOLLAR
 from model_server import Reply, Request, calls, text
 
 PRICED = "openai-chat:gpt-4o"
@@ -19,7 +19,7 @@ def test_what_a_sub_agent_costs_is_its_own_and_comes_out_of_the_one_pool(databas
     with talking(database_url, tmp_path, script, model=PRICED) as talk:
         talk.say()
         child, parent = sub_agents(talk)["dig"], talk.run_row()
-        assert answered(talk.server.requests[-1], "delegate")[0]["cost_usd"] == pytest.approx(child.cost / NANOS)
+        assert answered(talk.server.requests[-1], "delegate")[0]["cost_usd"] == pytest.approx(child.cost / NANOS_PER_DOLLAR)
         spent = talk.database.read(lambda tx: tx.all("SELECT run_id, SUM(cost), COUNT(*) FROM model_calls GROUP BY run_id"))
         assert {run_id: (int(cost), calls) for run_id, cost, calls in spent} == {
             child.id: (child.cost, 2),
@@ -27,7 +27,7 @@ def test_what_a_sub_agent_costs_is_its_own_and_comes_out_of_the_one_pool(databas
         }
         assert child.cost > parent.cost > 0
         assert talk.pool().spent == child.cost + parent.cost
-        shown = talk.database.read(lambda tx: spending.costs(tx, talk.tenant_id, 5 * NANOS))
+        shown = talk.database.read(lambda tx: spending.build_costs(tx, talk.tenant_id, 5 * NANOS_PER_DOLLAR))
         assert {one["run_id"]: one["calls"] for one in shown["by_run"]} == {child.id: 2, parent.id: 2}
         assert {told["run_id"] for told in talk.told("cost_changed")} == {child.id, parent.id}
 
@@ -57,7 +57,7 @@ def test_a_sub_agent_that_finds_the_pool_spent_waits_until_it_is_raised(database
         talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
         assert len(talk.notices()) == 1
         assert talk.pool().reserved == 0
-        talk.set_pool(ceiling=5 * NANOS)
+        talk.set_pool(ceiling=5 * NANOS_PER_DOLLAR)
         look_again(talk)
         assert over(talk)["outcome"] == "answered"
         assert answered(talk.server.requests[-1], "delegate")[0]["status"] == "completed"

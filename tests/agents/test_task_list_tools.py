@@ -11,10 +11,10 @@ import pytest
 from working import Agent
 
 from headway.actions import conversations
-from headway.agents import families
-from headway.agents.execution import executing
-from headway.agents.toolbox import Result
-from headway.testing import Desk
+from headway.agents.tools import catalogue
+from headway.agents.tools.execution import use_execution
+from headway.agents.tools.toolbox import Result
+from headway.testing import TenantHarness
 
 TOOLS: dict[str, dict[str, Any]] = {
     "ListTasks": {},
@@ -30,7 +30,7 @@ NOT_FOUND = {"ok": False, "error": "Task not found"}
 ADD_A_HUNDRED = """
 import asyncio, os, sys
 from headway.agents import families, roles
-from headway.agents.execution import Execution, executing
+from headway.agents.tools.execution import Execution, executing
 from headway.ledger.scope import Scope
 
 folder, conversation = sys.argv[1:]
@@ -163,7 +163,7 @@ def test_arguments_that_do_not_fit_are_an_error_that_says_which(
 def test_without_a_conversation_there_is_no_list_and_nothing_is_created(sqlite_agent: Agent, tool: str) -> None:
     nowhere = sqlite_agent.execution._replace(conversation_uuid=None)
     assert sqlite_agent.call(tool, TOOLS[tool], nowhere) == Result(NO_CONVERSATION, is_error=True)
-    assert asyncio.run(families.toolbox().call(tool, TOOLS[tool])) == Result(NO_CONVERSATION, is_error=True)
+    assert asyncio.run(catalogue.build_toolbox().call(tool, TOOLS[tool])) == Result(NO_CONVERSATION, is_error=True)
     assert not sqlite_agent.task_folder.exists()
 
 
@@ -224,7 +224,7 @@ def test_each_conversation_has_its_own_list(sqlite_agent: Agent) -> None:
 
 
 def test_two_tenants_with_the_same_key_never_share_a_file(sqlite_agent: Agent) -> None:
-    rival = sqlite_agent.another(Desk(sqlite_agent.desk.database, "rival"))
+    rival = sqlite_agent.another(TenantHarness(sqlite_agent.desk.database, "rival"))
     for one in (sqlite_agent, rival):
         one.conversation = one.desk.conversation(key="the same")
     sqlite_agent("AddTask", title="ours")
@@ -257,8 +257,8 @@ def test_a_worker_has_the_task_list_too(sqlite_agent: Agent) -> None:
 
 def test_calls_at_the_same_time_lose_nothing(sqlite_agent: Agent) -> None:
     async def story() -> None:
-        with executing(sqlite_agent.execution):
-            await asyncio.gather(*(families.toolbox().call("AddTask", {"title": str(n)}) for n in range(40)))
+        with use_execution(sqlite_agent.execution):
+            await asyncio.gather(*(catalogue.build_toolbox().call("AddTask", {"title": str(n)}) for n in range(40)))
 
     asyncio.run(story())
     assert {task["title"] for task in listed(sqlite_agent)} == {str(n) for n in range(40)}

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 from reaching import Hands
 from working import Agent
 
-from headway.agents import families
-from headway.agents.builtin_tools import World
-from headway.agents.own_tools import tool, tool_of
-from headway.agents.toolbox import Tool, complaint, input_schema
+from headway.agents.tools import catalogue
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.custom import find_tool, tool
+from headway.agents.tools.toolbox import Tool, build_input_schema, describe_validation_error
 
-TOOLS = families.toolbox(World(("*",), ("ls",))).tools.values()
+TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls",))).tools.values()
 LONG = "x" * 1_001
 NUL = "half \0"
 
@@ -39,19 +39,21 @@ def sample(schema: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("one", TOOLS, ids=lambda one: one.name)
 def test_null_for_an_optional_argument_means_that_it_is_absent(one: Tool) -> None:
     """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for what they leave out."""
-    schema = input_schema(one.arguments)
+    schema = build_input_schema(one.arguments)
     required = required_arguments(schema)
     optional = {name: None for name in schema["properties"] if name not in required}
 
     assert one.arguments.model_validate(required | optional) == one.arguments.model_validate(required)
 
 
-@pytest.mark.parametrize("one", [one for one in TOOLS if input_schema(one.arguments).get("required")], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "one", [one for one in TOOLS if build_input_schema(one.arguments).get("required")], ids=lambda one: one.name
+)
 def test_null_for_a_required_argument_is_refused_by_its_name(one: Tool) -> None:
-    for name in input_schema(one.arguments)["required"]:
+    for name in build_input_schema(one.arguments)["required"]:
         with pytest.raises(ValidationError) as refused:
-            one.arguments.model_validate(required_arguments(input_schema(one.arguments)) | {name: None})
-        assert complaint(refused.value).startswith(f"Invalid arguments: {name}: ")
+            one.arguments.model_validate(required_arguments(build_input_schema(one.arguments)) | {name: None})
+        assert describe_validation_error(refused.value).startswith(f"Invalid arguments: {name}: ")
 
 
 def test_a_plan_with_nulls_in_it_is_a_plan(agent: Agent) -> None:
@@ -80,7 +82,7 @@ def test_null_for_an_optional_parameter_of_a_function_gives_its_default(sqlite_a
         """A word, several times."""
         return word * times
 
-    made = tool_of(repeat)
+    made = find_tool(repeat)
     assert made is not None
     assert Hands(sqlite_agent.execution, [made])("repeat", word="ab", times=None) == "abab"
 

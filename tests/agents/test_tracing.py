@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from turning import in_order, talking
 
 from headway import settings
-from headway.agents.tracing import Exporting, Silent, exporting
+from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer
 from headway.ledger.errors import SettingsError
 from model_server import MODEL, Failure, Reply, Request, calls, text
 
@@ -42,7 +42,7 @@ def plans_and_looks(request: Request) -> Reply:
     return text("It is 42.")
 
 
-def exported(seen: InMemorySpanExporter, tracer: Exporting) -> list[ReadableSpan]:
+def exported(seen: InMemorySpanExporter, tracer: ExportingTracer) -> list[ReadableSpan]:
     tracer.provider.force_flush()
     return sorted(seen.get_finished_spans(), key=lambda span: span.start_time or 0)
 
@@ -54,7 +54,7 @@ def of(span: ReadableSpan) -> Mapping[str, Any]:
 
 def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
-    tracer = Exporting(seen)
+    tracer = ExportingTracer(seen)
     with talking(sqlite_url, tmp_path, plans_and_looks, tracer=tracer) as talk:
         turn = talk.say("What is six times seven?")
         spans = exported(seen, tracer)
@@ -87,7 +87,7 @@ def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(
 
 def test_a_models_span_says_who_was_asked_and_what_it_took(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
-    tracer = Exporting(seen)
+    tracer = ExportingTracer(seen)
     with talking(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:
         talk.say("hello")
         _, asked = exported(seen, tracer)
@@ -104,7 +104,7 @@ def test_a_models_span_says_who_was_asked_and_what_it_took(sqlite_url: str, tmp_
 
 def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
-    tracer = Exporting(seen)
+    tracer = ExportingTracer(seen)
     said = in_order(calls(("calculate", {"expression": "secret"})), Reply(failure=Failure(400, "a secret was refused")))
     with talking(sqlite_url, tmp_path, said, tracer=tracer) as talk:
         talk.say("This is a secret.")
@@ -115,7 +115,7 @@ def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> 
 
 def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
-    tracer = Exporting(seen)
+    tracer = ExportingTracer(seen)
     said = in_order(calls(("calculate", {"expression": "1/0"})), Reply(failure=Failure(400, "no such thing")))
     with talking(sqlite_url, tmp_path, said, tracer=tracer) as talk:
         talk.say()
@@ -127,7 +127,7 @@ def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
 
 def test_a_turn_that_is_tried_again_goes_on_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
-    tracer = Exporting(seen)
+    tracer = ExportingTracer(seen)
     said = [Reply(failure=Failure(500, "later")), text("hello"), text("else")]
     with talking(sqlite_url, tmp_path, in_order(*said), tracer=tracer) as talk:
         talk.say()
@@ -158,7 +158,7 @@ def test_what_is_exported_is_said_by_the_standard_variables(
     given: dict[str, str], exporter: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in settings.OTEL:
+    for name in settings.OTEL_VARIABLES:
         monkeypatch.delenv(f"OTEL_{name}", raising=False)
     for name, value in given.items():
         monkeypatch.setenv(f"OTEL_{name}", value)
@@ -168,7 +168,7 @@ def test_what_is_exported_is_said_by_the_standard_variables(
 
 def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:
     with pytest.raises(SettingsError, match=r"'carrier-pigeon', which is not installed: pip install 'headway\[otel\]'"):
-        exporting("carrier-pigeon")
+        build_tracer("carrier-pigeon")
 
 
 def ran(command: list[str], folder: Path, **variables: str) -> str:
@@ -179,7 +179,7 @@ def ran(command: list[str], folder: Path, **variables: str) -> str:
 
 
 def test_who_exports_nothing_loads_nothing_of_it(tmp_path: Path) -> None:
-    assert isinstance(exporting(""), Silent)
+    assert isinstance(build_tracer(""), NullTracer)
     assert json.loads(ran(["-c", LOADED], tmp_path)) == []
     assert json.loads(ran(["-c", LOADED], tmp_path, OTEL_TRACES_EXPORTER="console")) != []
 

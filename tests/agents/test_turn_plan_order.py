@@ -105,7 +105,7 @@ def test_making_room_undoes_nothing_that_others_did_to_the_plan_meanwhile(
     rows = agent.rows()
     assert [row.position for row in rows] == list(range(10 + 4 * 10))
     assert {(row.status, row.outcome) for row in rows if row.id in begun} == {("completed", "done")}
-    assert agent.desk.read(views.todo_list, Selection(turn_id=agent.turn_id), 1).counts == {
+    assert agent.desk.read(views.get_todo_list, Selection(turn_id=agent.turn_id), 1).counts == {
         "pending": 40,
         "in_progress": 0,
         "completed": 10,

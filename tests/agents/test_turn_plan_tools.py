@@ -8,7 +8,7 @@ import pytest
 from working import Agent
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled": 0}
 
@@ -263,7 +263,7 @@ def test_another_turns_item_is_not_found(agent: Agent) -> None:
 
 def test_another_tenants_turn_is_invisible(agent: Agent, database: DirectDatabase) -> None:
     (todo_id,) = agent.plan("look")
-    rival = agent.another(Desk(database, "rival"))
+    rival = agent.another(TenantHarness(database, "rival"))
     rival.turn_id = agent.turn_id
 
     assert rival("list_todo", status="all") == {"items": [], "summary": NOTHING}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from turning import talking
 
-from headway.agents.task_tools import TASK_TOOLS
-from headway.ledger.run import Mode
+from headway.agents.tools.tasks import TASK_TOOLS
+from headway.ledger.run import TurnMode
 from model_server import Request, text
 
 HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "Goals", "The runtime"}
@@ -15,7 +15,7 @@ PLAIN = {"Planning", "Task list", "Ledger", "Commands in your text", "The runtim
 ALL = PLAIN | {"Delegation", "Goals"}
 
 
-def asked(url: str, home: Path, role: str = "", mode: Mode = "plan") -> Request:
+def asked(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Request:
     """The first request of a turn, with this file for the role that answers."""
     (home / "agents").mkdir()
     (home / "agents" / "index.toml").write_text(role)

@@ -9,11 +9,11 @@ import pytest
 from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
 from headway.actions import conversations
-from headway.agents.driving import handlers
-from headway.agents.effects import INTERRUPTED
+from headway.agents.loop.job_handlers import build_handlers
+from headway.agents.loop.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.transcript import encode
 from headway.engine import Engine
-from headway.storage import job_store
+from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
 from lost_commits import losing_a_commit
 from model_server import Reply, Request, by_turn, calls, midway, text
@@ -135,7 +135,7 @@ def test_a_started_effect_that_cannot_be_repeated_is_unknown_and_the_model_is_to
         assert turn["outcome"] == "answered"
         assert done(home) == ["paid"]
         assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "unknown"), ("now", "succeeded")]
-        assert INTERRUPTED in talk.server.requests[-1].tool_results[0].content
+        assert INTERRUPTED_MESSAGE in talk.server.requests[-1].tool_results[0].content
         assert [told["state"] for told in talk.told("tool_result")] == ["unknown", "succeeded"]
         assert len(talk.told("tool_call")) == 2
         assert len(talk.server.requests) == 2
@@ -267,7 +267,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
             means = talk.headway.means._replace(owner=f"process {number}.{change}")
             if not hand_over(talk, means.owner):
                 break  # it has ended
-            engine = Engine(means.database, means.owner, handlers(means))
+            engine = Engine(means.database, means.owner, build_handlers(means))
             engine.take(talk.job())
             task, taken = engine.tasks[talk.job().id], taken + 1
         await asyncio.wait([task])

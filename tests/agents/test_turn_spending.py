@@ -9,10 +9,10 @@ from pydantic_ai.usage import RequestUsage
 from turning import Talk, complete_next, in_order, planned, talking
 
 from headway.actions import runs, spending, turns
-from headway.agents.loop import drive
-from headway.agents.prices import Price, Prices
+from headway.agents.loop.driver import drive
+from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
-from headway.ledger.run import NANOS
+from headway.ledger.run import NANOS_PER_DOLLAR
 from model_server import Reply, Request, calls, error, text
 
 PRICED = "openai-chat:gpt-4o"
@@ -24,11 +24,11 @@ ANSWER = text("Late.", usage=USED)
 def listed() -> int:
     """What those tokens cost according to the price list."""
     price = calc_price(Usage(input_tokens=USED[0], output_tokens=USED[1]), "gpt-4o", provider_id="openai")
-    return int(price.total_price * NANOS)
+    return int(price.total_price * NANOS_PER_DOLLAR)
 
 
 def costs(talk: Talk) -> dict[str, object]:
-    return talk.database.read(lambda tx: spending.costs(tx, talk.tenant_id, talk.headway.settings.limits.budget))
+    return talk.database.read(lambda tx: spending.build_costs(tx, talk.tenant_id, talk.headway.settings.limits.budget))
 
 
 def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_path: Path) -> None:
@@ -39,10 +39,10 @@ def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_pa
         assert talk.run_row().cost == talk.pool().spent == 2 * listed()
         assert talk.pool().reserved == 0
         told = talk.told("cost_changed")
-        assert [one["spent_usd"] for one in told] == pytest.approx([listed() / NANOS, 2 * listed() / NANOS])
+        assert [one["spent_usd"] for one in told] == pytest.approx([listed() / NANOS_PER_DOLLAR, 2 * listed() / NANOS_PER_DOLLAR])
         assert told[0]["limit_usd"] == 5.0
         shown = costs(talk)
-        assert shown["spent_usd"] == pytest.approx(2 * listed() / NANOS)
+        assert shown["spent_usd"] == pytest.approx(2 * listed() / NANOS_PER_DOLLAR)
         assert shown["by_model"][0]["calls"] == 2  # type: ignore[index]
 
 
@@ -66,7 +66,7 @@ def test_an_installation_has_prices_of_its_own(sqlite_url: str, tmp_path: Path) 
     with talking(sqlite_url, tmp_path, ANSWER) as talk:
         talk.say()
         (call,) = talk.model_calls()
-        assert call.cost == (1_000 * 2 + 500 * 10) * NANOS // 1_000_000
+        assert call.cost == (1_000 * 2 + 500 * 10) * NANOS_PER_DOLLAR // 1_000_000
 
 
 def test_prices_that_cannot_be_read_are_named(sqlite_url: str, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_lets_it_go_on(database_ur
         assert talk.notices()[0][0] == "budget"
         talk.wait(asyncio.sleep(0.05))
         assert len(talk.server.requests) == 1
-        talk.set_pool(ceiling=5 * NANOS)
+        talk.set_pool(ceiling=5 * NANOS_PER_DOLLAR)
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
         assert talk.turn()["outcome"] == "drained"
         assert len(talk.told("turn_paused")) == len(talk.told("turn_resumed")) == len(talk.notices()) == 1

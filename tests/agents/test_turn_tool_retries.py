@@ -16,7 +16,7 @@ DONE = text("Done.")
 
 TOOLS = '''
 from pathlib import Path
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 HERE = Path(__file__).parent
 
@@ -58,7 +58,7 @@ def attempts_at(home: Path, name: str) -> int:
 
 
 def dead_calls(talk: Talk) -> list[Job]:
-    return talk.database.read(lambda tx: engine_views.jobs(tx, talk.tenant_id, "dead", 10).jobs)
+    return talk.database.read(lambda tx: engine_views.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
 
 
 def look(failures: int) -> Call:

@@ -16,7 +16,7 @@ DONE = text("Done.")
 OWN = '''
 import asyncio
 import threading
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 NEVER = threading.Event()
 
@@ -277,7 +277,7 @@ def test_text_that_cannot_be_stored_is_mended_also_for_those_who_watch(database_
 
 def test_arguments_that_come_as_an_object_are_mended_too() -> None:
     given = ModelResponse([ToolCallPart("now", {"zone": "a\0\ud800"}, "a")])
-    (made,) = transcript.cleaned(given).tool_calls
+    (made,) = transcript.clean_response(given).tool_calls
     assert made.args == r'{"zone": "a\u0000\ud800"}'
 
 

@@ -11,7 +11,7 @@ from working import Agent
 
 from headway.actions import conversations
 from headway.ledger.scope import Scope
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import calls, text
 
 
@@ -36,7 +36,7 @@ def test_a_todo_is_the_conversations_unless_the_agent_asks_for_the_tenant_wide_l
     assert (wide["turn_id"], wide["agent_id"]) == (None, "ada")
     assert subjects(agent) == ["mine", "wide"]
     assert subjects(agent.another()) == ["wide"]
-    assert subjects(agent.another(Desk(agent.desk.database, "rival"))) == []
+    assert subjects(agent.another(TenantHarness(agent.desk.database, "rival"))) == []
 
 
 def test_the_tenant_is_never_the_agents_to_choose(agent: Agent) -> None:
@@ -45,7 +45,7 @@ def test_the_tenant_is_never_the_agents_to_choose(agent: Agent) -> None:
     assert agent.desk.count("todos") == 0
 
 
-def test_a_writ_adds_a_tenant_wide_todo_with_a_flag(desk: Desk) -> None:
+def test_a_writ_adds_a_tenant_wide_todo_with_a_flag(desk: TenantHarness) -> None:
     """001: "Useful for cross-thread initiatives the agent should remember between sessions."."""
     here, elsewhere = Writer(desk, desk.conversation()), Writer(desk, desk.conversation())
     (line,) = here.lines("/todo add --tenant-wide  migrate the logs\nby March\n/endtodo")
@@ -57,7 +57,7 @@ def test_a_writ_adds_a_tenant_wide_todo_with_a_flag(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("rest", ["--tenant-wide", "--tenant-wide   "])
-def test_the_flag_of_a_writ_is_not_a_subject(desk: Desk, rest: str) -> None:
+def test_the_flag_of_a_writ_is_not_a_subject(desk: TenantHarness, rest: str) -> None:
     (line,) = Writer(desk, desk.conversation()).lines(f"/todo add {rest}")
 
     assert line.startswith("ERR: A todo needs a subject")
@@ -65,7 +65,7 @@ def test_the_flag_of_a_writ_is_not_a_subject(desk: Desk, rest: str) -> None:
 
 
 @pytest.mark.parametrize("subject", ["--tenant-wider view", "say --tenant-wide"])
-def test_only_the_flag_itself_at_the_start_is_one(desk: Desk, subject: str) -> None:
+def test_only_the_flag_itself_at_the_start_is_one(desk: TenantHarness, subject: str) -> None:
     writer = Writer(desk, desk.conversation())
     writer(f"/todo add {subject}")
 
@@ -85,7 +85,7 @@ def test_a_memory_is_the_conversations_unless_the_agent_keeps_it_for_the_tenant(
     assert (kept["conversation_id"], kept["agent_id"]) == (0, "ada")
     assert notes(agent) == ["everybody's", "mine"]
     assert notes(agent.another()) == ["everybody's"]
-    assert notes(agent.another(Desk(agent.desk.database, "rival"))) == []
+    assert notes(agent.another(TenantHarness(agent.desk.database, "rival"))) == []
 
 
 def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_agents(sqlite_url: str, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from reaching import hands
 from working import Agent
 
-from headway.agents.builtin_tools import World
-from headway.agents.public_addresses import Address, is_listed, is_public
-from headway.agents.web_fetch import fetch
+from headway.agents.tools.addresses import Address, is_host_allowed, is_public
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.web import fetch
 from headway.ledger.errors import Invalid, OutOfReach
 
 # Made for these tests, signed by itself: nobody has a reason to trust it.
@@ -296,7 +296,7 @@ def test_addresses_on_the_internet_are(address: str) -> None:
     ],
 )
 def test_no_way_of_writing_this_machine_gets_past_the_tool(sqlite_agent: Agent, site: Site, host: str) -> None:
-    caller = hands(sqlite_agent, world=World(http_hosts=("*",)))
+    caller = hands(sqlite_agent, world=ExternalAccess(http_hosts=("*",)))
 
     assert caller.refused("http_get", url=f"http://{host}:{site.port}/")
     assert site.requests == []
@@ -348,11 +348,11 @@ def test_a_host_that_does_not_exist_is_an_error_in_a_sentence(site: Site) -> Non
     ],
 )
 def test_a_list_allows_names_what_is_below_them_or_everything(host: str, hosts: tuple[str, ...], allowed: bool) -> None:
-    assert is_listed(host, hosts) is allowed
+    assert is_host_allowed(host, hosts) is allowed
 
 
 def test_a_host_that_is_not_listed_is_not_even_looked_up(sqlite_agent: Agent) -> None:
-    caller = hands(sqlite_agent, world=World(http_hosts=("example.org", "*.example.net")))
+    caller = hands(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
 
     said = caller.refused("http_get", url="http://localhost/")
     assert said == "localhost is not among the hosts that may be asked: example.org, *.example.net."

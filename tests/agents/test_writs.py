@@ -10,13 +10,13 @@ from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Todo
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 
 class Writer:
     """An agent that writes text in a conversation, or outside of one."""
 
-    def __init__(self, desk: Desk, conversation: Conversation | None = None, role: str = "index") -> None:
+    def __init__(self, desk: TenantHarness, conversation: Conversation | None = None, role: str = "index") -> None:
         self.desk = desk
         self.scope = Scope(desk.tenant.id, conversation.id if conversation else 0, None, "ada")
         self.role = roles.Roles().find(role)
@@ -35,11 +35,11 @@ class Writer:
         return self.desk.add(subject, conversation_id=self.scope.conversation_id, **fields)
 
     def todos(self) -> list[Todo]:
-        return self.desk.read(views.todos, Selection(self.scope.conversation_id), 500).todos
+        return self.desk.read(views.list_todos, Selection(self.scope.conversation_id), 500).todos
 
 
 @pytest.fixture
-def writer(desk: Desk) -> Writer:
+def writer(desk: TenantHarness) -> Writer:
     return Writer(desk, desk.conversation())
 
 
@@ -95,7 +95,7 @@ def test_work_in_progress_comes_first_then_by_position_the_conversations_own_bef
     ]
 
 
-def test_outside_of_a_conversation_the_list_is_the_tenant_wide_one(desk: Desk) -> None:
+def test_outside_of_a_conversation_the_list_is_the_tenant_wide_one(desk: TenantHarness) -> None:
     desk.add("elsewhere", conversation_id=desk.conversation().id)
     wide = desk.add("wide")
 
@@ -275,7 +275,7 @@ def test_tenant_wide_todos_are_in_reach_and_another_conversations_are_not(writer
 
 
 def test_another_tenants_todos_are_out_of_reach(writer: Writer, database: DirectDatabase) -> None:
-    theirs = Desk(database, "rival").add("theirs")
+    theirs = TenantHarness(database, "rival").add("theirs")
 
     assert writer.lines(f"/todo done {theirs.id}") == [f"ERR: No todo {theirs.id}."]
     assert writer.lines("/todo done theirs") == ["ERR: no todo with that subject"]
@@ -307,7 +307,7 @@ def test_a_text_runs_only_so_many_writs(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("role", ["index", "researcher", "coder", "writer", "reviewer"])
-def test_every_built_in_role_may_write_todos(desk: Desk, role: str) -> None:
+def test_every_built_in_role_may_write_todos(desk: TenantHarness, role: str) -> None:
     assert Writer(desk, role=role).lines("/todo list") == ["no open todos"]
 
 

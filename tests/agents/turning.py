@@ -27,11 +27,15 @@ from headway.agents.tracing import Tracer
 from headway.assembly import Headway
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
-from headway.ledger.run import Message, Mode, Run
+from headway.ledger.run import Message, Run, TurnMode
 from headway.ledger.todo import Todo
-from headway.storage import halt_store, message_store, run_store, spending_store, todo_store
 from headway.storage.direct import DirectDatabase
-from headway.storage.spending_store import ModelCall, Pool
+from headway.storage.stores import halts as halt_store
+from headway.storage.stores import messages as message_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores import spending as spending_store
+from headway.storage.stores import todos as todo_store
+from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
 from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 
@@ -61,9 +65,9 @@ class Watched(Headway):
         super().__init__(*given)
         self.whispers: list[dict[str, Any]] = []
 
-    def _whisper(self, run: Run, data: dict[str, Any]) -> None:
+    def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
         self.whispers.append(data)
-        super()._whisper(run, data)
+        super()._stream_text(run, data)
 
 
 class SharedDatabase(DirectDatabase):
@@ -100,7 +104,7 @@ class Talk:
         """Let things happen until the story is over."""
         return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
 
-    def say(self, content: str = "Do it.", mode: Mode = "plan") -> dict[str, Any]:
+    def say(self, content: str = "Do it.", mode: TurnMode = "plan") -> dict[str, Any]:
         """Say something and wait until the turn has ended, or stopped here; the turn as it then is."""
 
         async def story() -> None:
@@ -109,11 +113,11 @@ class Talk:
         self.wait(story())
         return self.turn()
 
-    async def begin(self, content: str = "Do it.", mode: Mode = "plan") -> "asyncio.Task[None]":
+    async def begin(self, content: str = "Do it.", mode: TurnMode = "plan") -> "asyncio.Task[None]":
         """The task that works on the turn now; one that is tried again later has another then."""
         headway, tenant_id, conversation_id = self.headway, self.tenant_id, self.conversation_id
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        self.run = self.database.read(lambda tx: run_store.get(tx, tenant_id, job.id))
+        self.run = self.database.read(lambda tx: run_store.find(tx, tenant_id, job.id))
         headway.engine.take(job)
         return headway.engine.tasks[job.id]
 
@@ -126,7 +130,7 @@ class Talk:
         """Whether it waits for money, for the end of a halt, or for somebody else."""
         if self.job().id in self.headway.engine.tasks:
             return False
-        halted = self.database.read(halt_store.in_force) is not None
+        halted = self.database.read(halt_store.find_active) is not None
         return halted or self.turn()["status"] == "paused" or self.job().owner not in ("", self.headway.executor_id)
 
     def job(self) -> Job:
@@ -158,7 +162,7 @@ class Talk:
     def run_row(self) -> Run:
         assert self.run is not None
         run_id = self.run.id
-        found = self.database.read(lambda tx: run_store.get(tx, self.tenant_id, run_id))
+        found = self.database.read(lambda tx: run_store.find(tx, self.tenant_id, run_id))
         assert found is not None
         return found
 
@@ -173,7 +177,7 @@ class Talk:
         return [data for _, data in self.events(kind)]
 
     def messages(self) -> list[Message]:
-        return self.database.read(lambda tx: message_store.page(tx, self.tenant_id, self.conversation_id, 500, 2**62))
+        return self.database.read(lambda tx: message_store.list_page(tx, self.tenant_id, self.conversation_id, 500, 2**62))
 
     def answers(self) -> list[str]:
         return [message.content for message in self.messages() if message.role == "assistant"]
@@ -181,13 +185,13 @@ class Talk:
     def plan(self) -> list[Todo]:
         assert self.run is not None
         turn_id = self.run.turn_id or ""
-        return self.database.read(lambda tx: todo_store.of_turn(tx, self.tenant_id, turn_id))
+        return self.database.read(lambda tx: todo_store.list_by_turn(tx, self.tenant_id, turn_id))
 
     def sent(self) -> list[ModelMessage]:
         """What is still sent of the journal."""
         return [entry.message for entry in self.entries() if entry.sent]
 
-    def entries(self) -> list[transcript.Entry]:
+    def entries(self) -> list[transcript.TranscriptEntry]:
         assert self.run is not None
         run_id = self.run.id
         return self.database.read(lambda tx: transcript.load(tx, runs.get(tx, self.tenant_id, run_id)))
@@ -206,11 +210,11 @@ class Talk:
         return [(kind, text) for kind, text in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def pool(self) -> Pool:
-        return self.database.read(lambda tx: spending_store.pool(tx, self.tenant_id))
+        return self.database.read(lambda tx: spending_store.get_pool(tx, self.tenant_id))
 
     def set_pool(self, **fields: int) -> None:
         def change(tx: Any) -> None:
-            pool = spending_store.pool_locked(tx, self.tenant_id)
+            pool = spending_store.lock_pool(tx, self.tenant_id)
             spending_store.save_pool(tx, self.tenant_id, pool._replace(**fields))
 
         # Scripts call this from the model server's thread, and a connection is for one thread at a time.
@@ -287,7 +291,7 @@ def check(talk: Talk) -> None:
 
 
 def another(headway: Watched) -> Watched:
-    return Watched(headway.settings, headway.known_models)
+    return Watched(headway.settings, headway.models_by_name)
 
 
 async def started(headway: Headway, *, sweeping: bool) -> None:

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from headway.actions import conversations
-from headway.agents import families, roles
-from headway.agents.execution import Execution, executing
-from headway.agents.toolbox import Result
+from headway.agents import roles
+from headway.agents.tools import catalogue
+from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.toolbox import Result
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Todo
-from headway.storage import todo_store
 from headway.storage.database import Database
-from headway.storage.direct import nobody_listens
-from headway.storage.transaction import Listener
-from headway.testing import Desk, FixedClock
+from headway.storage.direct import ignore_commit
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import CommitListener
+from headway.testing import FixedClock, TenantHarness
 
 PAIR = ["todos_updated", "todos_current"]
 
@@ -24,7 +25,7 @@ PAIR = ["todos_updated", "todos_current"]
 class Agent:
     """Calls tools in a turn of its own. The desk is the same tenant's, for arranging and for looking."""
 
-    def __init__(self, desk: Desk, database: Database, task_folder: Path, role: str = "index") -> None:
+    def __init__(self, desk: TenantHarness, database: Database, task_folder: Path, role: str = "index") -> None:
         self.desk = desk
         self.database = database
         self.task_folder = task_folder
@@ -39,8 +40,8 @@ class Agent:
 
     def call(self, tool: str, arguments: dict[str, Any], execution: Execution | None = None) -> Result:
         async def story() -> Result:
-            with executing(execution or self.execution):
-                return await families.toolbox().call(tool, arguments)
+            with use_execution(execution or self.execution):
+                return await catalogue.build_toolbox().call(tool, arguments)
 
         return asyncio.run(story())
 
@@ -57,7 +58,7 @@ class Agent:
         assert set(result.value) == {"error"}
         return str(result.value["error"])
 
-    def another(self, desk: Desk | None = None, role: str = "index") -> "Agent":
+    def another(self, desk: TenantHarness | None = None, role: str = "index") -> "Agent":
         """One in another conversation, of the same tenant unless another's desk is given."""
         return Agent(desk or self.desk, self.database, self.task_folder, role)
 
@@ -67,7 +68,7 @@ class Agent:
 
     def rows(self) -> list[Todo]:
         """The turn's rows as the ledger holds them."""
-        return self.desk.read(todo_store.of_turn, self.turn_id)
+        return self.desk.read(todo_store.list_by_turn, self.turn_id)
 
     def row(self, title: str) -> Todo:
         (found,) = (row for row in self.rows() if row.subject == title)
@@ -82,7 +83,9 @@ class Agent:
 
 
 @contextmanager
-def at_work(desk: Desk, url: str, folder: Path, clock: FixedClock, on_commit: Listener = nobody_listens) -> Iterator[Agent]:
+def at_work(
+    desk: TenantHarness, url: str, folder: Path, clock: FixedClock, on_commit: CommitListener = ignore_commit
+) -> Iterator[Agent]:
     database = Database(url, clock, on_commit)
     try:
         yield Agent(desk, database, folder / "tasks")

@@ -25,10 +25,13 @@ from headway.actions.goals import NewGoal
 from headway.assembly import Headway
 from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal
 from headway.ledger.job import Job
-from headway.ledger.run import NANOS, Run
-from headway.storage import goal_store, job_store, run_store, spending_store
+from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
-from headway.storage.spending_store import Pool
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores import spending as spending_store
+from headway.storage.stores.spending import Pool
 from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, scripted, text
 
 T = TypeVar("T")
@@ -68,7 +71,7 @@ class Pursuit:
         return self.act(goals.decide, self.goal_id, action, note, self.headway.settings.limits)
 
     def set_pool(self, dollars: float) -> None:
-        self.act(spending.set_limit, int(dollars * NANOS))
+        self.act(spending.set_limit, int(dollars * NANOS_PER_DOLLAR))
 
     # Waiting
 
@@ -117,7 +120,7 @@ class Pursuit:
         return self.read(goals.get, goal_id or self.goal_id)
 
     def sub_goals(self, goal_id: int = 0) -> list[SubGoal]:
-        return self.read(goal_store.sub_goals, goal_id or self.goal_id)
+        return self.read(goal_store.list_sub_goals, goal_id or self.goal_id)
 
     def sub_goal(self, description: str) -> SubGoal:
         """The last that says so."""
@@ -127,24 +130,24 @@ class Pursuit:
         return {one.description: one.status for one in self.sub_goals()}
 
     def entries(self) -> list[JournalEntry]:
-        return self.read(goal_store.entries, self.goal_id, 1_000, 2**62)
+        return self.read(goal_store.list_entries, self.goal_id, 1_000, 2**62)
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         return [json.loads(entry.data) for entry in self.entries() if entry.kind == kind]
 
     def jobs(self) -> list[Job]:
-        return self.read(job_store.page, None, 500)
+        return self.read(job_store.list_page, None, 500)
 
     def job(self) -> Job:
         return self.read(jobs.get, self.goal().run_id or "")
 
     def run(self) -> Run:
-        found = self.read(run_store.get, self.goal().run_id or "")
+        found = self.read(run_store.find, self.goal().run_id or "")
         assert found is not None
         return found
 
     def run_of(self, description: str) -> Run:
-        found = self.read(run_store.get, self.sub_goal(description).run_id or "")
+        found = self.read(run_store.find, self.sub_goal(description).run_id or "")
         assert found is not None
         return found
 
@@ -159,7 +162,7 @@ class Pursuit:
         return [json.loads(data) for (data,) in self.database.read(lambda tx: tx.all(sql, self.tenant_id, kind))]
 
     def pool(self) -> Pool:
-        return self.read(spending_store.pool)
+        return self.read(spending_store.get_pool)
 
     def asked(self, part: str) -> list[Request]:
         """What was asked of whoever plays that part."""
@@ -180,7 +183,7 @@ def check(pursuit: Pursuit) -> None:
     assert pursuit.pool().reserved == reserved[0]
     assert at_work[0] or not reserved[0], "nothing is set aside for who is not at work"
     for (goal_id,) in database.read(lambda tx: tx.all("SELECT id FROM goals WHERE tenant_id = ?", tenant_id)):
-        entries = pursuit.read(goal_store.entries, goal_id, 1_000, 2**62)
+        entries = pursuit.read(goal_store.list_entries, goal_id, 1_000, 2**62)
         assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))
         ended = [json.loads(entry.data)["sub_goal_id"] for entry in entries if entry.kind in ("sub_goal_ended", "sub_goal_skipped")]
         assert sorted(ended) == [one.id for one in pursuit.sub_goals(goal_id) if one.ended], "one checkpoint for every end"

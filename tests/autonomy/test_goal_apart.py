@@ -8,8 +8,8 @@ from pursuing import Gate, agent, cast, plan, pursuing, step, told
 from headway.actions import goal_views, goals, spending, tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.run import NANOS
-from headway.storage import spending_store
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.storage.stores import spending as spending_store
 from model_server import Reply, Request
 
 
@@ -27,7 +27,7 @@ def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp
         pursuit.until(lambda: pursuit.goal(first).ended)
         assert [one.goal_id for one in pursuit.sub_goals(first)] == [first] * 2
         assert [one.goal_id for one in pursuit.sub_goals(second)] == [second] * 2
-        shown = pursuit.read(goal_views.page, None, 10).goals
+        shown = pursuit.read(goal_views.list_page, None, 10).goals
         assert [(one["id"], one["status"]) for one in shown] == [(second, "completed"), (first, "completed")]
 
 
@@ -40,7 +40,7 @@ def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_pat
         pursuit.until(lambda: pursuit.database.read(lambda tx: goals.get(tx, other, theirs)).pause_kind == "budget")
         assert mine.status == "completed"
         assert pursuit.pool().spent > 0
-        assert pursuit.database.read(lambda tx: spending_store.pool(tx, other)).spent == 0
+        assert pursuit.database.read(lambda tx: spending_store.get_pool(tx, other)).spent == 0
         for action in (goals.pause, goals.resume, goals.abandon):
             with pytest.raises(NotFound):
                 pursuit.act(action, theirs)
@@ -59,12 +59,12 @@ def test_what_cannot_be_a_goal_is_refused(sqlite_url: str, tmp_path: Path) -> No
         ):
             with pytest.raises(Invalid):
                 pursuit.act(goals.add, wrong)
-        assert pursuit.read(goal_views.page, None, 10).goals == []
+        assert pursuit.read(goal_views.list_page, None, 10).goals == []
 
 
 def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:
     with pursuing(database_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
-        proposed = pursuit.act(goals.propose, NewGoal("A pond.", budget=10 * NANOS), "The frogs have nowhere to go.")
+        proposed = pursuit.act(goals.propose, NewGoal("A pond.", budget=10 * NANOS_PER_DOLLAR), "The frogs have nowhere to go.")
         pursuit.goal_id = proposed.id
         assert (proposed.status, proposed.pause_kind, proposed.source) == ("paused", "proposal", "agent-discovered")
         ((kind, words),) = pursuit.notices()

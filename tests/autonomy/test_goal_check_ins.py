@@ -6,7 +6,7 @@ import pytest
 from pursuing import Gate, Part, agent, cast, done, in_order, intervention, plan, pursuing, replan, step, told
 
 from headway.actions import jobs
-from headway.storage import goal_store
+from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
 from model_server import calls, error, text
 
@@ -118,7 +118,7 @@ def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path)
         def look(tx: Transaction) -> bool:
             """The sub-goal and the job of its goal are moved together, and read together."""
             job = jobs.get(tx, pursuit.tenant_id, run_id)
-            for one in goal_store.sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
+            for one in goal_store.list_sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
                 if job.state == "delayed":
                     seen[one.checks] = job.due_at - one.checked_at
             return 2 in seen

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pursuing import Pursuit, agent, cast, failed, in_order, judged, plan, pursuing, replan, said, step, told, verdict
 
-from headway.ledger.run import NANOS
+from headway.ledger.run import NANOS_PER_DOLLAR
 from model_server import MODEL, Reply, calls, error, text
 
 CHEAP = "cheap-1"
@@ -118,7 +118,7 @@ def test_what_cost_more_than_it_was_allowed_to_diverged(database_url: str, tmp_p
         pursuit.achieve()
         assert verdicts(pursuit)[0] == ("major", "metric")
         assert "$1.5000 of $1.0000" in pursuit.journal("evaluated")[0]["reason"]
-        assert pursuit.sub_goal("dig").cost == 1.5 * NANOS
+        assert pursuit.sub_goal("dig").cost == 1.5 * NANOS_PER_DOLLAR
 
 
 def test_an_answer_of_nothing_is_no_outcome(sqlite_url: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
 
 from headway.actions import dead_letters, goal_views, goals, jobs
-from headway.autonomy.pursuit import bury
+from headway.autonomy.pursuit import fail_pursuit
 from model_server import Reply, chunk, error, raw, stream_of, text
 
 DOWN = error(500, "no model here")
@@ -30,7 +30,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
         pursuit.until(lambda: pursuit.job().retry_at)
         assert 1_790 < pursuit.job().retry_at - time.time() <= 1_800
         assert pursuit.events("agent_changed")[-1]["run"]["retry_at"] == pursuit.job().retry_at
-        assert "is rate limited" in pursuit.read(goal_views.why, pursuit.goal_id)
+        assert "is rate limited" in pursuit.read(goal_views.explain, pursuit.goal_id)
         retried(pursuit)
         assert pursuit.ended().status == "completed"
 
@@ -156,7 +156,7 @@ def test_a_pursuit_that_breaks_while_its_goal_waits_for_money_is_told_of(sqlite_
         pursuit.set_goal()
         assert pursuit.paused().pause_kind == "budget"
         job = pursuit.job()
-        pursuit.database.write(lambda tx: bury(tx, job, "It broke."))
+        pursuit.database.write(lambda tx: fail_pursuit(tx, job, "It broke."))
         assert (pursuit.goal().pause_kind, pursuit.job().state) == ("fault", "dead")
         assert [kind for kind, _ in pursuit.notices()] == ["budget", "fault"]
         pursuit.set_pool(1000)

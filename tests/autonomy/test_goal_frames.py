@@ -30,9 +30,9 @@ from pursuing import (
 from forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges
 from headway.actions import goals, runs
 from headway.actions.goals import NewGoal
-from headway.agents.prompts import CHECK_IN
+from headway.agents.prompts import CHECK_IN_PREFIX
 from headway.autonomy import recovery
-from headway.storage import goal_store
+from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
 from model_server import Reply, Request, calls, text
 from proofs import Proof
@@ -64,7 +64,7 @@ def shapes(pursuit: Pursuit) -> set[tuple[Any, ...]]:
     seen = set()
     for request in pursuit.server.requests:
         part, words = part_of(request), told(request)
-        checked = tuple(len(BREAKS.split(words)) for words in request.texts if words.startswith(CHECK_IN))
+        checked = tuple(len(BREAKS.split(words)) for words in request.texts if words.startswith(CHECK_IN_PREFIX))
         seen.add((part, frames(request), checked, len(BREAKS.split(words.partition("[END GOAL]")[2])) if part != "work" else 0))
     return seen
 
@@ -195,8 +195,8 @@ def overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
 
 def interrupt(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     """As a process finds it that takes over from one that died."""
-    at_work = [one for one in goal_store.sub_goals(tx, tenant_id, goal_id) if one.status == "in-progress"]
-    recovery.mark(tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, one.run_id or "") for one in at_work])
+    at_work = [one for one in goal_store.list_sub_goals(tx, tenant_id, goal_id) if one.status == "in-progress"]
+    recovery.mark_interrupted(tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, one.run_id or "") for one in at_work])
 
 
 def test_outcomes_of_any_length_reach_who_builds_on_them(sqlite_url: str, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_journal_keeps_outcomes_and_no_conversations(sqlite_url: str, tmp_pa
 
 RELAY = '''
 from pathlib import Path
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 CALLS = Path(__file__).with_name("calls.txt")
 
@@ -153,5 +153,5 @@ def test_a_repeatable_call_of_inline_work_is_retried(
     with pursuing(database_url, tmp_path, cast({"dig": looking}, plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
         assert len((tmp_path / "tools" / "calls.txt").read_text().split()) == attempts
-        letters = pursuit.database.read(lambda tx: engine_views.jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
+        letters = pursuit.database.read(lambda tx: engine_views.list_jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
         assert len(letters) == dead

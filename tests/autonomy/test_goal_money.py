@@ -7,8 +7,8 @@ import pytest
 from pursuing import Gate, Pursuit, agent, cast, failed, in_order, plan, pursuing, replan, said, step
 
 from headway.actions import tenants
-from headway.ledger.run import NANOS
-from headway.storage import spending_store
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.storage.stores import spending as spending_store
 from model_server import Reply, calls, text
 
 EVERYTHING = (99_500, 0)  # tokens; the pool has a hundred dollars
@@ -58,7 +58,7 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
         second = pursuit.set_goal("A pond.").id
         pursuit.paused()
         assert {pursuit.goal(one).pause_kind for one in (first, second)} == {"budget"}
-        assert pursuit.database.read(lambda tx: spending_store.pool(tx, other)).spent == 0, "each tenant has a pool of its own"
+        assert pursuit.database.read(lambda tx: spending_store.get_pool(tx, other)).spent == 0, "each tenant has a pool of its own"
         pursuit.set_pool(10_000)
         pursuit.until(lambda: {pursuit.goal(one).status for one in (first, second)} == {"completed"})
         assert [kind for kind, _ in pursuit.notices()] == ["budget", "budget"], "one for each goal"
@@ -70,9 +70,9 @@ def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> No
         sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
     ) as pursuit:
         pursuit.achieve()
-        assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS, 2 * NANOS)
+        assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS_PER_DOLLAR, 2 * NANOS_PER_DOLLAR)
         shown = pursuit.events("goal_changed")[-1]["goal"]
-        assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS)
+        assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS_PER_DOLLAR)
 
 
 def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: str, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: st
     notes = [calls(("remember", {"text": f"note {n}"})) for n in range(6)]
     script = cast({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
     with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
-        pursuit.set_goal(budget=NANOS)
+        pursuit.set_goal(budget=NANOS_PER_DOLLAR)
         goal = pursuit.paused()
         assert goal.pause_kind == "escalation"
         assert len(pursuit.asked("work")) < 5

@@ -60,7 +60,7 @@ def channel(server: Receiver) -> str:
 
 
 def notice_jobs(pursuit: Pursuit) -> list[Job]:
-    return [job for job in pursuit.jobs() if job.kind == notices.NOTICE]
+    return [job for job in pursuit.jobs() if job.kind == notices.JOB_KIND]
 
 
 def delivered(pursuit: Pursuit) -> list[Job]:

@@ -7,9 +7,9 @@ import pytest
 from pursuing import Gate, Pursuit, agent, cast, done, in_order, plan, pursuing, said, step
 
 from headway.actions import goals, halts, runs
-from headway.ledger.run import NANOS, Run
-from headway.storage import run_store
+from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from model_server import Reply, Request, Script, calls, text
 
@@ -90,7 +90,7 @@ def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: s
     priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(2_000, 0))
     script = cast(plan=gate.before(priced))
     with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
-        pursuit.set_goal(budget=NANOS if bound == "budget" else 0)
+        pursuit.set_goal(budget=NANOS_PER_DOLLAR if bound == "budget" else 0)
         pursuit.until(lambda: pursuit.asked("plan"))
         if bound == "deadline":
             pursuit.database.write(lambda tx: tx.run("UPDATE goals SET deadline_at = 1"))
@@ -167,7 +167,7 @@ def left_at_work(gate: Gate, later: Gate) -> Script:
 
 
 def shovel(pursuit: Pursuit) -> Run | None:
-    return next((run for run in pursuit.read(run_store.page, None, 100) if run.task == "shovel"), None)
+    return next((run for run in pursuit.read(run_store.list_page, None, 100) if run.task == "shovel"), None)
 
 
 def until_left_at_work(pursuit: Pursuit) -> Run:
@@ -187,7 +187,7 @@ def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_u
         assert pursuit.read(runs.get, left.id).status == "canceled"
         gate.open()
         pursuit.until(lambda: not pursuit.headway.engine.tasks)
-        assert {run.status for run in pursuit.read(run_store.page, None, 100)} == {"canceled", "completed"}
+        assert {run.status for run in pursuit.read(run_store.list_page, None, 100)} == {"canceled", "completed"}
 
 
 def test_who_was_left_at_work_goes_on_after_a_takeover(database_url: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pursuing import Pursuit, cast, in_order, judged, plan, pursuing, replan, step, told
 
-from headway.agents.cut_off import CONTINUE, MOST_PARTS
+from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
 from model_server import Reply, call, calls, text
 
 DIG, FILL, RAKE = ({"description": words} for words in ("dig", "fill", "rake"))
@@ -140,7 +140,7 @@ def test_a_plan_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, 
         assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
         asked = pursuit.asked("plan")
         assert len(asked) == len(replies)
-        assert [request.last for request in asked[1:]] == [CONTINUE] * (len(replies) - 1)
+        assert [request.last for request in asked[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
         assert all(request.calls == [] for request in asked), "a call that was cut off is no call to be answered"
         assert told(asked[-1]) == told(asked[0])
 
@@ -158,12 +158,12 @@ def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str
     """004: "the loop hangs or crashes" is what goes wrong without a bound."""
     endless = [
         in_call('{"sub_goals": ['),
-        *(text(f"{json.dumps(step(f's{n}'))}, ", finish="length") for n in range(MOST_PARTS - 1)),
+        *(text(f"{json.dumps(step(f's{n}'))}, ", finish="length") for n in range(MAX_PARTS - 1)),
     ]
     with pursuing(sqlite_url, tmp_path, cast(plan=in_order(*endless, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
         asked = pursuit.asked("plan")
-        assert len(asked) == MOST_PARTS + 1
+        assert len(asked) == MAX_PARTS + 1
         assert "did not come through (length). Make it shorter" in asked[-1].last
         assert pursuit.statuses() == {"dig": "completed"}
 

@@ -126,7 +126,7 @@ def visiting(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]
 def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
     """As the page does it, with a token of the tenant's."""
     url = str(client.base_url).rstrip("/")
-    token = client.desk.write(tenants.new_token, "somebody at a browser", operator=operator).secret
+    token = client.desk.write(tenants.create_token, "somebody at a browser", operator=operator).secret
     answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
     assert answer.status == 204, answer.text()
 

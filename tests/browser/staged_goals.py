@@ -3,8 +3,8 @@
 from headway.actions import goals, jobs, journal, runs, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
-from headway.ledger.run import NANOS
-from headway.storage import goal_store
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
 from planning import end, found, judge, main_run, planned
 
@@ -39,7 +39,7 @@ WANTED = "Cut checkout p95 below 400 ms without raising cost"
 def asleep(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
     """A goal that nobody in the engine room works on."""
     goal = goals.add(tx, tenant_id, wanted)
-    jobs.sleep(tx, jobs.locked(tx, tenant_id, goal.run_id or ""))
+    jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
     return goal
 
 
@@ -47,13 +47,13 @@ def at_work(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) -> None:
     """A sub-agent that has just begun."""
     one = found(tx, goal, one_id)
     child = runs.begin_child(tx, main_run(tx, goal), "coder", one.description, 20, 5, one.id)
-    jobs.sleep(tx, jobs.locked(tx, tenant_id, child.id))
+    jobs.delay(tx, jobs.get_locked(tx, tenant_id, child.id))
     sub_goals.start(tx, one, child)
 
 
 def half_way(tx: Transaction, tenant_id: int) -> Goal:
     criteria = "p95 of the checkout stays below 400 ms for a week."
-    goal = asleep(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS))
+    goal = asleep(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS_PER_DOLLAR))
     ids = planned(tx, goal, STEPS)
     about = {"plan_no": 1, "added": [{"id": one} for one in ids.values()], "kept": [], "dropped": []}
     journal.append(tx, tenant_id, goal.id, "planned", about)
@@ -68,7 +68,7 @@ def half_way(tx: Transaction, tenant_id: int) -> Goal:
 
 
 def interrupted(tx: Transaction, tenant_id: int, goal: Goal) -> None:
-    half_done = [one.id for one in goal_store.sub_goals(tx, tenant_id, goal.id) if one.status == "in-progress"]
+    half_done = [one.id for one in goal_store.list_sub_goals(tx, tenant_id, goal.id) if one.status == "in-progress"]
     journal.append(tx, tenant_id, goal.id, "interrupted", {"agents": ["coder", "coder"], "sub_goals": half_done})
     decided = dict(zip(map(str, half_done), ("resume", "retry"), strict=True))
     journal.append(tx, tenant_id, goal.id, "recovered", {"sub_goals": decided})

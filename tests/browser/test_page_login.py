@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from serving import Client, Service
 
 from headway.actions import tenants
-from headway.storage import tenant_store
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
 
@@ -65,7 +65,7 @@ def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit
     page.open("/board").live()
 
     def revoke_sessions(tx: Transaction, tenant_id: int) -> None:
-        for token in tenant_store.tokens(tx, tenant_id):
+        for token in tenant_store.list_tokens(tx, tenant_id):
             if token.label == "browser session":
                 tenants.revoke_token(tx, tenant_id, token.id)
 

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from serving import Client
 
 from headway.actions import goals, jobs, notices
-from headway.storage import job_store
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from model_server import ModelServer, Reply, Request, calls, text
 
@@ -87,10 +87,10 @@ def full_board(client: Client, _model: ModelServer) -> str:
 
 def busy_operations(client: Client, model: ModelServer) -> str:
     def bury(tx: Transaction, tenant_id: int) -> None:
-        job = jobs.new(tx, tenant_id, "tool", {"name": "http_get"}, max_attempts=5)
-        held = job_store.get_locked(tx, tenant_id, job.id)
+        job = jobs.create(tx, tenant_id, "tool", {"name": "http_get"}, max_attempts=5)
+        held = job_store.find_locked(tx, tenant_id, job.id)
         assert held is not None
-        jobs.die(tx, held, "503 Service Unavailable from the sandbox gateway after 5 attempts")
+        jobs.fail_permanently(tx, held, "503 Service Unavailable from the sandbox gateway after 5 attempts")
         notices.notify(tx, tenant_id, "budget", "The pool of $5.00 is spent. Turns wait until there is room again.")
 
     conversation = client.conversation(title="Nightly")

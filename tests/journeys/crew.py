@@ -17,13 +17,13 @@ from headway.actions import conversations, turns
 from headway.engine import LEASE_MS
 from headway.ledger.events import TURN_ENDS
 from headway.storage.transaction import Row, Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import Reachable, environment
 from warm_start import Program
 
 OWN = '''
 from pathlib import Path
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 NOTES = Path(__file__).parent.parent / "notes.txt"
 
@@ -75,14 +75,14 @@ def noting(names: Iterable[str], stuck_before: Iterable[str] = (), stuck_after: 
     return rules
 
 
-def enqueue(desk: Desk, names: Iterable[str], limit: int = 10) -> list[str]:
+def enqueue(desk: TenantHarness, names: Iterable[str], limit: int = 10) -> list[str]:
     """Turns that nobody works on yet, each in a conversation of its own; their ids."""
 
     def start(tx: Transaction, tenant_id: int) -> list[str]:
         begun = []
         for name in names:
             conversation = conversations.add(tx, tenant_id)
-            run = turns.start(tx, tenant_id, conversation.id, turns.Beginning(f"Note {name}.", limit=limit))
+            run = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(f"Note {name}.", limit=limit))
             begun.append(str(run.turn_id))
         return begun
 
@@ -117,7 +117,7 @@ def working(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator
             process.kill()
 
 
-def lapse(desk: Desk, owner: str = "%") -> None:
+def lapse(desk: TenantHarness, owner: str = "%") -> None:
     """As if so much time had passed since it was heard of that it must be dead."""
     desk.database.write(lambda tx: older(tx, LEASE_MS + 1, owner))
 
@@ -125,28 +125,28 @@ def lapse(desk: Desk, owner: str = "%") -> None:
 # What is left
 
 
-def rows(desk: Desk, sql: str, *parameters: Any) -> list[Row]:
+def rows(desk: TenantHarness, sql: str, *parameters: Any) -> list[Row]:
     return desk.database.read(lambda tx: tx.all(sql, *parameters))
 
 
-def owners(desk: Desk) -> Counter[str]:
+def owners(desk: TenantHarness) -> Counter[str]:
     """Who works on how many jobs."""
     return Counter(str(owner) for (owner,) in rows(desk, "SELECT owner FROM jobs WHERE state = 'running'"))
 
 
-def unfinished(desk: Desk) -> int:
+def unfinished(desk: TenantHarness) -> int:
     return len(rows(desk, "SELECT id FROM turns WHERE ended_at = 0"))
 
 
-def told(desk: Desk, kind: str) -> list[dict[str, Any]]:
+def told(desk: TenantHarness, kind: str) -> list[dict[str, Any]]:
     return [json.loads(data) for name, data in desk.events() if name == kind]
 
 
-def all_end(desk: Desk) -> None:
+def all_end(desk: TenantHarness) -> None:
     until(lambda: unfinished(desk) == 0, "every turn ends")
 
 
-def check_each_ended_once(desk: Desk, names: Iterable[str]) -> None:
+def check_each_ended_once(desk: TenantHarness, names: Iterable[str]) -> None:
     """One user message, one effect, one answer and one ending for each turn of the tenant."""
     wanted = sorted(names)
     said = Counter(desk.read(lambda tx, tenant_id: tx.all("SELECT role, content FROM messages WHERE tenant_id = ?", tenant_id)))

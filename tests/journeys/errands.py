@@ -15,7 +15,7 @@ from lives import Life
 from party_home import PRICES
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import Reply, Request, calls, slow, text
 
 GOAL = "Run every errand there is."
@@ -161,11 +161,11 @@ def furnish(home: Path) -> None:
 def build(folder: Path, database_url: str) -> Life:
     """A home from which nothing was done yet, and a tenant who has a goal."""
     with DirectDatabase(database_url) as database:
-        desk = Desk(database, f"tenant {uuid4().hex}")
+        desk = TenantHarness(database, f"tenant {uuid4().hex}")
         return move_in(folder, database_url, desk, [GOAL])
 
 
-def move_in(folder: Path, database_url: str, desk: Desk, goals: Sequence[str]) -> Life:
+def move_in(folder: Path, database_url: str, desk: TenantHarness, goals: Sequence[str]) -> Life:
     furnish(folder / "home")
     return Life(str(folder / "home"), database_url, desk.tenant.id, 0, goals=goals)
 

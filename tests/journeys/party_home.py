@@ -7,7 +7,7 @@ from lives import Life
 from party_model import CHEAP, STRONG
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 TOOLS = Path(__file__).parent / "party_tools.py"
 # No more tools than the story needs: every request carries them all.
@@ -40,7 +40,7 @@ def build(home: Path, database_url: str) -> Life:
     """A house nobody has lived in."""
     furnish(home)
     with DirectDatabase(database_url) as database:
-        desk = Desk(database, f"tenant {uuid4().hex}")
+        desk = TenantHarness(database, f"tenant {uuid4().hex}")
         life = Life(str(home), database_url, desk.tenant.id, desk.conversation().id)
     stock(life.workspace)
     return life

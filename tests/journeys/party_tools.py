@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mortality import passing
 
-from headway.agents.execution import Execution
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
+from headway.agents.tools.execution import Execution
 
 
 @tool(idempotent=True)

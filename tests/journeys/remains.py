@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from headway.agents import transcript
-from headway.storage import run_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 TABLES = {
@@ -46,7 +46,7 @@ def tables(tx: Transaction, tenant_id: int) -> Remains:
 def spoken(tx: Transaction, tenant_id: int) -> list[Remains]:
     """The journaled messages, decoded as the loop decodes them."""
     ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)]
-    entries = [entry for run_id in ids if (run := run_store.get(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
+    entries = [entry for run_id in ids if (run := run_store.find(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
     return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
 
 

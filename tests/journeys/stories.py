@@ -15,14 +15,14 @@ from lives import Life, Zygote
 from serving import until
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelServer, Request
 
 Living = Future[bool]  # whether it ended by itself
 
 
 class Story:
-    def __init__(self, lives: Zygote, model: ModelServer, desk: Desk, life: Life, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, lives: Zygote, model: ModelServer, desk: TenantHarness, life: Life, pool: ThreadPoolExecutor) -> None:
         self.lives, self.model, self.desk, self.life, self.pool = lives, model, desk, life, pool
 
     @property
@@ -75,7 +75,7 @@ def story(lives: Zygote, model: ModelServer, script: Script, database_url: str, 
     """About goals that nobody has begun yet."""
     model.script = script
     with DirectDatabase(database_url) as database, ThreadPoolExecutor(1) as pool:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         life = move_in(folder, database_url, desk, list(script.plans))._replace(**ways)
         try:
             yield Story(lives, model, desk, life, pool)

@@ -10,7 +10,7 @@ from crew import all_end, lapse, rows, surroundings, told, working
 from headway.actions import conversations, turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import model_process
 
 CHEAP, STUCK_S = "cheap-1", 600
@@ -26,14 +26,14 @@ RULES = [
 
 def start(tx: Transaction, tenant_id: int) -> None:
     conversation = conversations.add(tx, tenant_id)
-    turns.start(tx, tenant_id, conversation.id, turns.Beginning("A cake!", "queue"))
+    turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("A cake!", "queue"))
 
 
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.torture), "postgres"])
 def test_an_assessment_that_a_kill_cut_short_is_made_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
     with model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         env = surroundings(tmp_path, model, restart_stagger_s="0", model_cheap=f"openai-chat:{CHEAP}")
         desk.write(start)
         with working(database_url, tmp_path, env) as first:

@@ -27,13 +27,13 @@ from serving import until
 
 from headway.storage.direct import DirectDatabase
 from headway.storage.postgres_connection import LOG_LOCK
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelProcess, model_process
 
 SLOW = '''
 from pathlib import Path
 from threading import Event
-from headway.agents.own_tools import tool
+from headway.agents.tools.custom import tool
 
 HOME = Path(__file__).parent.parent
 
@@ -50,26 +50,26 @@ def slowly(name: str) -> str:
 
 
 @contextmanager
-def two_workers(url: str, folder: Path, rules: list[dict[str, Any]]) -> Iterator[tuple[Desk, ModelProcess, list[Worker]]]:
+def two_workers(url: str, folder: Path, rules: list[dict[str, Any]]) -> Iterator[tuple[TenantHarness, ModelProcess, list[Worker]]]:
     with model_process(rules, folder) as model, DirectDatabase(url) as database:
         env = surroundings(folder, model, restart_stagger_s="0")
         with working(url, folder, env) as one, working(url, folder, env) as other:
-            yield Desk(database), model, [one, other]
+            yield TenantHarness(database), model, [one, other]
         assert model.violations == []
 
 
-def the_one_at_work(desk: Desk, workers: list[Worker]) -> Worker:
+def the_one_at_work(desk: TenantHarness, workers: list[Worker]) -> Worker:
     (owner,) = owners(desk)
     return next(worker for worker in workers if worker.owner == owner)
 
 
-def state(desk: Desk) -> list[Any]:
+def state(desk: TenantHarness) -> list[Any]:
     return [
         rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs", "transcript")
     ]
 
 
-def wakes_and_works(desk: Desk, worker: Worker, others: list[Worker]) -> None:
+def wakes_and_works(desk: TenantHarness, worker: Worker, others: list[Worker]) -> None:
     """By the time it has answered once more it has seen what happened to the rest."""
     worker.send(signal.SIGCONT)
     assert [other.end() for other in others if other is not worker] == [0]

@@ -12,7 +12,7 @@ from crew import all_end, enqueue, furnish, named, owners, rows, surroundings, t
 from serving import Client, serving, until
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelServer, Reply, Request, calls, slow, text
 from warm_start import PATIENCE_S, Program
 
@@ -36,7 +36,7 @@ def test_a_halt_stops_the_agents_of_all_processes(postgres_url: str, tmp_path: P
 
     furnish(tmp_path)
     with ModelServer(restless) as model, DirectDatabase(postgres_url) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         env = surroundings(tmp_path, model, max_iterations="1000")
         with working(postgres_url, tmp_path, env) as worker:
             enqueue(desk, OURS, limit=1000)

@@ -10,7 +10,7 @@ from serving import Client, serving, until
 
 from headway.ledger.events import TURN_ENDS
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import model_process
 
 STEPS = 4
@@ -39,7 +39,7 @@ def test_turns_go_on_after_postgres_was_restarted(own_postgres: Any, tmp_path: P
         model = stack.enter_context(model_process(in_steps(OURS + THEIRS), tmp_path))
         env = surroundings(tmp_path, model)
         database = stack.enter_context(DirectDatabase(url))
-        desk = Desk(database)
+        desk = TenantHarness(database)
         worker = stack.enter_context(working(url, tmp_path, env))
         service = stack.enter_context(serving(url, tmp_path, environment=env))
         client = stack.enter_context(Client(service.url, desk))

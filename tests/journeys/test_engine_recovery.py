@@ -24,7 +24,7 @@ from crew import (
 from serving import serving
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import model_process
 
 STAGGER_S = 1
@@ -79,7 +79,7 @@ def test_a_clean_stop_hands_its_work_back_at_once_and_nothing_is_told_as_recover
         model_process(noting(names, stuck_before=names[:3], stuck_after=names[3:]), tmp_path) as model,
         DirectDatabase(database_url) as database,
     ):
-        desk, env = Desk(database), surroundings(tmp_path, model)
+        desk, env = TenantHarness(database), surroundings(tmp_path, model)
         enqueue(desk, names)
         with working(database_url, tmp_path, env) as first:
             model.wait_for_requests(9)

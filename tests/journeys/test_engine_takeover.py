@@ -26,7 +26,7 @@ from crew import (
 
 from headway.engine import LEASE_MS
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelProcess, model_process
 
 NAMES = named(range(8))
@@ -35,7 +35,7 @@ NAMES = named(range(8))
 class Pair:
     """The worker that has all the work, and the one that has none."""
 
-    def __init__(self, desk: Desk, model: ModelProcess, busy: Worker, idle: Worker) -> None:
+    def __init__(self, desk: TenantHarness, model: ModelProcess, busy: Worker, idle: Worker) -> None:
         self.desk, self.model, self.busy, self.idle = desk, model, busy, idle
 
     @property
@@ -50,7 +50,7 @@ def pair(database_url: str, folder: Path, rules: list[dict[str, object]], reques
     furnish(folder)
     with ExitStack() as stack:
         model = stack.enter_context(model_process(rules, folder))
-        desk = Desk(stack.enter_context(DirectDatabase(database_url)))
+        desk = TenantHarness(stack.enter_context(DirectDatabase(database_url)))
         env = surroundings(folder, model, restart_stagger_s="0")
         workers = [stack.enter_context(working(database_url, folder, env)) for _ in range(2)]
         enqueue(desk, NAMES)
@@ -86,7 +86,7 @@ def test_who_wakes_up_late_with_answers_in_hand_changes_nothing(postgres_url: st
         model_process(rules, tmp_path) as model,
         DirectDatabase(postgres_url) as database,
     ):
-        desk, env = Desk(database), surroundings(tmp_path, model, restart_stagger_s="0")
+        desk, env = TenantHarness(database), surroundings(tmp_path, model, restart_stagger_s="0")
         with working(postgres_url, tmp_path, env) as frozen, working(postgres_url, tmp_path, env) as other:
             model.hold()
             enqueue(desk, NAMES)

@@ -15,7 +15,7 @@ from serving import until
 from stories import Story, story
 
 from headway.actions import dead_letters, goals, halts
-from headway.engine import DEADLY
+from headway.engine import MAX_LOST_WORKERS
 from headway.ledger.job import NEVER
 from model_server import ModelServer, Reply, Request, calls, error
 
@@ -197,13 +197,13 @@ def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) ->
 @pytest.mark.parametrize("kind", EITHER)
 def test_a_goal_that_keeps_bringing_processes_down_is_stopped_and_goes_on_when_somebody_resumes_it(tell: Telling) -> None:
     with tell(Script({"Beware.": [Errand("agent", "agent"), Errand("inline", "inline")]})) as one:
-        for _ in range(DEADLY):
+        for _ in range(MAX_LOST_WORKERS):
             assert not one.lives.live(one.life._replace(number=4, only="journal"))  # as its first cycle begins
         left = one.live_to_the_end()
         (goal,) = left["goals"]
         assert (goal["status"], goal["pause_kind"]) == ("paused", "fault")
-        assert [notice["kind"] for notice in left["notices"]] == ["recovered"] * (DEADLY - 1) + ["fault"]
-        assert len(entries(left, "interrupted")) == DEADLY - 1
+        assert [notice["kind"] for notice in left["notices"]] == ["recovered"] * (MAX_LOST_WORKERS - 1) + ["fault"]
+        assert len(entries(left, "interrupted")) == MAX_LOST_WORKERS - 1
         assert len(told(one.desk, "job_dead")) == 1
         assert rows(one.desk, "SELECT state, owner FROM jobs WHERE kind = 'goal'") == [("dead", "")]
         assert left["pools"] == [] or left["pools"][0]["reserved"] == 0

@@ -16,7 +16,7 @@ from serving import until
 from headway.actions import goals
 from headway.engine import LEASE_MS
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelServer
 
 TORTURE = pytest.mark.torture
@@ -34,7 +34,7 @@ TABLES = ("goals", "sub_goals", "journal", "planning_cycles", "runs", "effects",
 
 
 class Crew:
-    def __init__(self, url: str, folder: Path, desk: Desk, model: ModelServer, script: Script) -> None:
+    def __init__(self, url: str, folder: Path, desk: TenantHarness, model: ModelServer, script: Script) -> None:
         self.url, self.folder, self.desk, self.model, self.script = url, folder, desk, model, script
         self.env = surroundings(folder, model, restart_stagger_s="0")
 
@@ -63,7 +63,7 @@ def crew(url: str, folder: Path, script: Script) -> Iterator[Crew]:
     furnish(folder / "home")
     with ModelServer(script) as model, DirectDatabase(url) as database:
         try:
-            yield Crew(url, folder, Desk(database), model, script)
+            yield Crew(url, folder, TenantHarness(database), model, script)
         finally:
             script.gate.set()
         assert model.violations == []

@@ -17,7 +17,7 @@ from writers import Office, Writing, office
 
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from proofs import Proof
 from walks import contradictions
 
@@ -38,7 +38,7 @@ def test_what_a_killed_writer_had_been_told_is_stored_is_stored(
     trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=40, whole=1_500)
     with DirectDatabase(database_url) as database:
         for seed in trials:
-            desk = Desk(database, f"tenant {seed}")
+            desk = TenantHarness(database, f"tenant {seed}")
             acknowledged = tmp_path / f"acknowledged {seed}"
             writer = psutil.Process(writers.send_out(Writing(database_url, desk.tenant.id, str(acknowledged), f"{seed}")))
             wait_for_more(acknowledged, than=random.Random(seed).randrange(60))
@@ -66,8 +66,8 @@ def test_what_a_killed_server_had_answered_is_stored_and_what_is_asked_again_is_
 ) -> None:
     chance = random.Random(1)
     with DirectDatabase(sqlite_url) as database:
-        desk = Desk(database)
-        secret = desk.write(tenants.new_token, "a test").secret
+        desk = TenantHarness(database)
+        secret = desk.write(tenants.create_token, "a test").secret
         callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
         for _ in proof.seeds("kill -9 of a server at random, sqlite", share=4, whole=300):
             with serving(sqlite_url, tmp_path) as service:

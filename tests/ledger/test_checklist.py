@@ -43,7 +43,7 @@ def planted(forest: list[Tree]) -> list[Todo]:
     return todos
 
 
-def grown_again(items: list[checklist.Item]) -> list[Tree]:
+def grown_again(items: list[checklist.ChecklistItem]) -> list[Tree]:
     forest = [Tree(item.subject, item.status, item.description, []) for item in items]
     for tree, item in zip(forest, items, strict=True):
         if item.parent is not None:
@@ -58,7 +58,7 @@ def shape(forest: list[Tree]) -> list[object]:
 anything = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 fragments = st.sampled_from(["- [ ] ", "* [x] ", "```", "~~~", "> ", "#", "  ", "1. ", "[-]", "\n", "\u2028", "ready", "é", "🧭"])
 hostile = st.lists(fragments | anything, max_size=4).map("".join)
-printable = hostile.map(text.one_line)
+printable = hostile.map(text.to_one_line)
 plain_subjects = printable.map(str.strip).filter(bool)
 plain_lines = st.lists(printable.map(str.rstrip), max_size=4).map("\n".join).filter(lambda said: said == "" or said.strip("\n"))
 plain_details = plain_lines.map(lambda said: said.rstrip("\n"))
@@ -107,7 +107,7 @@ def test_any_text_can_be_read_as_a_checklist(document: str) -> None:
     ],
 )
 def test_an_item_is_a_list_mark_a_box_and_a_subject(line: str, status: Status) -> None:
-    assert checklist.parse(line) == [checklist.Item("it", status, "", None)]
+    assert checklist.parse(line) == [checklist.ChecklistItem("it", status, "", None)]
 
 
 @pytest.mark.parametrize(

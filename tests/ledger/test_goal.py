@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from headway.ledger.goal import Experience, SubGoal, frontier, in_doubt, ready, replan_reason, stranded
+from headway.ledger.goal import (
+    Experience,
+    SubGoal,
+    compute_frontier,
+    find_replan_reason,
+    has_replan_reason,
+    list_ready,
+    list_stranded,
+)
 from planning import GOAL, sub_goal
 
 DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
@@ -23,8 +31,8 @@ def ids(found: list[SubGoal]) -> list[int]:
 
 
 def test_what_waits_for_nothing_is_ready() -> None:
-    assert ids(ready(plan({}, {"depends_on": (1,)}, {}))) == [1, 3]
-    assert ready([]) == []
+    assert ids(list_ready(plan({}, {"depends_on": (1,)}, {}))) == [1, 3]
+    assert list_ready([]) == []
 
 
 @pytest.mark.parametrize(
@@ -40,22 +48,22 @@ def test_what_waits_for_nothing_is_ready() -> None:
     ],
 )
 def test_what_builds_on_something_waits_until_that_is_done_and_judged(below: dict[str, Any], free: bool) -> None:
-    assert (2 in ids(ready(plan(below, {"depends_on": (1,)})))) == free
+    assert (2 in ids(list_ready(plan(below, {"depends_on": (1,)})))) == free
 
 
 def test_all_that_it_builds_on_has_to_be_done() -> None:
-    assert ids(ready(plan(DONE, {}, {"depends_on": (1, 2)}))) == [2]
-    assert ids(ready(plan(DONE, DONE, {"depends_on": (1, 2)}))) == [3]
+    assert ids(list_ready(plan(DONE, {}, {"depends_on": (1, 2)}))) == [2]
+    assert ids(list_ready(plan(DONE, DONE, {"depends_on": (1, 2)}))) == [3]
 
 
 def test_the_worthiest_comes_first_and_then_the_oldest() -> None:
     worth = [(1, 0.9), (10, 0.5), (5, 1.0), (10, 0.6)]
-    assert ids(ready(plan(*({"priority": p, "expected_value": v} for p, v in worth)))) == [4, 2, 3, 1]
+    assert ids(list_ready(plan(*({"priority": p, "expected_value": v} for p, v in worth)))) == [4, 2, 3, 1]
 
 
 @pytest.mark.parametrize("status", ["in-progress", "completed", "failed", "skipped"])
 def test_only_what_is_pending_begins(status: str) -> None:
-    assert ready(plan({"status": status})) == []
+    assert list_ready(plan({"status": status})) == []
 
 
 # What never will
@@ -64,9 +72,9 @@ def test_only_what_is_pending_begins(status: str) -> None:
 @pytest.mark.parametrize("status", ["failed", "skipped"])
 def test_who_waits_for_what_is_lost_waits_in_vain(status: str) -> None:
     steps = plan({"status": status}, {"depends_on": (1,)}, {"depends_on": (2,)}, {})
-    assert [(one.id, below.id) for one, below in stranded(steps)] == [(2, 1)]
-    assert stranded(plan(DONE, {"depends_on": (1,)})) == []
-    assert stranded(plan({"status": status}, {"status": "completed", "depends_on": (1,)})) == []
+    assert [(one.id, below.id) for one, below in list_stranded(steps)] == [(2, 1)]
+    assert list_stranded(plan(DONE, {"depends_on": (1,)})) == []
+    assert list_stranded(plan({"status": status}, {"status": "completed", "depends_on": (1,)})) == []
 
 
 # When a new plan is due
@@ -93,27 +101,29 @@ def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
     ],
 )
 def test_one_that_went_wrong_or_several_that_are_a_little_off_call_for_a_new_plan(divergences: list[str], due: bool) -> None:
-    assert (replan_reason(GOAL, diverged(*divergences)) is not None) == due
-    assert in_doubt(GOAL, [one for one in divergences if one != "none"]) == due
+    assert (find_replan_reason(GOAL, diverged(*divergences)) is not None) == due
+    assert has_replan_reason(GOAL, [one for one in divergences if one != "none"]) == due
 
 
 def test_a_new_plan_starts_with_a_clean_slate() -> None:
-    assert replan_reason(GOAL._replace(plan_no=2), diverged("major", "minor", "minor", "minor")) is None
+    assert find_replan_reason(GOAL._replace(plan_no=2), diverged("major", "minor", "minor", "minor")) is None
 
 
 def test_the_reason_says_what_was_wrong() -> None:
-    assert replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
-    assert replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged a little: minor. minor. minor."
+    assert find_replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
+    assert (
+        find_replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged a little: minor. minor. minor."
+    )
     lost = plan({"status": "failed"}, {"depends_on": (1,)})
-    assert replan_reason(GOAL, lost) == "#2 waits for #1, which was failed."
+    assert find_replan_reason(GOAL, lost) == "#2 waits for #1, which was failed."
 
 
 def test_whoever_asks_for_a_new_plan_gets_one() -> None:
-    assert replan_reason(GOAL._replace(replan_why="The operator asks for one."), plan(DONE)) == "The operator asks for one."
+    assert find_replan_reason(GOAL._replace(replan_why="The operator asks for one."), plan(DONE)) == "The operator asks for one."
 
 
 def test_what_failed_and_holds_up_nothing_calls_for_no_new_plan() -> None:
-    assert replan_reason(GOAL, plan({"status": "failed"}, {})) is None
+    assert find_replan_reason(GOAL, plan({"status": "failed"}, {})) is None
 
 
 # What is still to be done
@@ -121,14 +131,14 @@ def test_what_failed_and_holds_up_nothing_calls_for_no_new_plan() -> None:
 
 def test_the_frontier_is_what_is_open_by_what_it_says() -> None:
     steps = plan(DONE, {}, {"status": "in-progress"}, {"status": "skipped"}, {"status": "failed"})
-    assert frontier(steps) == {"step 2", "step 3"}
-    assert frontier([]) == frozenset()
+    assert compute_frontier(steps) == {"step 2", "step 3"}
+    assert compute_frontier([]) == frozenset()
 
 
 def test_the_same_words_under_a_new_number_are_the_same_work() -> None:
     old, new = sub_goal("Measure  the\nQUEUE", id=1), sub_goal("measure the queue", id=9)
-    assert frontier([old]) == frontier([new])
-    assert frontier([old]) != frontier([sub_goal("measure the queues")])
+    assert compute_frontier([old]) == compute_frontier([new])
+    assert compute_frontier([old]) != compute_frontier([sub_goal("measure the queues")])
 
 
 def test_progress_counts_every_status() -> None:

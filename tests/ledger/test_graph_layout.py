@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.graph_layout import HEIGHT, WIDTH, Layout, Spot, layout
+from headway.ledger.graph_layout import CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
 
 Point = tuple[int, int]
 graphs = st.integers(1, 12).flatmap(
@@ -17,8 +17,8 @@ graphs = st.integers(1, 12).flatmap(
 )
 
 
-def spots(drawn: Layout) -> dict[int, Spot]:
-    return {spot.id: spot for spot in drawn.spots}
+def spots(drawn: Layout) -> dict[int, CardPosition]:
+    return {spot.id: spot for spot in drawn.positions}
 
 
 def ends(path: str) -> tuple[Point, Point]:
@@ -27,32 +27,32 @@ def ends(path: str) -> tuple[Point, Point]:
 
 
 def test_nothing_is_drawn_as_nothing() -> None:
-    assert layout([], []) == Layout(0, 0, (), ())
+    assert compute_layout([], []) == Layout(0, 0, (), ())
 
 
 def test_one_card_fills_the_drawing() -> None:
-    assert layout([7], []) == Layout(WIDTH, HEIGHT, (Spot(7, 0, 0),), ())
+    assert compute_layout([7], []) == Layout(CARD_WIDTH, CARD_HEIGHT, (CardPosition(7, 0, 0),), ())
 
 
 def test_what_waits_stands_below_what_it_waits_for() -> None:
-    drawn = spots(layout([1, 2, 3], [(1, 2), (2, 3)]))
+    drawn = spots(compute_layout([1, 2, 3], [(1, 2), (2, 3)]))
 
     assert drawn[1].y < drawn[2].y < drawn[3].y
     assert drawn[1].x == drawn[2].x == drawn[3].x
 
 
 def test_an_edge_runs_from_the_foot_of_one_card_to_the_head_of_the_other() -> None:
-    drawn = layout([1, 2, 3, 4], [(1, 2), (2, 3), (1, 3), (3, 4), (1, 4)])
+    drawn = compute_layout([1, 2, 3, 4], [(1, 2), (2, 3), (1, 3), (3, 4), (1, 4)])
     at = spots(drawn)
 
-    for curve in drawn.curves:
+    for curve in drawn.paths:
         start, end = ends(curve.path)
-        assert start == (at[curve.source].x + WIDTH // 2, at[curve.source].y + HEIGHT)
-        assert end == (at[curve.target].x + WIDTH // 2, at[curve.target].y)
+        assert start == (at[curve.source].x + CARD_WIDTH // 2, at[curve.source].y + CARD_HEIGHT)
+        assert end == (at[curve.target].x + CARD_WIDTH // 2, at[curve.target].y)
 
 
 def test_a_diamond_is_symmetrical() -> None:
-    drawn = spots(layout([1, 2, 3, 4], [(1, 2), (1, 3), (2, 4), (3, 4)]))
+    drawn = spots(compute_layout([1, 2, 3, 4], [(1, 2), (1, 3), (2, 4), (3, 4)]))
 
     assert drawn[1].x == drawn[4].x == (drawn[2].x + drawn[3].x) // 2
     assert drawn[2].y == drawn[3].y
@@ -60,7 +60,7 @@ def test_a_diamond_is_symmetrical() -> None:
 
 def test_edges_that_need_not_cross_do_not() -> None:
     """Drawn in the order of their numbers, these would cross."""
-    drawn = spots(layout([1, 2, 3, 4, 5, 6], [(1, 6), (2, 5), (3, 4)]))
+    drawn = spots(compute_layout([1, 2, 3, 4, 5, 6], [(1, 6), (2, 5), (3, 4)]))
 
     upper = sorted((1, 2, 3), key=lambda node: drawn[node].x)
     lower = sorted((4, 5, 6), key=lambda node: drawn[node].x)
@@ -68,33 +68,33 @@ def test_edges_that_need_not_cross_do_not() -> None:
 
 
 def test_a_long_edge_passes_beside_the_cards_between() -> None:
-    drawn = layout([1, 2, 3], [(1, 2), (2, 3), (1, 3)])
+    drawn = compute_layout([1, 2, 3], [(1, 2), (2, 3), (1, 3)])
     card = spots(drawn)[2]
-    (long,) = (curve for curve in drawn.curves if (curve.source, curve.target) == (1, 3))
+    (long,) = (curve for curve in drawn.paths if (curve.source, curve.target) == (1, 3))
     (straight,) = re.findall(r"(-?\d+) \d+L", long.path)
 
-    assert not card.x <= int(straight) <= card.x + WIDTH
+    assert not card.x <= int(straight) <= card.x + CARD_WIDTH
 
 
 def test_a_circle_is_drawn_all_the_same() -> None:
-    drawn = layout([1, 2, 3], [(1, 2), (2, 3), (3, 1)])
+    drawn = compute_layout([1, 2, 3], [(1, 2), (2, 3), (3, 1)])
 
-    assert {(curve.source, curve.target) for curve in drawn.curves} == {(1, 2), (2, 3), (3, 1)}
-    assert len({spot.y for spot in drawn.spots}) == 3
+    assert {(curve.source, curve.target) for curve in drawn.paths} == {(1, 2), (2, 3), (3, 1)}
+    assert len({spot.y for spot in drawn.positions}) == 3
 
 
 def test_edges_of_strangers_and_to_oneself_are_left_out() -> None:
-    assert layout([1, 2], [(1, 1), (1, 9), (9, 2), (1, 2), (1, 2)]) == layout([1, 2], [(1, 2)])
+    assert compute_layout([1, 2], [(1, 1), (1, 9), (9, 2), (1, 2), (1, 2)]) == compute_layout([1, 2], [(1, 2)])
 
 
 @pytest.mark.parametrize("added", [(4, [(1, 4)]), (9, [(3, 9)]), (9, [])])
 def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int, list[tuple[int, int]]]) -> None:
     new, edges = added
     plan = [(1, 2), (1, 3), (1, 5), (1, 6)]
-    first = spots(layout([1, 6, 3, 5, 2], plan))
-    second = spots(layout([1, 2, 3, 5, 6, new], plan + edges, before=first))
+    first = spots(compute_layout([1, 6, 3, 5, 2], plan))
+    second = spots(compute_layout([1, 2, 3, 5, 6, new], plan + edges, before=first))
 
-    def from_left(drawn: dict[int, Spot]) -> list[int]:
+    def from_left(drawn: dict[int, CardPosition]) -> list[int]:
         return sorted((2, 3, 5, 6), key=lambda node: drawn[node].x)
 
     assert from_left(second) == from_left(first)
@@ -104,14 +104,14 @@ def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int,
 @settings(deadline=None)
 def test_no_card_covers_another_or_leaves_the_drawing(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
-    drawn = layout(nodes, edges)
+    drawn = compute_layout(nodes, edges)
 
     assert sorted(spots(drawn)) == nodes
-    for spot in drawn.spots:
-        assert 0 <= spot.x <= drawn.width - WIDTH
-        assert 0 <= spot.y <= drawn.height - HEIGHT
-    for one, other in combinations(drawn.spots, 2):
-        assert abs(one.x - other.x) >= WIDTH or abs(one.y - other.y) >= HEIGHT
+    for spot in drawn.positions:
+        assert 0 <= spot.x <= drawn.width - CARD_WIDTH
+        assert 0 <= spot.y <= drawn.height - CARD_HEIGHT
+    for one, other in combinations(drawn.positions, 2):
+        assert abs(one.x - other.x) >= CARD_WIDTH or abs(one.y - other.y) >= CARD_HEIGHT
 
 
 @given(graphs)
@@ -119,10 +119,10 @@ def test_no_card_covers_another_or_leaves_the_drawing(graph: tuple[list[int], li
 def test_every_dependency_without_a_circle_points_down(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
     forward = [(a, b) for a, b in edges if a < b]
-    drawn = layout(nodes, forward)
+    drawn = compute_layout(nodes, forward)
     at = spots(drawn)
 
-    assert {(curve.source, curve.target) for curve in drawn.curves} == set(forward)
+    assert {(curve.source, curve.target) for curve in drawn.paths} == set(forward)
     assert all(at[a].y < at[b].y for a, b in forward)
 
 
@@ -130,4 +130,4 @@ def test_every_dependency_without_a_circle_points_down(graph: tuple[list[int], l
 @settings(deadline=None)
 def test_the_same_plan_is_drawn_the_same(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
-    assert layout(nodes, edges) == layout(nodes, list(reversed(edges)))
+    assert compute_layout(nodes, edges) == compute_layout(nodes, list(reversed(edges)))

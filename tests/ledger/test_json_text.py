@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.ledger.events import encode, joined, json_text
+from headway.ledger.events import encode_json, join_json, to_json
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 DOCUMENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
@@ -15,7 +15,7 @@ DOCUMENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionarie
 
 @given(DOCUMENTS)
 def test_what_is_written_is_read_as_it_was(document: Any) -> None:
-    assert json.loads(json_text(document)) == document
+    assert json.loads(to_json(document)) == document
 
 
 def nested(depth: int) -> list[Any]:
@@ -29,19 +29,19 @@ def nested(depth: int) -> list[Any]:
     ids=["large", "small", "deep", "half a pair", "key"],
 )
 def test_what_the_quick_way_refuses_is_written_all_the_same(document: Any) -> None:
-    assert json_text(document) == json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    assert to_json(document) == json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def test_it_is_compact_and_leaves_letters_as_they_are() -> None:
-    assert json_text({"a": [1, "ä", None], "b": True}) == '{"a":[1,"ä",null],"b":true}'
+    assert to_json({"a": [1, "ä", None], "b": True}) == '{"a":[1,"ä",null],"b":true}'
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_no_number_is_nothing(number: float) -> None:
     """JSON has no word for it, and a browser would refuse the whole document."""
-    assert json_text({"n": number}) == '{"n":null}'
+    assert to_json({"n": number}) == '{"n":null}'
 
 
 def test_parts_that_are_written_already_are_put_in_as_they_are() -> None:
-    assert encode({"a": 1}, outcome='{"b":2}') == '{"a":1,"outcome":{"b":2}}'
-    assert joined(goal_id=1, entry='{"n":2}') == '{"goal_id":1,"entry":{"n":2}}'
+    assert encode_json({"a": 1}, outcome='{"b":2}') == '{"a":1,"outcome":{"b":2}}'
+    assert join_json(goal_id=1, entry='{"n":2}') == '{"goal_id":1,"entry":{"n":2}}'

@@ -23,9 +23,9 @@ def is_accepted(rule: Callable[[str], str], value: str) -> bool:
 @pytest.mark.parametrize(
     ("pattern", "rule"),
     [
-        (text.TEXT_PATTERN, lambda value: text.safe(value, "text")),
-        (text.SUBJECT_PATTERN, text.subject),
-        (text.NAME_PATTERN, lambda value: text.name(value, "name")),
+        (text.TEXT_PATTERN, lambda value: text.check_text(value, "text")),
+        (text.SUBJECT_PATTERN, text.check_subject),
+        (text.NAME_PATTERN, lambda value: text.check_name(value, "name")),
     ],
 )
 def test_a_pattern_accepts_what_its_rule_accepts_for_every_character(pattern: str, rule: Callable[[str], str], around: str) -> None:

@@ -11,10 +11,10 @@ from headway.ledger.todo import (
     Change,
     Status,
     Todo,
+    change_status,
+    check_not_already_ended,
     check_position,
-    move,
     parse_status,
-    refuse_second_end,
     refuse_start_of_ended,
 )
 
@@ -59,7 +59,7 @@ def a_todo(status: Status = "pending") -> Todo:
 
 @pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair in LEGAL])
 def test_a_legal_way_leads_to_the_new_status(before: Status, after: Status) -> None:
-    moved = move(a_todo(before), after, NOW)
+    moved = change_status(a_todo(before), after, NOW)
 
     assert moved.status == after
     assert moved.ended == (after in ("completed", "canceled"))
@@ -70,34 +70,34 @@ def test_an_illegal_way_is_refused_and_the_legal_ones_are_named(before: Status, 
     with pytest.raises(
         IllegalTransition, match=f"Todo 7 is {before} and cannot become {after}; it can become pending or in_progress"
     ):
-        move(a_todo(before), after, NOW)
+        change_status(a_todo(before), after, NOW)
 
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_the_status_it_already_has_changes_nothing(status: Status) -> None:
-    assert move(a_todo(status), status, NOW) == a_todo(status)
+    assert change_status(a_todo(status), status, NOW) == a_todo(status)
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 @pytest.mark.parametrize("before", ["pending", "in_progress"])
 def test_an_end_is_stamped_and_the_start_stays_what_it_was(before: Status, end: Status) -> None:
-    ended = move(a_todo(before), end, NOW)
+    ended = change_status(a_todo(before), end, NOW)
 
     assert ended.completed_at == NOW
     assert ended.started_at == a_todo(before).started_at
 
 
 def test_only_the_first_start_is_stamped() -> None:
-    started = move(a_todo(), "in_progress", NOW)
-    put_back = move(started, "pending", NOW + 1)
-    again = move(put_back, "in_progress", NOW + 2)
+    started = change_status(a_todo(), "in_progress", NOW)
+    put_back = change_status(started, "pending", NOW + 1)
+    again = change_status(put_back, "in_progress", NOW + 2)
 
     assert (started.started_at, put_back.started_at, again.started_at) == (NOW, NOW, NOW)
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
-    reopened = move(a_todo(end), "pending", NOW)
+    reopened = change_status(a_todo(end), "pending", NOW)
 
     assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (0, 0, None)
     assert not reopened.ended
@@ -105,7 +105,7 @@ def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_reopening_into_progress_starts_it_now_and_clears_its_end(end: Status) -> None:
-    reopened = move(a_todo(end), "in_progress", NOW)
+    reopened = change_status(a_todo(end), "in_progress", NOW)
 
     assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (NOW, 0, None)
 
@@ -124,12 +124,12 @@ def test_starting_what_is_open_is_not_refused(status: Status) -> None:
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_ending_what_ended_that_way_is_refused_by_name(end: Status) -> None:
     with pytest.raises(AlreadyEnded, match=f"Todo 7 is already {end}"):
-        refuse_second_end(a_todo(end), end)
+        check_not_already_ended(a_todo(end), end)
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
 def test_ending_what_is_open_is_not_a_second_end(status: Status) -> None:
-    refuse_second_end(a_todo(status), "completed")
+    check_not_already_ended(a_todo(status), "completed")
 
 
 def test_both_spellings_of_canceled_are_understood() -> None:
@@ -146,17 +146,17 @@ def test_an_unknown_status_is_refused_in_a_short_line_that_lists_the_known_ones(
 
 def test_a_change_touches_what_it_names_and_nothing_else() -> None:
     before = a_todo()
-    after = Change(subject=" paint the gate ", outcome="begun").applied_to(before, NOW)
+    after = Change(subject=" paint the gate ", outcome="begun").apply_to(before, NOW)
 
     assert after == before._replace(subject="paint the gate", outcome="begun")
 
 
 def test_a_change_can_set_a_field_to_nothing() -> None:
-    assert Change(outcome=None).applied_to(a_todo("completed"), NOW).outcome is None
+    assert Change(outcome=None).apply_to(a_todo("completed"), NOW).outcome is None
 
 
 def test_an_outcome_said_while_reopening_is_kept() -> None:
-    assert Change(status="pending", outcome="try again").applied_to(a_todo("completed"), NOW).outcome == "try again"
+    assert Change(status="pending", outcome="try again").apply_to(a_todo("completed"), NOW).outcome == "try again"
 
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
@@ -164,7 +164,7 @@ def test_every_text_of_a_change_is_checked(field: str) -> None:
     change = Change()._replace(**{field: "not\0fine"})
 
     with pytest.raises(UnsafeText, match=f"^{field} "):
-        change.applied_to(a_todo(), NOW)
+        change.apply_to(a_todo(), NOW)
 
 
 @pytest.mark.parametrize("position", [-1, POSITION_LIMIT + 1, 2**63])

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.writ_parser import Parsed, Writ, WritParser, parse
+from headway.ledger.writ_parser import ParsedText, Writ, WritParser, parse
 
 
 def writs(text: str) -> list[Writ]:
     return parse(text).writs
 
 
-def fed(pieces: list[str]) -> Parsed:
+def fed(pieces: list[str]) -> ParsedText:
     parser = WritParser()
     steps = [*(parser.feed(piece) for piece in pieces), parser.finish()]
-    return Parsed("".join(step.visible for step in steps), [writ for step in steps for writ in step.writs])
+    return ParsedText("".join(step.visible for step in steps), [writ for step in steps for writ in step.writs])
 
 
 # Every form
@@ -44,9 +44,9 @@ def fed(pieces: list[str]) -> Parsed:
 )
 @pytest.mark.parametrize("newline", ["\n", "\r\n", ""])
 def test_a_writ_of_one_line_is_taken_out_of_the_text(line: str, writ: Writ, newline: str) -> None:
-    assert parse(line + newline) == Parsed("", [writ])
+    assert parse(line + newline) == ParsedText("", [writ])
     if newline:
-        assert parse(f"before{newline}{line}{newline}{newline}after") == Parsed(f"before{newline}{newline}after", [writ])
+        assert parse(f"before{newline}{line}{newline}{newline}after") == ParsedText(f"before{newline}{newline}after", [writ])
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_a_writ_of_one_line_is_taken_out_of_the_text(line: str, writ: Writ, newl
     ],
 )
 def test_what_is_not_a_writ_is_shown_as_it_is(text: str) -> None:
-    assert parse(text) == Parsed(text, [])
-    assert parse(f"{text}\r\n") == Parsed(f"{text}\r\n", [])
+    assert parse(text) == ParsedText(text, [])
+    assert parse(f"{text}\r\n") == ParsedText(f"{text}\r\n", [])
 
 
 def test_several_writs_come_in_the_order_of_the_text() -> None:
     text = "Plan:\n/todo add one\n/todo add two\n/todo list\nDone.\n/agent coder go\n"
 
-    assert parse(text) == Parsed(
+    assert parse(text) == ParsedText(
         "Plan:\nDone.\n", [Writ("todo", "add one"), Writ("todo", "add two"), Writ("todo", "list"), Writ("agent", "coder go")]
     )
 
@@ -94,7 +94,7 @@ def test_several_writs_come_in_the_order_of_the_text() -> None:
 def test_lines_after_an_add_are_its_body_until_the_terminator() -> None:
     text = "/todo add the post-mortem\nwhat happened\n\n  and why\n/endtodo\nafter"
 
-    assert parse(text) == Parsed("after", [Writ("todo", "add the post-mortem", "what happened\n\n  and why")])
+    assert parse(text) == ParsedText("after", [Writ("todo", "add the post-mortem", "what happened\n\n  and why")])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,9 @@ def test_the_blank_line_after_an_add_and_what_follows_it_are_shown() -> None:
     ],
 )
 def test_inside_a_body_everything_is_body_except_the_terminator_alone_on_its_line(line: str) -> None:
-    assert parse(f"/todo add look\nfirst\n{line}\n/endtodo\nafter") == Parsed("after", [Writ("todo", "add look", f"first\n{line}")])
+    assert parse(f"/todo add look\nfirst\n{line}\n/endtodo\nafter") == ParsedText(
+        "after", [Writ("todo", "add look", f"first\n{line}")]
+    )
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~"])
@@ -141,7 +143,7 @@ def test_a_fence_in_a_body_ends_with_the_body(fence: str) -> None:
 
 @pytest.mark.parametrize("terminator", ["/endtodo", "/endtodo  ", "/endtodo\r"])
 def test_an_empty_body_and_space_after_the_terminator_are_fine(terminator: str) -> None:
-    assert parse(f"/todo add look\n{terminator}\nafter") == Parsed("after", [Writ("todo", "add look", "")])
+    assert parse(f"/todo add look\n{terminator}\nafter") == ParsedText("after", [Writ("todo", "add look", "")])
 
 
 def test_a_body_with_line_ends_of_windows_has_plain_ones() -> None:
@@ -157,7 +159,7 @@ def test_a_body_that_never_ends_is_not_complete_and_swallows_the_rest(ending: st
 
 
 def test_only_an_add_has_a_body() -> None:
-    assert parse("/todo done 14\nbecause it works\n/todo address the issue\nplain\n") == Parsed(
+    assert parse("/todo done 14\nbecause it works\n/todo address the issue\nplain\n") == ParsedText(
         "because it works\nplain\n", [Writ("todo", "done 14"), Writ("todo", "address the issue")]
     )
 
@@ -168,7 +170,7 @@ def test_only_an_add_has_a_body() -> None:
 def test_a_parallel_block_is_one_writ_with_its_lines() -> None:
     text = "before\n/parallel\n/agent coder fix\n/agent writer tell\n/endparallel\nafter"
 
-    assert parse(text) == Parsed("before\nafter", [Writ("parallel", "", "/agent coder fix\n/agent writer tell")])
+    assert parse(text) == ParsedText("before\nafter", [Writ("parallel", "", "/agent coder fix\n/agent writer tell")])
 
 
 def test_a_parallel_block_that_never_ends_is_not_complete() -> None:
@@ -196,19 +198,19 @@ def test_a_parallel_block_that_never_ends_is_not_complete() -> None:
     ],
 )
 def test_inside_a_fence_there_are_no_writs_and_after_it_there_are(fenced: str) -> None:
-    assert parse(f"{fenced}/todo list\nafter") == Parsed(f"{fenced}after", [Writ("todo", "list")])
+    assert parse(f"{fenced}/todo list\nafter") == ParsedText(f"{fenced}after", [Writ("todo", "list")])
 
 
 @pytest.mark.parametrize("fence", ["```\n", "~~~python\n", "````\n```\n", "```\n~~~\n", "```\n    ```\n"])
 def test_a_fence_that_is_not_closed_suppresses_the_rest(fence: str) -> None:
     text = f"{fence}/todo list\n/agent coder go\n"
 
-    assert parse(text) == Parsed(text, [])
+    assert parse(text) == ParsedText(text, [])
 
 
 @pytest.mark.parametrize("line", ["``", "~~", "```like this```", "``` a`b", "    ```", "text ```", "~~ ~"])
 def test_what_only_looks_like_a_fence_hides_nothing(line: str) -> None:
-    assert parse(f"{line}\n/todo list\n") == Parsed(f"{line}\n", [Writ("todo", "list")])
+    assert parse(f"{line}\n/todo list\n") == ParsedText(f"{line}\n", [Writ("todo", "list")])
 
 
 # Streaming
@@ -222,7 +224,7 @@ def test_text_is_shown_as_it_arrives_and_a_writ_never_in_part() -> None:
     ]
 
     assert seen == ["Hel", "lo\n", "", "", "", "", "", "\n", "", "/tomorrow", " is ", "fine"]
-    assert parser.finish() == Parsed("", [])
+    assert parser.finish() == ParsedText("", [])
 
 
 def test_a_writ_is_given_out_as_soon_as_it_is_certain() -> None:
@@ -306,10 +308,10 @@ def test_what_is_shown_are_lines_of_the_text_in_their_order_without_a_writ_among
 
     lines = iter(text.split("\n"))
     assert all(line in lines for line in visible.removesuffix("\n").split("\n") if line)
-    assert parse(visible) == Parsed(visible, [])
+    assert parse(visible) == ParsedText(visible, [])
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="ab /\n`~", max_size=60).filter(lambda text: not any(word in text for word in ("/todo", "/agent"))))
 def test_a_text_without_writs_is_shown_whole(text: str) -> None:
-    assert parse(text) == Parsed(text, [])
+    assert parse(text) == ParsedText(text, [])

@@ -25,8 +25,8 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from headway import tool
-from headway.agents.own_loop import OwnLoop
 from headway.agents.roles import UnknownRole
+from headway.agents.tools.external_loop import ExternalLoop
 from headway.ledger.errors import Conflict, NotFound
 from headway.testing import temporary_headway
 
@@ -50,7 +50,7 @@ def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
 # Each framework: run the agent, give its answer and what its model was told by the tools
 
 
-async def in_langchain(loop: OwnLoop) -> tuple[str, Results]:
+async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
     from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415  a test below is about its absence
 
     class Scripted(BaseChatModel):
@@ -76,7 +76,7 @@ async def in_langchain(loop: OwnLoop) -> tuple[str, Results]:
     return ended["messages"][-1].content, told(ended["messages"])
 
 
-async def in_openai_agents(loop: OwnLoop) -> tuple[str, Results]:
+async def in_openai_agents(loop: ExternalLoop) -> tuple[str, Results]:
     from headway.frameworks.openai_agents import openai_agents_tools  # noqa: PLC0415
 
     seen: list[Results] = []
@@ -94,7 +94,7 @@ async def in_openai_agents(loop: OwnLoop) -> tuple[str, Results]:
     return str(ended.final_output), seen[-1]
 
 
-async def in_pydantic_ai(loop: OwnLoop) -> tuple[str, Results]:
+async def in_pydantic_ai(loop: ExternalLoop) -> tuple[str, Results]:
     from headway.frameworks.pydantic_ai import headway_toolset  # noqa: PLC0415
 
     def told(messages: Sequence[ModelMessage]) -> Results:
@@ -113,7 +113,7 @@ async def in_pydantic_ai(loop: OwnLoop) -> tuple[str, Results]:
 
 @pytest.mark.parametrize("framework", [in_langchain, in_openai_agents, in_pydantic_ai])
 def test_an_agent_of_another_framework_plans_and_drains_its_plan(
-    tmp_path: Path, framework: Callable[[OwnLoop], Awaitable[tuple[str, Results]]]
+    tmp_path: Path, framework: Callable[[ExternalLoop], Awaitable[tuple[str, Results]]]
 ) -> None:
     async def story() -> None:
         async with temporary_headway(tmp_path) as headway:

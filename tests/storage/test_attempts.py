@@ -10,11 +10,11 @@ from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 
-def subjects(desk: Desk) -> list[str]:
-    return [todo.subject for todo in desk.read(views.todo_list, Selection(), 50).todos]
+def subjects(desk: TenantHarness) -> list[str]:
+    return [todo.subject for todo in desk.read(views.get_todo_list, Selection(), 50).todos]
 
 
 def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction], None]:
@@ -24,7 +24,7 @@ def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction]
         if wanted:
             todos.add(tx, tenant_id, Draft(subject))
         else:
-            views.todo_list(tx, tenant_id, Selection(), 50)
+            views.get_todo_list(tx, tenant_id, Selection(), 50)
 
     return work
 
@@ -32,7 +32,7 @@ def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction]
 @pytest.mark.parametrize(("before", "inside", "after"), list(product([True, False], repeat=3)))
 @pytest.mark.parametrize("fails", ["nothing", "inner", "outer"])
 def test_an_attempt_within_an_attempt_takes_along_what_was_done_in_it_and_nothing_else(
-    desk: Desk, before: bool, inside: bool, after: bool, fails: str
+    desk: TenantHarness, before: bool, inside: bool, after: bool, fails: str
 ) -> None:
     def inner(tx: Transaction) -> None:
         adding(desk.tenant.id, "inside", inside)(tx)

@@ -6,16 +6,16 @@ from headway.actions import claims, conversations, todos
 from headway.actions.claims import Claim
 from headway.ledger.errors import Invalid, Leased, LeaseLost, NotFound
 from headway.ledger.todo import Change
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
-def claim(desk: Desk, agent_id: str = "ada", **options: float) -> Claim:
+def claim(desk: TenantHarness, agent_id: str = "ada", **options: float) -> Claim:
     claimed = desk.write(claims.claim, agent_id, **options)
     assert claimed is not None
     return claimed
 
 
-def test_a_claim_is_the_next_ready_todo_started_and_owned_by_the_claimer(desk: Desk, clock: FixedClock) -> None:
+def test_a_claim_is_the_next_ready_todo_started_and_owned_by_the_claimer(desk: TenantHarness, clock: FixedClock) -> None:
     second = desk.add("second")
     first = desk.add("first", position=1)
     clock.advance(5)
@@ -27,14 +27,14 @@ def test_a_claim_is_the_next_ready_todo_started_and_owned_by_the_claimer(desk: D
     assert claim(desk).todo.id == second.id
 
 
-def test_a_claim_is_told(desk: Desk) -> None:
+def test_a_claim_is_told(desk: TenantHarness) -> None:
     desk.add()
     claimed = claim(desk)
 
     assert desk.changes()[-1] == ("updated", claimed.todo.as_json() | {"depends_on": []})
 
 
-def test_with_nothing_ready_a_claim_is_nothing_and_tells_nothing(desk: Desk) -> None:
+def test_with_nothing_ready_a_claim_is_nothing_and_tells_nothing(desk: TenantHarness) -> None:
     dependency = desk.add(status="in_progress")
     desk.add(depends_on=(dependency.id,))
     desk.add(status="completed")
@@ -46,14 +46,14 @@ def test_with_nothing_ready_a_claim_is_nothing_and_tells_nothing(desk: Desk) -> 
     assert (desk.events(), desk.count("leases")) == (told, 0)
 
 
-def test_work_started_by_hand_has_no_lease_and_is_never_taken_over(desk: Desk, clock: FixedClock) -> None:
+def test_work_started_by_hand_has_no_lease_and_is_never_taken_over(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add(status="in_progress")
     clock.advance(1_000_000)
 
     assert desk.write(claims.claim, "ada") is None
 
 
-def test_a_claim_in_a_conversation_takes_its_own_work_then_the_tenant_wide_never_anothers(desk: Desk) -> None:
+def test_a_claim_in_a_conversation_takes_its_own_work_then_the_tenant_wide_never_anothers(desk: TenantHarness) -> None:
     ours, other = desk.conversation(), desk.conversation()
     desk.add("wide")
     desk.add("ours", conversation_id=ours.id)
@@ -64,7 +64,7 @@ def test_a_claim_in_a_conversation_takes_its_own_work_then_the_tenant_wide_never
     assert [one.todo.subject if one else None for one in claimed] == ["ours", "wide", None]
 
 
-def test_a_claim_in_an_unknown_conversation_is_refused(desk: Desk) -> None:
+def test_a_claim_in_an_unknown_conversation_is_refused(desk: TenantHarness) -> None:
     todo = desk.add("wide")
 
     with pytest.raises(NotFound, match=r"No conversation 404\."):
@@ -73,7 +73,7 @@ def test_a_claim_in_an_unknown_conversation_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("lease_s", [0, 0.5, -1, 86_401, float("nan"), float("inf")])
-def test_a_lease_lasts_a_second_to_a_day(desk: Desk, lease_s: float) -> None:
+def test_a_lease_lasts_a_second_to_a_day(desk: TenantHarness, lease_s: float) -> None:
     todo = desk.add()
 
     with pytest.raises(Invalid, match="lease_s must be between 1 and 86400"):
@@ -81,7 +81,7 @@ def test_a_lease_lasts_a_second_to_a_day(desk: Desk, lease_s: float) -> None:
     assert desk.get(todo) == todo
 
 
-def test_while_a_lease_runs_only_its_token_or_force_changes_the_todo(desk: Desk) -> None:
+def test_while_a_lease_runs_only_its_token_or_force_changes_the_todo(desk: TenantHarness) -> None:
     desk.add()
     claimed = claim(desk)
     todo_id = claimed.todo.id
@@ -99,7 +99,7 @@ def test_while_a_lease_runs_only_its_token_or_force_changes_the_todo(desk: Desk)
     assert desk.write(todos.end, todo_id, "completed", "done", claimed.lease.token).status == "completed"
 
 
-def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: Desk, clock: FixedClock) -> None:
+def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: TenantHarness, clock: FixedClock) -> None:
     for subject in ("with the token", "by force", "too late to matter"):
         desk.add(subject)
     first, second, third = (claim(desk) for _ in range(3))
@@ -119,7 +119,7 @@ def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: Desk,
             desk.get(gone.todo)
 
 
-def test_a_lease_ends_with_the_work(desk: Desk) -> None:
+def test_a_lease_ends_with_the_work(desk: TenantHarness) -> None:
     todo = desk.add()
     token = claim(desk).lease.token
     desk.write(todos.end, todo.id, "completed", lease_token=token)
@@ -130,7 +130,7 @@ def test_a_lease_ends_with_the_work(desk: Desk) -> None:
     assert claim(desk, "bob").lease.token != token
 
 
-def test_work_put_back_can_be_claimed_by_another(desk: Desk) -> None:
+def test_work_put_back_can_be_claimed_by_another(desk: TenantHarness) -> None:
     desk.add()
     first = claim(desk, "ada")
     desk.write(todos.change, first.todo.id, Change(status="pending"), first.lease.token)
@@ -141,7 +141,7 @@ def test_work_put_back_can_be_claimed_by_another(desk: Desk) -> None:
         desk.write(claims.heartbeat, first.todo.id, first.lease.token)
 
 
-def test_a_heartbeat_keeps_the_lease(desk: Desk, clock: FixedClock) -> None:
+def test_a_heartbeat_keeps_the_lease(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add()
     claimed = claim(desk, lease_s=60)
     clock.advance(50)
@@ -152,7 +152,7 @@ def test_a_heartbeat_keeps_the_lease(desk: Desk, clock: FixedClock) -> None:
     assert desk.write(claims.claim, "bob") is None
 
 
-def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: Desk, clock: FixedClock) -> None:
+def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add()
     late = claim(desk, "ada", lease_s=60)
     clock.advance(60)
@@ -170,7 +170,7 @@ def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: 
     assert desk.write(todos.end, todo.id, "completed", "in time", taken.lease.token).outcome == "in time"
 
 
-def test_a_lease_is_not_taken_over_a_moment_too_early(desk: Desk, clock: FixedClock) -> None:
+def test_a_lease_is_not_taken_over_a_moment_too_early(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add()
     claim(desk, "ada", lease_s=60)
     clock.advance(59.999)
@@ -178,7 +178,7 @@ def test_a_lease_is_not_taken_over_a_moment_too_early(desk: Desk, clock: FixedCl
     assert desk.write(claims.claim, "bob") is None
 
 
-def test_silent_work_is_handed_out_before_work_nobody_has_begun(desk: Desk, clock: FixedClock) -> None:
+def test_silent_work_is_handed_out_before_work_nobody_has_begun(desk: TenantHarness, clock: FixedClock) -> None:
     begun = desk.add("begun")
     claim(desk, "ada", lease_s=1)
     desk.add("fresh", position=1)
@@ -187,7 +187,7 @@ def test_silent_work_is_handed_out_before_work_nobody_has_begun(desk: Desk, cloc
     assert claim(desk, "bob").todo.id == begun.id
 
 
-def test_an_owner_who_is_late_but_not_replaced_may_go_on(desk: Desk, clock: FixedClock) -> None:
+def test_an_owner_who_is_late_but_not_replaced_may_go_on(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add()
     claimed = claim(desk, "ada", lease_s=1)
     clock.advance(100)
@@ -197,7 +197,7 @@ def test_an_owner_who_is_late_but_not_replaced_may_go_on(desk: Desk, clock: Fixe
     assert desk.write(todos.end, claimed.todo.id, "completed", lease_token=claimed.lease.token).ended
 
 
-def test_when_a_lease_has_run_out_anybody_may_change_the_todo(desk: Desk, clock: FixedClock) -> None:
+def test_when_a_lease_has_run_out_anybody_may_change_the_todo(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add()
     claim(desk, "ada", lease_s=1)
     clock.advance(1)
@@ -205,7 +205,7 @@ def test_when_a_lease_has_run_out_anybody_may_change_the_todo(desk: Desk, clock:
     assert desk.change(todo, status="completed").ended
 
 
-def test_force_takes_the_work_from_its_owner(desk: Desk) -> None:
+def test_force_takes_the_work_from_its_owner(desk: TenantHarness) -> None:
     todo = desk.add()
     claimed = claim(desk, "ada")
     desk.write(todos.change, todo.id, Change(status="pending"), force=True)
@@ -215,7 +215,7 @@ def test_force_takes_the_work_from_its_owner(desk: Desk) -> None:
     assert claim(desk, "bob").todo.id == todo.id
 
 
-def test_a_heartbeat_without_a_lease_is_refused(desk: Desk) -> None:
+def test_a_heartbeat_without_a_lease_is_refused(desk: TenantHarness) -> None:
     todo = desk.add(status="in_progress")
 
     with pytest.raises(LeaseLost):
@@ -224,7 +224,7 @@ def test_a_heartbeat_without_a_lease_is_refused(desk: Desk) -> None:
         desk.write(claims.heartbeat, 404, "")
 
 
-def test_a_claim_in_json_tells_the_expiry_in_seconds(desk: Desk, clock: FixedClock) -> None:
+def test_a_claim_in_json_tells_the_expiry_in_seconds(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add()
     claimed = claim(desk, lease_s=60)
 

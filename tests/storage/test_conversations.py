@@ -12,110 +12,110 @@ from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, Uns
 from headway.ledger.scope import Selection
 from headway.ledger.text import NAME_LIMIT
 from headway.ledger.todo import Draft
-from headway.storage import conversation_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import conversations as conversation_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
-def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: Desk, clock: FixedClock) -> None:
+def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: TenantHarness, clock: FixedClock) -> None:
     made = desk.conversation(title="Dinner 🍝", key="slack/C042")
 
     assert (made.title, made.key, made.created_at) == ("Dinner 🍝", "slack/C042", clock.now)
     assert desk.read(conversations.get, made.id) == made
-    assert desk.read(conversations.find, "slack/C042") == made
-    assert desk.read(conversations.find, str(made.id)) == made
+    assert desk.read(conversations.resolve, "slack/C042") == made
+    assert desk.read(conversations.resolve, str(made.id)) == made
 
 
-def test_a_conversation_without_a_key_gets_one_that_nobody_else_has(desk: Desk) -> None:
+def test_a_conversation_without_a_key_gets_one_that_nobody_else_has(desk: TenantHarness) -> None:
     first, second = desk.conversation(), desk.conversation()
 
     assert UUID(first.key).hex == first.key
     assert first.key != second.key
 
 
-def test_a_conversation_keeps_a_uuid_of_its_own_whatever_its_key(desk: Desk) -> None:
+def test_a_conversation_keeps_a_uuid_of_its_own_whatever_its_key(desk: TenantHarness) -> None:
     made = desk.conversation(key="../../etc/passwd")
 
     assert UUID(made.uuid).hex == made.uuid
 
 
-def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDatabase, desk: Desk) -> None:
+def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDatabase, desk: TenantHarness) -> None:
     ours = desk.conversation(key="daily")
-    theirs = Desk(database, "rival").conversation(key="daily")
+    theirs = TenantHarness(database, "rival").conversation(key="daily")
 
     with pytest.raises(NameTaken, match="'daily'"):
         desk.conversation(key="daily")
-    assert desk.read(conversations.find, "daily") == ours
+    assert desk.read(conversations.resolve, "daily") == ours
     assert theirs.id != ours.id
     assert desk.count("conversations") == 1
 
 
-def test_a_number_is_an_id_or_a_key_and_refused_when_it_is_one_of_each(desk: Desk) -> None:
+def test_a_number_is_an_id_or_a_key_and_refused_when_it_is_one_of_each(desk: TenantHarness) -> None:
     first = desk.conversation()
     misleading = desk.conversation(key=str(first.id))
     year, issue = desk.conversation(key="2026"), desk.conversation(key="#404")
 
     with pytest.raises(Invalid, match=f"write #{first.id} for the one, #{misleading.id} for the other"):
-        desk.read(conversations.find, str(first.id))
-    assert desk.read(conversations.find, f"#{first.id}") == first
-    assert desk.read(conversations.find, f"#{misleading.id}") == misleading
-    assert desk.read(conversations.find, "2026") == year
-    assert desk.read(conversations.find, "#404") == issue
+        desk.read(conversations.resolve, str(first.id))
+    assert desk.read(conversations.resolve, f"#{first.id}") == first
+    assert desk.read(conversations.resolve, f"#{misleading.id}") == misleading
+    assert desk.read(conversations.resolve, "2026") == year
+    assert desk.read(conversations.resolve, "#404") == issue
 
 
-def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: Desk) -> None:
+def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: TenantHarness) -> None:
     before = desk.conversation()
     own = desk.conversation(key=str(before.id + 1))
 
     assert own.id == before.id + 1
-    assert desk.read(conversations.find, own.key) == own
+    assert desk.read(conversations.resolve, own.key) == own
 
 
-def test_a_key_with_a_number_sign_is_refused_when_it_is_an_id_as_well(desk: Desk) -> None:
+def test_a_key_with_a_number_sign_is_refused_when_it_is_an_id_as_well(desk: TenantHarness) -> None:
     first = desk.conversation()
     second = desk.conversation(key=f"#{first.id}")
 
     with pytest.raises(Invalid, match=f"write {first.id} for the one, {second.id} for the other"):
-        desk.read(conversations.find, second.key)
+        desk.read(conversations.resolve, second.key)
 
 
 @pytest.mark.parametrize(
     "reference", ["", "404", "#404", "#", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000]
 )
-def test_what_no_conversation_is_called_is_not_found_in_a_short_line(desk: Desk, reference: str) -> None:
+def test_what_no_conversation_is_called_is_not_found_in_a_short_line(desk: TenantHarness, reference: str) -> None:
     desk.conversation(key="somebody's")
 
     with pytest.raises(NotFound, match=r"^No conversation ") as refusal:
-        desk.read(conversations.find, reference)
+        desk.read(conversations.resolve, reference)
     assert len(str(refusal.value)) < 150
 
 
 @pytest.mark.parametrize(
     ("key", "error"), [("", Invalid), ("two\nlines", Invalid), ("\ud800", UnsafeText), ("x" * (NAME_LIMIT + 1), TextTooLong)]
 )
-def test_a_bad_key_opens_nothing(desk: Desk, key: str, error: type[Invalid]) -> None:
+def test_a_bad_key_opens_nothing(desk: TenantHarness, key: str, error: type[Invalid]) -> None:
     with pytest.raises(error):
         desk.conversation(key=key)
     assert desk.count("conversations") == 0
 
 
-def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: Desk) -> None:
+def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: TenantHarness) -> None:
     made = [desk.conversation() for _ in range(5)][::-1]
-    first_page = desk.read(views.conversation_page, 3)
-    second_page = desk.read(views.conversation_page, 3, before=first_page[-1].id)
+    first_page = desk.read(views.list_conversations, 3)
+    second_page = desk.read(views.list_conversations, 3, before=first_page[-1].id)
 
     assert first_page + second_page == made
 
 
 @pytest.mark.parametrize("limit", [0, -1, 501])
-def test_a_page_has_one_to_five_hundred_rows(desk: Desk, limit: int) -> None:
-    for view in (views.conversation_page, views.ready):
+def test_a_page_has_one_to_five_hundred_rows(desk: TenantHarness, limit: int) -> None:
+    for view in (views.list_conversations, views.list_ready):
         with pytest.raises(Invalid, match="limit must be between 1 and 500"):
             desk.read(view, limit=limit)
 
 
-def test_a_turn_has_a_uuid_and_a_list_of_its_own(desk: Desk) -> None:
+def test_a_turn_has_a_uuid_and_a_list_of_its_own(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     turn, other = (desk.write(conversations.open_turn, conversation.id).id for _ in range(2))
     desk.add("planned", conversation_id=conversation.id, turn_id=turn)
@@ -125,29 +125,29 @@ def test_a_turn_has_a_uuid_and_a_list_of_its_own(desk: Desk) -> None:
     assert str(UUID(turn)) == turn
     assert desk.read(conversations.get_turn, turn).conversation_id == conversation.id
     assert desk.subjects(Selection(turn_id=turn)) == ["planned"]
-    assert desk.read(views.todo_list, Selection(turn_id=turn), 50).counts["pending"] == 1
+    assert desk.read(views.get_todo_list, Selection(turn_id=turn), 50).counts["pending"] == 1
 
 
-def test_an_unknown_turn_is_not_an_empty_one(desk: Desk) -> None:
+def test_an_unknown_turn_is_not_an_empty_one(desk: TenantHarness) -> None:
     with pytest.raises(NotFound, match=r"^No turn '404'\.$"):
         desk.subjects(Selection(turn_id="404"))
 
 
 @pytest.mark.parametrize("hostile", ["nul\0", "half \ud800"])
-def test_looking_for_what_cannot_be_stored_is_refused_the_same_way_on_every_database(desk: Desk, hostile: str) -> None:
+def test_looking_for_what_cannot_be_stored_is_refused_the_same_way_on_every_database(desk: TenantHarness, hostile: str) -> None:
     for look in (
-        partial(conversations.find, reference=hostile),
+        partial(conversations.resolve, reference=hostile),
         partial(conversations.get_turn, turn_id=hostile),
         partial(conversations.lock_turn, turn_id=hostile),
-        partial(views.todos, selection=Selection(turn_id=hostile)),
-        partial(views.todos, selection=Selection(agent_id=hostile)),
+        partial(views.list_todos, selection=Selection(turn_id=hostile)),
+        partial(views.list_todos, selection=Selection(agent_id=hostile)),
         partial(todos.add, draft=Draft("x", turn_id=hostile)),
     ):
         with pytest.raises(UnsafeText):
             desk.database.write(partial(look, tenant_id=desk.tenant.id))
 
 
-def test_a_turn_needs_a_conversation(desk: Desk) -> None:
+def test_a_turn_needs_a_conversation(desk: TenantHarness) -> None:
     with pytest.raises(NotFound, match=r"No conversation 404\."):
         desk.write(conversations.open_turn, 404)
     assert desk.count("turns") == 0
@@ -160,7 +160,7 @@ def test_two_who_use_a_key_for_the_first_time_get_the_same_conversation(postgres
         waited: list[str] = []
 
         def work(tx: Transaction) -> int:
-            assert waited or conversation_store.find(tx, tenant_id, "k") is None
+            assert waited or conversation_store.find_by_key(tx, tenant_id, "k") is None
             if not waited:
                 waited.append(name)
                 both_looked.wait(30)
@@ -170,5 +170,5 @@ def test_two_who_use_a_key_for_the_first_time_get_the_same_conversation(postgres
             return own.write(work)
 
     with DirectDatabase(postgres_url) as database, ThreadPoolExecutor() as pool:
-        tenant_id = Desk(database).tenant.id
+        tenant_id = TenantHarness(database).tenant.id
         assert len(set(pool.map(first_use, ("one", "other")))) == 1

@@ -8,24 +8,24 @@ from headway.actions import todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import STATUSES, Draft
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from walks import Walk, contradictions
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_to_todos_the_books_agree_with_the_rows(database: DirectDatabase, desk: Desk, seed: int) -> None:
+def test_whatever_happens_to_todos_the_books_agree_with_the_rows(database: DirectDatabase, desk: TenantHarness, seed: int) -> None:
     walk = Walk(desk, seed)
 
     for number in range(400):
         walk.step(database)
         assert desk.read(contradictions) == [], f"after step {number}"
 
-    shown = desk.read(views.todo_list, Selection(), 500)
+    shown = desk.read(views.get_todo_list, Selection(), 500)
     assert shown.counts == {status: sum(todo.status == status for todo in shown.todos) for status in STATUSES}
     assert all(shown.counts.values()), "a walk that never gets anywhere shows nothing"
 
 
-def test_what_several_do_to_one_list_at_once_leaves_the_books_true(database_url: str, desk: Desk) -> None:
+def test_what_several_do_to_one_list_at_once_leaves_the_books_true(database_url: str, desk: TenantHarness) -> None:
     failures: list[Exception] = []
     walks = [Walk(desk, seed) for seed in range(4)]
     for walk in walks:
@@ -51,9 +51,9 @@ def test_what_several_do_to_one_list_at_once_leaves_the_books_true(database_url:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 500])
-def test_counts_are_those_of_the_whole_list_however_little_of_it_is_shown(desk: Desk, limit: int) -> None:
+def test_counts_are_those_of_the_whole_list_however_little_of_it_is_shown(desk: TenantHarness, limit: int) -> None:
     desk.write(todos.add_many, [Draft("x", status=STATUSES[number % 4]) for number in range(10)])
-    shown = desk.read(views.todo_list, Selection(), limit)
+    shown = desk.read(views.get_todo_list, Selection(), limit)
 
     assert len(shown.todos) == min(limit, 10)
     assert shown.counts == {"pending": 3, "in_progress": 3, "completed": 2, "canceled": 2}

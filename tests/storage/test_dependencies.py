@@ -6,14 +6,14 @@ from headway.actions import conversations, todos, views
 from headway.ledger.errors import DependencyCycle, NotFound
 from headway.ledger.todo import Change, Status
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 
-def ready(desk: Desk, conversation_id: int | None = None) -> list[str]:
-    return [todo.subject for todo in desk.read(views.ready, conversation_id)]
+def ready(desk: TenantHarness, conversation_id: int | None = None) -> list[str]:
+    return [todo.subject for todo in desk.read(views.list_ready, conversation_id)]
 
 
-def test_a_todo_is_ready_when_everything_it_waits_for_has_ended(desk: Desk) -> None:
+def test_a_todo_is_ready_when_everything_it_waits_for_has_ended(desk: TenantHarness) -> None:
     flour, eggs = desk.add("flour"), desk.add("eggs")
     desk.add("cake", depends_on=(flour.id, eggs.id))
     assert ready(desk) == ["flour", "eggs"]
@@ -26,7 +26,7 @@ def test_a_todo_is_ready_when_everything_it_waits_for_has_ended(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
-def test_any_end_of_a_dependency_unblocks(desk: Desk, end: Status) -> None:
+def test_any_end_of_a_dependency_unblocks(desk: TenantHarness, end: Status) -> None:
     dependency = desk.add("dependency")
     desk.add("dependant", depends_on=(dependency.id,))
     desk.change(dependency, status=end)
@@ -34,7 +34,7 @@ def test_any_end_of_a_dependency_unblocks(desk: Desk, end: Status) -> None:
     assert ready(desk) == ["dependant"]
 
 
-def test_work_in_progress_is_neither_ready_nor_does_it_unblock(desk: Desk) -> None:
+def test_work_in_progress_is_neither_ready_nor_does_it_unblock(desk: TenantHarness) -> None:
     dependency = desk.add("dependency")
     desk.add("dependant", depends_on=(dependency.id,))
     desk.change(dependency, status="in_progress")
@@ -42,7 +42,7 @@ def test_work_in_progress_is_neither_ready_nor_does_it_unblock(desk: Desk) -> No
     assert ready(desk) == []
 
 
-def test_reopening_a_dependency_blocks_again(desk: Desk) -> None:
+def test_reopening_a_dependency_blocks_again(desk: TenantHarness) -> None:
     dependency = desk.add("dependency", status="completed")
     desk.add("dependant", depends_on=(dependency.id,))
     assert ready(desk) == ["dependant"]
@@ -51,7 +51,7 @@ def test_reopening_a_dependency_blocks_again(desk: Desk) -> None:
     assert ready(desk) == ["dependency"]
 
 
-def test_removing_a_dependency_unblocks_and_the_dependant_tells_that_it_waits_no_more(desk: Desk) -> None:
+def test_removing_a_dependency_unblocks_and_the_dependant_tells_that_it_waits_no_more(desk: TenantHarness) -> None:
     dependency, other = desk.add("dependency"), desk.add("other", status="completed")
     dependant = desk.add("dependant", depends_on=(dependency.id, other.id))
     desk.write(todos.remove, dependency.id)
@@ -64,7 +64,7 @@ def test_removing_a_dependency_unblocks_and_the_dependant_tells_that_it_waits_no
     ]
 
 
-def test_removing_an_ended_dependency_leaves_the_rest_of_the_wait_as_it_is(desk: Desk) -> None:
+def test_removing_an_ended_dependency_leaves_the_rest_of_the_wait_as_it_is(desk: TenantHarness) -> None:
     done, open_one = desk.add("done", status="completed"), desk.add("open")
     desk.add("dependant", depends_on=(done.id, open_one.id))
     desk.write(todos.remove, done.id)
@@ -72,7 +72,7 @@ def test_removing_an_ended_dependency_leaves_the_rest_of_the_wait_as_it_is(desk:
     assert ready(desk) == ["open"]
 
 
-def test_removing_a_dependant_leaves_its_dependency_free_to_end_and_reopen(desk: Desk) -> None:
+def test_removing_a_dependant_leaves_its_dependency_free_to_end_and_reopen(desk: TenantHarness) -> None:
     dependency = desk.add("dependency")
     dependant = desk.add("dependant", depends_on=(dependency.id,))
     desk.write(todos.remove, dependant.id)
@@ -82,7 +82,7 @@ def test_removing_a_dependant_leaves_its_dependency_free_to_end_and_reopen(desk:
     assert ready(desk) == ["dependency"]
 
 
-def test_dependencies_can_be_replaced_and_taken_away(desk: Desk) -> None:
+def test_dependencies_can_be_replaced_and_taken_away(desk: TenantHarness) -> None:
     first, second, dependant = desk.add("first"), desk.add("second", status="completed"), desk.add("dependant")
     assert desk.change(dependant, depends_on=(second.id, first.id, second.id)).depends_on == (first.id, second.id)
     assert ready(desk) == ["first"]
@@ -94,7 +94,7 @@ def test_dependencies_can_be_replaced_and_taken_away(desk: Desk) -> None:
     assert desk.get(dependant).depends_on == ()
 
 
-def test_ready_is_a_conversations_own_work_then_the_tenant_wide_and_never_a_turns_plan(desk: Desk) -> None:
+def test_ready_is_a_conversations_own_work_then_the_tenant_wide_and_never_a_turns_plan(desk: TenantHarness) -> None:
     ours, other = desk.conversation(), desk.conversation()
     turn = desk.write(conversations.open_turn, ours.id).id
     desk.add("wide")
@@ -107,7 +107,7 @@ def test_ready_is_a_conversations_own_work_then_the_tenant_wide_and_never_a_turn
     assert sorted(ready(desk)) == ["ours", "theirs", "wide"]
 
 
-def test_dependencies_may_cross_lists(desk: Desk) -> None:
+def test_dependencies_may_cross_lists(desk: TenantHarness) -> None:
     dependency = desk.add("wide")
     conversation = desk.conversation()
     desk.add("ours", conversation_id=conversation.id, depends_on=(dependency.id,))
@@ -118,7 +118,7 @@ def test_dependencies_may_cross_lists(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
-def test_a_cycle_is_refused_and_nothing_changes(desk: Desk, length: int) -> None:
+def test_a_cycle_is_refused_and_nothing_changes(desk: TenantHarness, length: int) -> None:
     chain = [desk.add("0")]
     for number in range(1, length):
         chain.append(desk.add(str(number), depends_on=(chain[-1].id,)))
@@ -132,7 +132,7 @@ def test_a_cycle_is_refused_and_nothing_changes(desk: Desk, length: int) -> None
     assert ready(desk) == ["0"]
 
 
-def test_a_cycle_through_ended_todos_is_refused_too_because_they_may_reopen(desk: Desk) -> None:
+def test_a_cycle_through_ended_todos_is_refused_too_because_they_may_reopen(desk: TenantHarness) -> None:
     first = desk.add(status="completed")
     second = desk.add(status="completed", depends_on=(first.id,))
 
@@ -140,7 +140,7 @@ def test_a_cycle_through_ended_todos_is_refused_too_because_they_may_reopen(desk
         desk.change(first, depends_on=(second.id,))
 
 
-def test_turning_a_dependency_round_in_one_change_is_no_cycle(desk: Desk) -> None:
+def test_turning_a_dependency_round_in_one_change_is_no_cycle(desk: TenantHarness) -> None:
     first = desk.add("first")
     second = desk.add("second", depends_on=(first.id,))
     third = desk.add("third", depends_on=(second.id,))
@@ -150,8 +150,8 @@ def test_turning_a_dependency_round_in_one_change_is_no_cycle(desk: Desk) -> Non
     assert ready(desk) == ["second"]
 
 
-def test_an_unknown_and_a_foreign_dependency_are_refused_in_the_same_words(database: DirectDatabase, desk: Desk) -> None:
-    foreign = Desk(database, "rival").add()
+def test_an_unknown_and_a_foreign_dependency_are_refused_in_the_same_words(database: DirectDatabase, desk: TenantHarness) -> None:
+    foreign = TenantHarness(database, "rival").add()
     todo = desk.add()
 
     for stranger in (foreign.id, 404):

@@ -4,27 +4,29 @@ import json
 
 import pytest
 
-from headway.actions import todos, transfer
+from headway.actions import import_export, todos
 from headway.ledger.errors import IllegalTransition, Invalid
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import LATEST_SECOND, Status
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 LONG_AGO = 1_500_000_000_000
 ENDS: tuple[Status, ...] = ("completed", "canceled")
 
 
-def imported(desk: Desk, *rows: dict[str, object]) -> transfer.Imported:
+def imported(desk: TenantHarness, *rows: dict[str, object]) -> import_export.ImportResult:
     document = json.dumps({"todos": rows})
-    return desk.database.write(lambda tx: transfer.from_json(tx, Scope(desk.tenant.id), document))
+    return desk.database.write(lambda tx: import_export.import_json(tx, Scope(desk.tenant.id), document))
 
 
 # When it ended
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_end_is_stamped_with_the_current_time_unless_the_caller_gives_one(desk: Desk, clock: FixedClock, end: Status) -> None:
+def test_an_end_is_stamped_with_the_current_time_unless_the_caller_gives_one(
+    desk: TenantHarness, clock: FixedClock, end: Status
+) -> None:
     """001: "any transition into completed or canceled sets completed_at = now() unless the caller passes a value explicitly"."""
     stamped, given = desk.add(), desk.add()
     clock.advance(5)
@@ -35,7 +37,7 @@ def test_an_end_is_stamped_with_the_current_time_unless_the_caller_gives_one(des
     assert desk.get(desk.add(status=end, completed_at=LONG_AGO)).completed_at == LONG_AGO
 
 
-def test_ended_todos_are_listed_by_the_time_that_was_given(desk: Desk) -> None:
+def test_ended_todos_are_listed_by_the_time_that_was_given(desk: TenantHarness) -> None:
     desk.add("today", status="completed")
     desk.add("long ago", status="completed", completed_at=LONG_AGO)
     desk.add("long before", status="canceled", completed_at=LONG_AGO - 1)
@@ -43,7 +45,7 @@ def test_ended_todos_are_listed_by_the_time_that_was_given(desk: Desk) -> None:
     assert desk.subjects() == ["today", "long ago", "long before"]
 
 
-def test_the_time_of_an_end_can_be_corrected_afterwards(desk: Desk, clock: FixedClock) -> None:
+def test_the_time_of_an_end_can_be_corrected_afterwards(desk: TenantHarness, clock: FixedClock) -> None:
     ended = desk.add(status="completed", outcome="done")
     clock.advance(5)
     corrected = desk.change(ended, completed_at=LONG_AGO)
@@ -52,7 +54,7 @@ def test_the_time_of_an_end_can_be_corrected_afterwards(desk: Desk, clock: Fixed
     assert desk.change(ended, status="completed", completed_at=LONG_AGO + 1).completed_at == LONG_AGO + 1
 
 
-def test_a_dependant_is_released_by_an_end_with_a_time_of_its_own(desk: Desk) -> None:
+def test_a_dependant_is_released_by_an_end_with_a_time_of_its_own(desk: TenantHarness) -> None:
     first = desk.add("first")
     second = desk.add("second", depends_on=(first.id,))
     desk.change(first, status="completed", completed_at=LONG_AGO)
@@ -62,7 +64,7 @@ def test_a_dependant_is_released_by_an_end_with_a_time_of_its_own(desk: Desk) ->
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
-def test_an_open_todo_has_no_time_of_its_end(desk: Desk, status: Status) -> None:
+def test_an_open_todo_has_no_time_of_its_end(desk: TenantHarness, status: Status) -> None:
     refusal = f"completed_at is only accepted with an ended status .completed or canceled.; this todo is {status}"
     with pytest.raises(Invalid, match=refusal):
         desk.add(status=status, completed_at=LONG_AGO)
@@ -78,7 +80,7 @@ def test_an_open_todo_has_no_time_of_its_end(desk: Desk, status: Status) -> None
 
 
 @pytest.mark.parametrize("moment", [-1, 0, 999, LATEST_SECOND * 1000 + 1, 2**63])
-def test_a_time_that_cannot_be_one_is_refused(desk: Desk, moment: int) -> None:
+def test_a_time_that_cannot_be_one_is_refused(desk: TenantHarness, moment: int) -> None:
     with pytest.raises(Invalid, match="completed_at must be a time in epoch seconds between 1 and 253,402,300,799"):
         desk.add(status="completed", completed_at=moment)
     todo = desk.add()
@@ -90,7 +92,7 @@ def test_a_time_that_cannot_be_one_is_refused(desk: Desk, moment: int) -> None:
 # Import
 
 
-def test_an_imported_todo_ended_when_its_document_says(desk: Desk, clock: FixedClock) -> None:
+def test_an_imported_todo_ended_when_its_document_says(desk: TenantHarness, clock: FixedClock) -> None:
     """001: "any transition into completed or canceled sets completed_at = now() unless the caller passes a value explicitly"."""
     given, stamped = imported(
         desk,
@@ -114,21 +116,21 @@ def test_an_imported_todo_ended_when_its_document_says(desk: Desk, clock: FixedC
         ({"started_at": True}, "started_at must be a time in epoch seconds"),
     ],
 )
-def test_a_document_whose_times_cannot_be_is_refused_whole(desk: Desk, row: dict[str, object], words: str) -> None:
+def test_a_document_whose_times_cannot_be_is_refused_whole(desk: TenantHarness, row: dict[str, object], words: str) -> None:
     with pytest.raises(Invalid, match=f"Todo 2 of the document: .*{words}"):
         imported(desk, {"subject": "fine"}, {"subject": "x", **row})
     assert desk.count("todos") == 0
 
 
-def test_an_export_with_given_times_comes_back_unchanged(desk: Desk) -> None:
+def test_an_export_with_given_times_comes_back_unchanged(desk: TenantHarness) -> None:
     desk.add("open")
     desk.add("ended", status="completed", completed_at=LONG_AGO + 1, outcome="done")
     desk.change(desk.add("ended later"), status="canceled", completed_at=LONG_AGO + 2)
-    exported = desk.read(transfer.as_json, Selection()).text
+    exported = desk.read(import_export.export_json, Selection()).text
 
-    elsewhere = Desk(desk.database, "elsewhere")
-    desk.database.write(lambda tx: transfer.from_json(tx, Scope(elsewhere.tenant.id), exported))
-    there = json.loads(elsewhere.read(transfer.as_json, Selection()).text)["todos"]
+    elsewhere = TenantHarness(desk.database, "elsewhere")
+    desk.database.write(lambda tx: import_export.import_json(tx, Scope(elsewhere.tenant.id), exported))
+    there = json.loads(elsewhere.read(import_export.export_json, Selection()).text)["todos"]
     assert [one | {"id": 0} for one in there] == [one | {"id": 0} for one in json.loads(exported)["todos"]]
 
 
@@ -136,7 +138,7 @@ def test_an_export_with_given_times_comes_back_unchanged(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk: Desk, end: Status) -> None:
+def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk: TenantHarness, end: Status) -> None:
     """001: "append-order counter within (tenant_id, conversation_id, status='pending') so /todo list is stable on ties"."""
     assert [desk.add(status=end).position for _ in range(2)] == [1, 1]
     first = desk.add("first")
@@ -151,7 +153,7 @@ def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk
     assert [one["position"] for change, one in desk.changes() if one["status"] == "pending"] == [1, 2, 3, 4]
 
 
-def test_an_ended_todo_with_a_position_moves_nobody(desk: Desk) -> None:
+def test_an_ended_todo_with_a_position_moves_nobody(desk: TenantHarness) -> None:
     first, second = desk.add("first"), desk.add("second")
     seeded = desk.add("seeded", status="completed", position=1)
     moved = desk.change(seeded, position=2)
@@ -161,13 +163,13 @@ def test_an_ended_todo_with_a_position_moves_nobody(desk: Desk) -> None:
     assert desk.add("third").position == 3
 
 
-def test_an_import_into_an_empty_list_counts_on_from_its_open_todos(desk: Desk) -> None:
+def test_an_import_into_an_empty_list_counts_on_from_its_open_todos(desk: TenantHarness) -> None:
     imported(desk, {"subject": "open", "position": 2}, {"subject": "archived", "status": "completed", "position": 7})
 
     assert desk.add("next").position == 3
 
 
-def test_a_seeded_todo_that_is_reopened_stands_where_it_arrived(desk: Desk) -> None:
+def test_a_seeded_todo_that_is_reopened_stands_where_it_arrived(desk: TenantHarness) -> None:
     desk.add("first")
     seeded = desk.add("seeded", status="completed")
     desk.add("second")
@@ -187,7 +189,9 @@ def positions_of_pending(tx: Transaction) -> list[int]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(desk: Desk, clock: FixedClock, end: Status) -> None:
+def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(
+    desk: TenantHarness, clock: FixedClock, end: Status
+) -> None:
     """001: "completed_at = 0 until terminal"."""
     first = desk.add("first")
     second = desk.add("second", depends_on=(first.id,))
@@ -202,7 +206,7 @@ def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(de
     assert desk.database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", second.id)) == (1,)
 
 
-def test_starting_an_ended_todo_is_refused_and_starting_an_open_one_is_not(desk: Desk) -> None:
+def test_starting_an_ended_todo_is_refused_and_starting_an_open_one_is_not(desk: TenantHarness) -> None:
     todo = desk.add()
     assert desk.write(todos.start, todo.id).status == "in_progress"
     ended = desk.write(todos.end, todo.id, "completed", "done")

@@ -5,41 +5,41 @@ import threading
 from headway.actions import todos
 from headway.ledger.errors import NotFound
 from headway.ledger.todo import Change, Draft
-from headway.storage import event_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import events as event_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
-def test_the_log_is_read_from_any_point_in_the_order_of_what_happened(desk: Desk, clock: FixedClock) -> None:
+def test_the_log_is_read_from_any_point_in_the_order_of_what_happened(desk: TenantHarness, clock: FixedClock) -> None:
     for subject in ("first", "second", "third"):
         clock.advance(1)
         desk.add(subject)
-    whole = desk.read(event_store.after, 0, 100)
+    whole = desk.read(event_store.list_after, 0, 100)
 
     assert [event.at for event in whole] == [clock.now - 2000, clock.now - 1000, clock.now]
-    assert desk.read(event_store.after, whole[0].seq, 100) == whole[1:]
-    assert desk.read(event_store.after, 0, 2) == whole[:2]
-    assert desk.read(event_store.after, whole[-1].seq, 100) == []
-    assert desk.read(event_store.last_seq) == whole[-1].seq
+    assert desk.read(event_store.list_after, whole[0].seq, 100) == whole[1:]
+    assert desk.read(event_store.list_after, 0, 2) == whole[:2]
+    assert desk.read(event_store.list_after, whole[-1].seq, 100) == []
+    assert desk.read(event_store.get_last_seq) == whole[-1].seq
 
 
-def test_an_empty_log_ends_at_zero(desk: Desk) -> None:
-    assert desk.read(event_store.last_seq) == 0
+def test_an_empty_log_ends_at_zero(desk: TenantHarness) -> None:
+    assert desk.read(event_store.get_last_seq) == 0
 
 
-def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk: Desk) -> None:
+def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk: TenantHarness) -> None:
     ours, other = desk.conversation(), desk.conversation()
     for subject, conversation_id in (("ours", ours.id), ("wide", 0), ("theirs", other.id), ("ours again", ours.id)):
         desk.add(subject, conversation_id=conversation_id)
 
-    heard = desk.read(event_store.after_in_conversation, ours.id, 0, 100)
+    heard = desk.read(event_store.list_after_in_conversation, ours.id, 0, 100)
     assert [event.conversation_id for event in heard] == [ours.id, 0, ours.id]
     assert [event.seq for event in heard] == sorted(event.seq for event in heard)
-    assert desk.read(event_store.after_in_conversation, ours.id, heard[0].seq, 1) == heard[1:2]
+    assert desk.read(event_store.list_after_in_conversation, ours.id, heard[0].seq, 1) == heard[1:2]
 
 
-def test_what_one_transaction_tells_is_numbered_in_the_order_in_which_it_happened(desk: Desk) -> None:
+def test_what_one_transaction_tells_is_numbered_in_the_order_in_which_it_happened(desk: TenantHarness) -> None:
     ours = desk.conversation()
     subjects = [f"number {n}" for n in range(100)]
 
@@ -50,10 +50,12 @@ def test_what_one_transaction_tells_is_numbered_in_the_order_in_which_it_happene
     desk.write(add_all)
 
     assert [told["subject"] for _, told in desk.changes()] == subjects
-    assert [event.conversation_id == ours.id for event in desk.read(event_store.after, 0, 1000)] == [n % 3 > 0 for n in range(100)]
+    assert [event.conversation_id == ours.id for event in desk.read(event_store.list_after, 0, 1000)] == [
+        n % 3 > 0 for n in range(100)
+    ]
 
 
-def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: Desk) -> None:
+def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: TenantHarness) -> None:
     def try_and_go_on(tx: Transaction, tenant_id: int) -> None:
         todos.add(tx, tenant_id, Draft("kept"))
 
@@ -72,7 +74,7 @@ def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: D
     assert [told["subject"] for _, told in desk.changes()] == ["kept", "written instead"]
 
 
-def test_whoever_follows_the_log_while_others_write_misses_nothing(database_url: str, desk: Desk) -> None:
+def test_whoever_follows_the_log_while_others_write_misses_nothing(database_url: str, desk: TenantHarness) -> None:
     writers, each = 4, 60
     failures: list[Exception] = []
 
@@ -90,11 +92,11 @@ def test_whoever_follows_the_log_while_others_write_misses_nothing(database_url:
         thread.start()
     heard: list[int] = []
     while any(thread.is_alive() for thread in crew):
-        heard += [event.seq for event in desk.read(event_store.after, heard[-1] if heard else 0, 1000)]
+        heard += [event.seq for event in desk.read(event_store.list_after, heard[-1] if heard else 0, 1000)]
     for thread in crew:
         thread.join()
-    heard += [event.seq for event in desk.read(event_store.after, heard[-1] if heard else 0, 1000)]
+    heard += [event.seq for event in desk.read(event_store.list_after, heard[-1] if heard else 0, 1000)]
 
     assert failures == []
-    assert heard == [event.seq for event in desk.read(event_store.after, 0, 1000)]
+    assert heard == [event.seq for event in desk.read(event_store.list_after, 0, 1000)]
     assert len(heard) == writers * each

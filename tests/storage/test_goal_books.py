@@ -8,10 +8,20 @@ import pytest
 
 from headway.actions import goals, sub_goals
 from headway.actions.goals import NewGoal
-from headway.ledger.goal import OPEN, STATUSES, Goal, HowItRuns, SubGoal, in_doubt, ready, replan_reason
-from headway.storage import goal_store, pursuit_store
+from headway.ledger.goal import (
+    OPEN_STATUSES,
+    STATUSES,
+    Goal,
+    SubGoal,
+    SubGoalMode,
+    find_replan_reason,
+    has_replan_reason,
+    list_ready,
+)
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from planning import end, judge, planned, start, sub_goal
 
 EVERYTHING = 1_000
@@ -25,13 +35,13 @@ class Walk:
         self.chance = random.Random(seed)
 
     def step(self, tx: Transaction, tenant_id: int) -> None:
-        known = goal_store.sub_goals(tx, tenant_id, self.goal.id)
+        known = goal_store.list_sub_goals(tx, tenant_id, self.goal.id)
         moves: list[tuple[Callable[[SubGoal], bool], Callable[[Transaction, SubGoal], object]]] = [
             (lambda one: one.status == "pending", lambda tx, one: start(tx, self.goal, one.id)),
             (lambda one: one.status == "in-progress", lambda tx, one: end(tx, self.goal, one.id)),
             (lambda one: one.status == "in-progress", lambda tx, one: end(tx, self.goal, one.id, error="It broke.")),
-            (lambda one: one.status == "in-progress", sub_goals.put_off),
-            (lambda one: one.status in OPEN, lambda tx, one: sub_goals.skip(tx, one, "no need")),
+            (lambda one: one.status == "in-progress", sub_goals.mark_pending),
+            (lambda one: one.status in OPEN_STATUSES, lambda tx, one: sub_goals.skip(tx, one, "no need")),
             (self.is_unjudged, lambda tx, one: judge(tx, self.goal, one.id, self.chance.choice(["none"] * 8 + ["minor", "major"]))),
             (self.is_unjudged, lambda tx, one: judge(tx, self.goal, one.id)),
             (lambda one: one.status == "pending", lambda tx, one: self.rewire(tx, one, known)),
@@ -48,7 +58,7 @@ class Walk:
 
     def rewire(self, tx: Transaction, one: SubGoal, known: list[SubGoal]) -> None:
         before = [other.id for other in known if other.id < one.id]
-        goal_store.put_edges(tx, one.id, self.chance.sample(before, min(len(before), self.chance.randint(0, 3))))
+        goal_store.replace_edges(tx, one.id, self.chance.sample(before, min(len(before), self.chance.randint(0, 3))))
 
     def add(self, tx: Transaction, known: list[SubGoal]) -> None:
         mode = self.chance.choice(["inline", "agent"])
@@ -61,27 +71,31 @@ class Walk:
 def contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
     """Everything that is kept, or found through an index, but does not follow from the rows."""
     goal = goals.get(tx, tenant_id, goal_id)
-    known = goal_store.sub_goals(tx, tenant_id, goal_id)
+    known = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     counted = Counter(one.status for one in known)
     found = [status for status in STATUSES if goal.progress[status.replace("-", "_")] != counted[status]]
-    modes: tuple[HowItRuns, ...] = ("inline", "agent")
-    can_begin = {mode: pursuit_store.ready(tx, goal, mode, EVERYTHING) for mode in modes}
-    found += [f"ready, {mode}" for mode in modes if can_begin[mode] != [one for one in ready(known) if one.mode == mode]]
+    modes: tuple[SubGoalMode, ...] = ("inline", "agent")
+    can_begin = {mode: pursuit_store.list_ready(tx, goal, mode, EVERYTHING) for mode in modes}
+    found += [f"ready, {mode}" for mode in modes if can_begin[mode] != [one for one in list_ready(known) if one.mode == mode]]
     at_hand = [
         one for one in known if one.status == "in-progress" or (one.ended and not one.divergence and one.status != "skipped")
     ]
-    if pursuit_store.at_hand(tx, goal) != at_hand:
+    if pursuit_store.list_active(tx, goal) != at_hand:
         found.append("at hand")
-    if in_doubt(goal, pursuit_store.doubts(tx, goal)) != (replan_reason(goal, known) is not None):
+    if has_replan_reason(goal, pursuit_store.list_doubts(tx, goal)) != (find_replan_reason(goal, known) is not None):
         found.append("in doubt")
-    if pursuit_store.last_done(tx, goal, 3) != [one for one in known if one.status == "completed"][-3:]:
+    if pursuit_store.list_last_completed(tx, goal, 3) != [one for one in known if one.status == "completed"][-3:]:
         found.append("done")
-    found += [f"below {one.id}" for one in known if tuple(below.id for below in pursuit_store.below(tx, one)) != one.depends_on]
+    found += [
+        f"below {one.id}"
+        for one in known
+        if tuple(below.id for below in pursuit_store.list_dependencies(tx, one)) != one.depends_on
+    ]
     return found
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: Desk, seed: int) -> None:
+def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: TenantHarness, seed: int) -> None:
     goal = desk.write(goals.add, NewGoal("wander"))
     desk.write(lambda tx, _: planned(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
     walk = Walk(desk.read(goals.get, goal.id), seed)
@@ -95,10 +109,10 @@ def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: Desk,
     assert len(seen) == 1 + len(STATUSES), "a walk that never gets anywhere shows nothing"
 
 
-def test_whoever_changes_a_sub_goal_that_has_moved_on_since_changes_nothing(desk: Desk) -> None:
+def test_whoever_changes_a_sub_goal_that_has_moved_on_since_changes_nothing(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("be quick"))
     ids = desk.write(lambda tx, _: planned(tx, goal, {"a": []}))
-    stale = desk.read(goal_store.get_sub_goal, ids["a"])
+    stale = desk.read(goal_store.find_sub_goal, ids["a"])
     assert stale is not None
     desk.write(lambda tx, _: start(tx, goal, ids["a"]))
 

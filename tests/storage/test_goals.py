@@ -10,40 +10,42 @@ from headway.actions import goal_views, goals, halts, runs, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.errors import Conflict, Halted, HeadwayError, Invalid
 from headway.ledger.goal import Goal, SubGoal
-from headway.ledger.run import NANOS
+from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import goal_store, job_store, run_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 from planning import begun, end, found, judge, main_run, planned, start, sub_goal
 
 
-def kinds(desk: Desk, goal: Goal) -> list[str]:
-    return [entry.kind for entry in desk.read(goal_store.entries, goal.id, 500, MAX_INTEGER)]
+def kinds(desk: TenantHarness, goal: Goal) -> list[str]:
+    return [entry.kind for entry in desk.read(goal_store.list_entries, goal.id, 500, MAX_INTEGER)]
 
 
-def steps(desk: Desk, goal: Goal) -> list[SubGoal]:
-    return desk.read(goal_store.sub_goals, goal.id)
+def steps(desk: TenantHarness, goal: Goal) -> list[SubGoal]:
+    return desk.read(goal_store.list_sub_goals, goal.id)
 
 
-def job_state(desk: Desk, goal: Goal) -> str:
-    job = desk.read(job_store.get, goal.run_id or "")
+def job_state(desk: TenantHarness, goal: Goal) -> str:
+    job = desk.read(job_store.find, goal.run_id or "")
     assert job is not None
     return job.state
 
 
-def resting(desk: Desk, **fields: Any) -> Goal:
+def resting(desk: TenantHarness, **fields: Any) -> Goal:
     return desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, begun(tx, tenant_id, **fields).id))
 
 
 # Set
 
 
-def test_a_goal_comes_with_its_main_agent_and_its_job(desk: Desk, clock: FixedClock) -> None:
-    goal = desk.write(goals.add, NewGoal("  reach it \n", " it is reached ", 7, NANOS, clock.now + 1))
+def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock: FixedClock) -> None:
+    goal = desk.write(goals.add, NewGoal("  reach it \n", " it is reached ", 7, NANOS_PER_DOLLAR, clock.now + 1))
     assert (goal.description, goal.success_criteria, goal.priority, goal.status) == ("reach it", "it is reached", 7, "active")
-    assert (goal.budget, goal.deadline_at, goal.created_at, goal.ended_at) == (NANOS, clock.now + 1, clock.now, 0)
+    assert (goal.budget, goal.deadline_at, goal.created_at, goal.ended_at) == (NANOS_PER_DOLLAR, clock.now + 1, clock.now, 0)
     run = desk.read(runs.get, goal.run_id or "")
     assert (run.goal_id, run.is_main, run.task, run.status) == (goal.id, True, "reach it", "running")
     assert job_state(desk, goal) == "queued"
@@ -62,13 +64,13 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: Desk, clock: FixedCl
         (NewGoal("x", deadline_at=1), "deadline has passed already"),
     ],
 )
-def test_what_cannot_be_a_goal_leaves_nothing_behind(desk: Desk, wanted: NewGoal, told: str) -> None:
+def test_what_cannot_be_a_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
     with pytest.raises(Invalid, match=told):
         desk.write(goals.add, wanted)
     assert [desk.count(table) for table in ("goals", "jobs", "runs", "journal", "events")] == [0] * 5
 
 
-def test_while_everything_is_halted_none_is_set_and_none_goes_on(desk: Desk) -> None:
+def test_while_everything_is_halted_none_is_set_and_none_goes_on(desk: TenantHarness) -> None:
     goal = resting(desk)
     desk.database.write(halts.halt)
     with pytest.raises(Halted):
@@ -80,7 +82,7 @@ def test_while_everything_is_halted_none_is_set_and_none_goes_on(desk: Desk) -> 
     assert desk.write(goals.abandon, goal.id).status == "abandoned"
 
 
-def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: Desk) -> None:
+def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: TenantHarness) -> None:
     goal = desk.write(goals.propose, NewGoal("tidy up"), "It is untidy.")
     assert (goal.status, goal.pause_kind, goal.source, goal.run_id) == ("paused", "proposal", "agent-discovered", None)
     assert "operator_notice" in [kind for kind, _ in desk.events()]
@@ -92,7 +94,7 @@ def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: Desk) -> N
 
 # Moves
 
-Move = Callable[[Desk, Goal], Goal]
+Move = Callable[[TenantHarness, Goal], Goal]
 MOVES: dict[str, Move] = {
     "pause": lambda desk, goal: desk.write(goals.pause, goal.id),
     "resume": lambda desk, goal: desk.write(goals.resume, goal.id),
@@ -115,13 +117,13 @@ LEADS_TO = {
 }
 
 
-def brought_to(desk: Desk, status: str) -> Goal:
+def brought_to(desk: TenantHarness, status: str) -> Goal:
     goal = desk.write(begun)
     match status:
         case "paused":
             return desk.write(goals.pause, goal.id)
         case "completed":
-            return desk.write(lambda tx, tenant_id: goals.complete(tx, goals.held_still(tx, tenant_id, goal.id), "done"))
+            return desk.write(lambda tx, tenant_id: goals.complete(tx, goals.get_locked(tx, tenant_id, goal.id), "done"))
         case "abandoned":
             return desk.write(goals.abandon, goal.id)
     return goal
@@ -129,7 +131,7 @@ def brought_to(desk: Desk, status: str) -> Goal:
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("status", LEADS_TO)
-def test_every_move_is_allowed_or_refused_without_a_trace(desk: Desk, status: str, move: str) -> None:
+def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, status: str, move: str) -> None:
     goal = brought_to(desk, status)
     leads_to = LEADS_TO[status].get(move)
     if leads_to:
@@ -142,7 +144,7 @@ def test_every_move_is_allowed_or_refused_without_a_trace(desk: Desk, status: st
     assert (desk.read(goal_views.show, goal.id), kinds(desk, goal), desk.events()) == before
 
 
-def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: Desk) -> None:
+def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: TenantHarness) -> None:
     goal = resting(desk)
     assert job_state(desk, goal) == "delayed"
     assert desk.read(runs.get, goal.run_id or "").status == "waiting"
@@ -151,7 +153,7 @@ def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: Desk) -> None:
     assert desk.read(runs.get, goal.run_id or "").status == "running"
 
 
-def test_a_goal_that_ended_has_nobody_left_at_work(desk: Desk) -> None:
+def test_a_goal_that_ended_has_nobody_left_at_work(desk: TenantHarness) -> None:
     goal = desk.write(begun)
     child = desk.write(lambda tx, _: runs.begin_child(tx, main_run(tx, goal), "worker", "go", 5, sub_goal_id=steps_of(tx, goal)[1]))
     ended = desk.write(goals.abandon, goal.id)
@@ -162,10 +164,10 @@ def test_a_goal_that_ended_has_nobody_left_at_work(desk: Desk) -> None:
 
 
 def steps_of(tx: Transaction, goal: Goal) -> list[int]:
-    return [one.id for one in goal_store.sub_goals(tx, goal.tenant_id, goal.id)]
+    return [one.id for one in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)]
 
 
-def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: Desk, clock: FixedClock) -> None:
+def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: TenantHarness, clock: FixedClock) -> None:
     goal = resting(desk, deadline_at=clock.now + 1_000, budget=5)
     desk.write(lambda tx, _: run_store.save(tx, main_run(tx, goal)._replace(cost=5)))
     clock.advance(2)
@@ -176,7 +178,7 @@ def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: Des
     assert (kept.deadline_at, kept.budget) == (clock.now + 1_000, 5)
 
 
-def test_to_continue_counts_anew_and_to_replan_says_why(desk: Desk) -> None:
+def test_to_continue_counts_anew_and_to_replan_says_why(desk: TenantHarness) -> None:
     goal = desk.write(lambda tx, tenant_id: goals.escalate(tx, begun(tx, tenant_id)._replace(replan_count=5), "replans", "Enough."))
     assert desk.write(goals.decide, goal.id, "continue").replan_count == 0
     again = resting(desk)
@@ -186,7 +188,7 @@ def test_to_continue_counts_anew_and_to_replan_says_why(desk: Desk) -> None:
 # Sub-goals
 
 
-def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: Desk, clock: FixedClock) -> None:
+def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, clock: FixedClock) -> None:
     goal = desk.write(begun)
     go = steps(desk, goal)[0]
     clock.advance(12)
@@ -194,27 +196,27 @@ def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: Desk, clock: Fixe
     ended = steps(desk, goal)[0]
     assert (ended.status, ended.ended_at, ended.divergence) == ("completed", clock.now, None)
     assert json.loads(ended.outcome or "")["summary"] == "We went."
-    entry = desk.read(goal_store.entries, goal.id, 1, MAX_INTEGER)[0].as_json()
+    entry = desk.read(goal_store.list_entries, goal.id, 1, MAX_INTEGER)[0].as_json()
     assert (entry["kind"], entry["data"]["duration_s"], entry["data"]["status"]) == ("sub_goal_ended", 12, "completed")
 
 
-def test_what_depends_on_what_is_kept_and_can_be_changed(desk: Desk) -> None:
+def test_what_depends_on_what_is_kept_and_can_be_changed(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("branch out"))
     ids = desk.write(lambda tx, _: planned(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
     assert [one.depends_on for one in steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
-    desk.database.write(lambda tx: goal_store.put_edges(tx, ids["c"], [ids["b"], ids["b"]]))
+    desk.database.write(lambda tx: goal_store.replace_edges(tx, ids["c"], [ids["b"], ids["b"]]))
     assert steps(desk, goal)[2].depends_on == (ids["b"],)
 
 
-def test_one_that_was_begun_in_vain_is_as_if_it_had_not_been(desk: Desk) -> None:
+def test_one_that_was_begun_in_vain_is_as_if_it_had_not_been(desk: TenantHarness) -> None:
     goal = desk.write(begun)
-    desk.write(lambda tx, _: sub_goals.put_off(tx, found(tx, goal, steps_of(tx, goal)[0])))
+    desk.write(lambda tx, _: sub_goals.mark_pending(tx, found(tx, goal, steps_of(tx, goal)[0])))
     again = steps(desk, goal)[0]
     assert (again.status, again.run_id, again.started_at) == ("pending", None, 0)
 
 
-def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: Desk, clock: FixedClock) -> None:
-    rival = Desk(desk.database, "rival")
+def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: TenantHarness, clock: FixedClock) -> None:
+    rival = TenantHarness(desk.database, "rival")
     for one in (desk, desk, rival):
         goal = one.write(goals.add, NewGoal("learn"))
         ids = one.write(lambda tx, _, goal=goal: planned(tx, goal, {"a": [], "b": [], "c": []}))
@@ -229,12 +231,12 @@ def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: Desk, c
         one.write(lambda tx, _, goal=goal, number=ids["a"]: (end(tx, goal, number), judge(tx, goal, number)))
         one.write(lambda tx, _, goal=goal, number=ids["b"]: end(tx, goal, number, error="no"))
         one.write(lambda tx, _, goal=goal, number=write: (end(tx, goal, number), judge(tx, goal, number, "minor", "a bit")))
-    learnt = [one.as_json() for one in desk.read(goal_store.experience)]
+    learnt = [one.as_json() for one in desk.read(goal_store.list_experience)]
     assert [(one["kind"], one["tried"], one["succeeded"], one["duration_s"]) for one in learnt] == [
         ("research", 4, 2, 2.0),
         ("writing", 2, 0, 2.0),
     ]
-    assert [one.tried for one in rival.read(goal_store.experience)] == [2, 1]
+    assert [one.tried for one in rival.read(goal_store.list_experience)] == [2, 1]
 
 
 # The journal
@@ -252,25 +254,25 @@ with DirectDatabase(sys.argv[1]) as database:
 
 
 def test_many_write_into_one_journal_and_no_number_is_missing_or_twice(
-    desk: Desk, database_url: str, at_once: Callable[..., list[str]]
+    desk: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     goal = desk.write(goals.add, NewGoal("be noted"))
     at_once(APPEND, database_url, str(desk.tenant.id), str(goal.id), processes=4)
-    entries = desk.read(goal_store.entries, goal.id, 500, MAX_INTEGER)
+    entries = desk.read(goal_store.list_entries, goal.id, 500, MAX_INTEGER)
     assert [entry.n for entry in entries] == list(range(1, 102))
     told = [json.loads(data)["entry"]["n"] for kind, data in desk.events() if kind == "journal_appended"]
     assert told == list(range(1, 102))
 
 
-def test_what_was_rolled_back_leaves_no_gap(desk: Desk) -> None:
+def test_what_was_rolled_back_leaves_no_gap(desk: TenantHarness) -> None:
     goal = resting(desk)
     with pytest.raises(Conflict):
         desk.write(goals.pause, goal.id)
     desk.write(goals.resume, goal.id)
-    assert [entry.n for entry in desk.read(goal_store.entries, goal.id, 50, MAX_INTEGER)] == [1, 2, 3, 4]
+    assert [entry.n for entry in desk.read(goal_store.list_entries, goal.id, 50, MAX_INTEGER)] == [1, 2, 3, 4]
 
 
-def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: Desk) -> None:
+def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("x"))
     before = len(desk.events())
 
@@ -306,7 +308,7 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: D
         " SELECT tenant_id, goal_id, 'active', 1 FROM planning_cycles",
     ],
 )
-def test_the_database_refuses_what_makes_no_sense(desk: Desk, statement: str) -> None:
+def test_the_database_refuses_what_makes_no_sense(desk: TenantHarness, statement: str) -> None:
     goal = desk.write(begun)
     before = desk.read(goal_views.show, goal.id)
     with pytest.raises(Exception, match=r"(?i)constraint|unique"):
@@ -314,7 +316,7 @@ def test_the_database_refuses_what_makes_no_sense(desk: Desk, statement: str) ->
     assert desk.read(goal_views.show, goal.id) == before
 
 
-def test_a_goal_has_one_planning_cycle_at_a_time(desk: Desk) -> None:
+def test_a_goal_has_one_planning_cycle_at_a_time(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("x"))
     assert [desk.write(goal_store.open_cycle, goal.id) for _ in range(2)] == [True, False]
     assert [desk.write(goal_store.end_cycle, goal.id, "interrupted") for _ in range(2)] == [True, False]
@@ -322,29 +324,29 @@ def test_a_goal_has_one_planning_cycle_at_a_time(desk: Desk) -> None:
     assert desk.count("planning_cycles") == 2
 
 
-def test_a_tenant_has_so_many_goals_that_have_not_ended_and_no_more(desk: Desk) -> None:
+def test_a_tenant_has_so_many_goals_that_have_not_ended_and_no_more(desk: TenantHarness) -> None:
     def fill(tx: Transaction, tenant_id: int) -> None:
-        for _ in range(goals.UNENDED_LIMIT):
+        for _ in range(goals.OPEN_GOALS_LIMIT):
             goals.insert(tx, tenant_id, NewGoal("x"), "operator-injected", "paused", "")
 
     desk.write(fill)
     with pytest.raises(Conflict, match="at most 1,000 goals"):
         desk.write(goals.add, NewGoal("one more"))
-    (last,) = desk.read(goal_store.page, None, 1, MAX_INTEGER)
+    (last,) = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
     desk.write(goals.abandon, last.id)
     desk.write(goals.add, NewGoal("one more"))
 
 
-def test_pages_go_back_in_time(desk: Desk) -> None:
+def test_pages_go_back_in_time(desk: TenantHarness) -> None:
     ids = [desk.write(goals.add, NewGoal(f"goal {number}")).id for number in range(5)]
     desk.write(goals.abandon, ids[1])
-    first = desk.read(goal_views.page, None, 2)
+    first = desk.read(goal_views.list_page, None, 2)
     assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], str(ids[3]))
-    rest = desk.read(goal_views.page, None, 3, first.next_cursor)
+    rest = desk.read(goal_views.list_page, None, 3, first.next_cursor)
     assert ([goal["id"] for goal in rest.goals], rest.next_cursor) == ([ids[2], ids[1], ids[0]], None)
-    assert [goal["id"] for goal in desk.read(goal_views.page, "abandoned", 50).goals] == [ids[1]]
+    assert [goal["id"] for goal in desk.read(goal_views.list_page, "abandoned", 50).goals] == [ids[1]]
     with pytest.raises(HeadwayError, match="next_cursor"):
-        desk.read(goal_views.page, None, 2, "٣")
+        desk.read(goal_views.list_page, None, 2, "٣")
 
 
 # Who is at work
@@ -352,12 +354,12 @@ def test_pages_go_back_in_time(desk: Desk) -> None:
 
 def test_whoever_showed_a_sign_of_life_lately_is_at_work_unless_for_itself_alone(database: DirectDatabase) -> None:
     def alive(lease_ms: int) -> int:
-        return database.read(lambda tx: job_store.workers_alive(tx, lease_ms))
+        return database.read(lambda tx: job_store.count_live_workers(tx, lease_ms))
 
     assert alive(60_000) == 0
-    for owner in ("host:1:a", "host:2:b", f"host:3:c{job_store.ALONE}"):
-        database.write(lambda tx, owner=owner: job_store.beat(tx, owner))  # type: ignore[misc]
+    for owner in ("host:1:a", "host:2:b", f"host:3:c{job_store.ALONE_SUFFIX}"):
+        database.write(lambda tx, owner=owner: job_store.record_heartbeat(tx, owner))  # type: ignore[misc]
     assert alive(60_000) == 2
     assert alive(-60_000) == 0
-    database.write(lambda tx: job_store.hand_back(tx, "host:1:a"))
+    database.write(lambda tx: job_store.release_owner(tx, "host:1:a"))
     assert alive(60_000) == 1

@@ -16,8 +16,8 @@ from headway.ledger.tenancy import Tenant
 from headway.ledger.todo import Draft, Todo
 from headway.storage.clocks import wall_clock
 from headway.storage.database import POSTGRES_CONNECTIONS, Database
-from headway.storage.direct import DirectDatabase, nobody_listens
-from headway.storage.transaction import Listener, Transaction, Work
+from headway.storage.direct import DirectDatabase, ignore_commit
+from headway.storage.transaction import CommitListener, Transaction, Work
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class House:
     """A database with an event loop's front, and a tenant in it."""
 
-    def __init__(self, url: str, on_commit: Listener = nobody_listens) -> None:
+    def __init__(self, url: str, on_commit: CommitListener = ignore_commit) -> None:
         self.url = url
         with DirectDatabase(url) as direct:
             self.tenant: Tenant = direct.write(partial(tenants.add, name="acme"))
@@ -41,7 +41,7 @@ class House:
         """What is there when everything is closed and opened again."""
         self.database.close()
         with DirectDatabase(self.url) as direct:
-            page = direct.read(lambda tx: views.todos(tx, self.tenant.id, Selection(), 500))
+            page = direct.read(lambda tx: views.list_todos(tx, self.tenant.id, Selection(), 500))
         return [todo.subject for todo in page.todos]
 
     @asynccontextmanager
@@ -66,7 +66,7 @@ class House:
 
 
 @contextmanager
-def open_house(url: str, on_commit: Listener = nobody_listens) -> Iterator[House]:
+def open_house(url: str, on_commit: CommitListener = ignore_commit) -> Iterator[House]:
     house = House(url, on_commit)
     try:
         yield house
@@ -241,7 +241,7 @@ def test_a_read_does_not_wait_for_a_write(house: House) -> None:
     async def story() -> int:
         await house.add("committed")
         async with house.held_up():
-            page = await house.database.read(lambda tx: views.todos(tx, house.tenant.id, Selection()))
+            page = await house.database.read(lambda tx: views.list_todos(tx, house.tenant.id, Selection()))
         return len(page.todos)
 
     assert run(story()) == 1

@@ -4,27 +4,27 @@ import psycopg
 import pytest
 
 from headway.actions import idempotency, todos
-from headway.actions.idempotency import Answer, Asked
+from headway.actions.idempotency import Answer, IdempotentRequest
 from headway.ledger.errors import DatabaseBusy, Invalid, KeyBusy, KeyReused
 from headway.ledger.todo import Draft
-from headway.storage import idempotency_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import idempotency as idempotency_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 DAY_S = 24 * 3600
-ASKED = Asked("/v1/todos", "key", "hash of the body")
+ASKED = IdempotentRequest("/v1/todos", "key", "hash of the body")
 
 
-def add_once(desk: Desk, asked: Asked = ASKED) -> Answer:
+def add_once(desk: TenantHarness, asked: IdempotentRequest = ASKED) -> Answer:
     def work(tx: Transaction) -> Answer:
         todo = todos.add(tx, desk.tenant.id, Draft("once"))
         return Answer(201, str(todo.id))
 
-    return desk.write(idempotency.once, asked, work)
+    return desk.write(idempotency.run_once, asked, work)
 
 
-def test_an_answer_is_given_again_for_a_day_and_then_forgotten(desk: Desk, clock: FixedClock) -> None:
+def test_an_answer_is_given_again_for_a_day_and_then_forgotten(desk: TenantHarness, clock: FixedClock) -> None:
     first = add_once(desk)
     clock.advance(DAY_S - 1)
     assert add_once(desk) == first
@@ -35,7 +35,7 @@ def test_an_answer_is_given_again_for_a_day_and_then_forgotten(desk: Desk, clock
     assert desk.count("idempotency_keys") == 1
 
 
-def test_a_day_counts_from_the_first_time(desk: Desk, clock: FixedClock) -> None:
+def test_a_day_counts_from_the_first_time(desk: TenantHarness, clock: FixedClock) -> None:
     first = add_once(desk)
     for _ in range(3):
         clock.advance(DAY_S / 3)
@@ -45,7 +45,7 @@ def test_a_day_counts_from_the_first_time(desk: Desk, clock: FixedClock) -> None
     assert add_once(desk) != first
 
 
-def test_after_a_day_the_key_may_be_used_for_something_else(desk: Desk, clock: FixedClock) -> None:
+def test_after_a_day_the_key_may_be_used_for_something_else(desk: TenantHarness, clock: FixedClock) -> None:
     add_once(desk)
     with pytest.raises(KeyReused):
         add_once(desk, ASKED._replace(body_hash="another"))
@@ -54,24 +54,24 @@ def test_after_a_day_the_key_may_be_used_for_something_else(desk: Desk, clock: F
     assert add_once(desk, ASKED._replace(body_hash="another")).status == 201
 
 
-def test_a_fault_of_ours_is_not_remembered(desk: Desk) -> None:
+def test_a_fault_of_ours_is_not_remembered(desk: TenantHarness) -> None:
     def fail(_tx: Transaction) -> Answer:
         raise DatabaseBusy
 
     with pytest.raises(DatabaseBusy):
-        desk.write(idempotency.once, ASKED, fail)
+        desk.write(idempotency.run_once, ASKED, fail)
 
     assert desk.count("idempotency_keys") == 0
     assert add_once(desk).status == 201
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "tab\t", "new\nline", "ü", "\0"])
-def test_a_key_is_short_printable_ascii(desk: Desk, key: str) -> None:
+def test_a_key_is_short_printable_ascii(desk: TenantHarness, key: str) -> None:
     with pytest.raises(Invalid, match="Idempotency-Key"):
         add_once(desk, ASKED._replace(key=key))
 
 
-def test_any_other_key_will_do(desk: Desk) -> None:
+def test_any_other_key_will_do(desk: TenantHarness) -> None:
     for key in ("x", "x" * 255, "8e03978e-40d5-43dd-bc93-6894a57f9324", "with space;'\"%?"):
         first = add_once(desk, ASKED._replace(key=key))
         assert add_once(desk, ASKED._replace(key=key)) == first
@@ -80,7 +80,7 @@ def test_any_other_key_will_do(desk: Desk) -> None:
 
 def test_on_postgres_nobody_waits_for_ever_for_another_answer(postgres_url: str) -> None:
     with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url) as other:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         other.execute(
             "INSERT INTO idempotency_keys (tenant_id, route, key, body_hash, at) VALUES (%s, '/v1/todos', 'key', '', 0)",
             (desk.tenant.id,),

@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 
 from headway.actions import engine_views, goals, notices, todos, views
-from headway.actions.engine_views import WhoseRuns
+from headway.actions.engine_views import RunFilter
 from headway.actions.goals import NewGoal
 from headway.ledger.scope import Selection
-from headway.storage import todo_pages
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import todo_pages
 from headway.storage.transaction import Row, Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 
-def test_a_list_shows_work_in_progress_then_pending_by_position_then_ended_by_most_recent(desk: Desk, clock: FixedClock) -> None:
+def test_a_list_shows_work_in_progress_then_pending_by_position_then_ended_by_most_recent(
+    desk: TenantHarness, clock: FixedClock
+) -> None:
     first, second, third, fourth, fifth = (desk.add(subject) for subject in ("first", "second", "third", "fourth", "fifth"))
     for todo in (second, first):
         clock.advance(1)
@@ -26,7 +28,7 @@ def test_a_list_shows_work_in_progress_then_pending_by_position_then_ended_by_mo
     assert third.position < fourth.position
 
 
-def test_a_conversation_shows_its_own_rows_before_the_tenant_wide_ones(desk: Desk) -> None:
+def test_a_conversation_shows_its_own_rows_before_the_tenant_wide_ones(desk: TenantHarness) -> None:
     ours, other = desk.conversation(), desk.conversation()
     desk.add("tenant-wide")
     desk.add("ours", conversation_id=ours.id)
@@ -37,7 +39,7 @@ def test_a_conversation_shows_its_own_rows_before_the_tenant_wide_ones(desk: Des
     assert sorted(desk.subjects()) == ["ours", "tenant-wide", "theirs"]
 
 
-def test_pages_joined_together_are_the_list(desk: Desk, clock: FixedClock) -> None:
+def test_pages_joined_together_are_the_list(desk: TenantHarness, clock: FixedClock) -> None:
     conversation = desk.conversation()
     for number in range(12):
         clock.advance(1)
@@ -49,7 +51,7 @@ def test_pages_joined_together_are_the_list(desk: Desk, clock: FixedClock) -> No
 
     pages, cursor = [], None
     while not pages or cursor:
-        page = desk.read(views.todos, selection, 5, cursor)
+        page = desk.read(views.list_todos, selection, 5, cursor)
         pages += [todo.subject for todo in page.todos]
         cursor = page.next_cursor
 
@@ -78,7 +80,7 @@ def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: 
 
     def explain(tx: Transaction) -> list[str]:
         explaining = Explaining(tx)
-        todo_pages.page(explaining, 1, selection, 50)  # type: ignore[arg-type]
+        todo_pages.list_page(explaining, 1, selection, 50)  # type: ignore[arg-type]
         return explaining.steps
 
     with DirectDatabase(sqlite_url) as database:
@@ -87,7 +89,9 @@ def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: 
     assert any(step.startswith("SEARCH todos USING INDEX todos_") for step in steps)
 
 
-def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_millisecond(desk: Desk, clock: FixedClock) -> None:
+def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_millisecond(
+    desk: TenantHarness, clock: FixedClock
+) -> None:
     for number in range(7):
         clock.advance(0.001 if number == 3 else 0)
         desk.write(goals.add, NewGoal(f"goal {number}"))
@@ -104,13 +108,13 @@ def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_mi
         return pages
 
     lists: dict[str, Callable[..., dict[str, Any]]] = {
-        "jobs": lambda *args: engine_views.jobs(*args[:2], "queued", *args[2:]).as_json(),
-        "agents": lambda *args: engine_views.agents(*args[:2], WhoseRuns(), *args[2:]).as_json(),
-        "notices": notices.inbox,
+        "jobs": lambda *args: engine_views.list_jobs(*args[:2], "queued", *args[2:]).as_json(),
+        "agents": lambda *args: engine_views.list_agents(*args[:2], RunFilter(), *args[2:]).as_json(),
+        "notices": notices.get_inbox,
     }
     for of, view in lists.items():
         whole = desk.read(view, 500)
         assert joined(of, view) == [one["id"] for one in whole[of]]
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
-    newest = {run.task for run in desk.read(engine_views.agents, WhoseRuns(), 4).agents}
+    newest = {run.task for run in desk.read(engine_views.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}

@@ -10,9 +10,9 @@ import pytest
 from headway.ledger.errors import DatabaseTooNew, StorageError
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.migrate import apply_missing, migrations
+from headway.storage.migrate import apply_missing, list_migrations
 from headway.storage.transaction import Row, Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 OPEN = """
 import sys
@@ -44,14 +44,14 @@ def test_eight_processes_that_start_at_once_on_an_empty_database_all_find_it_rea
 ) -> None:
     printed = at_once(OPEN, new_database_url)
 
-    assert printed == [f"{[(number,) for number, _ in migrations()]}\n"] * 8
+    assert printed == [f"{[(number,) for number, _ in list_migrations()]}\n"] * 8
     with DirectDatabase(new_database_url) as database:
-        assert Desk(database).add("first").position == 1
+        assert TenantHarness(database).add("first").position == 1
 
 
 def test_opening_an_up_to_date_database_changes_nothing(new_database_url: str, clock: FixedClock) -> None:
     with DirectDatabase(new_database_url, clock) as database:
-        Desk(database).add("kept")
+        TenantHarness(database).add("kept")
         before = database.read(everything)
     clock.advance(3600)
 
@@ -67,7 +67,7 @@ def test_a_newer_database_is_refused_in_clear_words_and_left_as_it_is(
     new_database_url: str, clock: FixedClock, kind: type[DirectDatabase] | type[Database]
 ) -> None:
     with DirectDatabase(new_database_url, clock) as database:
-        Desk(database).add("from the future")
+        TenantHarness(database).add("from the future")
         database.write(lambda tx: tx.run("INSERT INTO migrations VALUES (9000, '9000_telepathy.sql', 1)"))
         before = database.read(everything)
 
@@ -104,7 +104,7 @@ def test_a_migration_that_fails_half_way_leaves_nothing_behind(new_database_url:
 
 def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database_url: str) -> None:
     with closing(connect(new_database_url)) as connection:
-        connection.write(partial(apply_missing, known=migrations()[:5]))
+        connection.write(partial(apply_missing, known=list_migrations()[:5]))
         connection.write(older_goal)
 
     with DirectDatabase(new_database_url) as database:
@@ -134,4 +134,4 @@ def older_goal(tx: Transaction) -> None:
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    assert [number for number, _ in migrations()] == list(range(1, len(migrations()) + 1))
+    assert [number for number, _ in list_migrations()] == list(range(1, len(list_migrations()) + 1))

@@ -23,7 +23,7 @@ from headway.ledger.errors import (
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 WAITING_FOR_A_LOCK = """
     SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid = %s"""
@@ -82,7 +82,7 @@ class Helper:
 
 
 def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
     desk.add("written all the same")
     admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
@@ -93,7 +93,7 @@ def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg
 def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_done_exactly_once(
     admin: psycopg.Connection, database: DirectDatabase
 ) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     attempts = []
 
     def work(tx: Transaction, tenant_id: int) -> Todo:
@@ -114,7 +114,7 @@ def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_do
 def test_who_was_frozen_in_a_transaction_until_the_server_gave_it_up_does_the_work_exactly_once(
     admin: psycopg.Connection, database: DirectDatabase, then: str
 ) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     attempts = []
 
     def work(tx: Transaction, tenant_id: int) -> None:
@@ -139,7 +139,7 @@ def test_transactions_in_which_nothing_is_said_are_given_up_by_the_server(databa
 
 
 def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     desk.add("there")
     killed = []
 
@@ -154,7 +154,7 @@ def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, 
 
 def test_a_connection_killed_while_committing_is_reported_as_uncertain_and_the_work_is_not_repeated(new_postgres_url: str) -> None:
     with DirectDatabase(new_postgres_url) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         database.write(
             lambda tx: tx.run(
                 """CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
@@ -186,7 +186,7 @@ def test_a_connection_killed_right_after_the_commit_does_not_repeat_the_work(adm
         admin.execute("SELECT pg_terminate_backend(%s)", (pids[-1],))
 
     with DirectDatabase(postgres_url, on_commit=kill) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         pids.append(database.read(backend))
         desk.add("once")
 
@@ -198,7 +198,7 @@ def test_a_connection_killed_right_after_the_commit_does_not_repeat_the_work(adm
 
 
 def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     first, second = desk.add("first"), desk.add("second")
     both_hold_one = threading.Barrier(2)
     attempts: list[str] = []
@@ -220,7 +220,7 @@ def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: s
 
 
 def test_a_deadlock_lost_again_and_again_is_told_as_busy(database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     attempts = []
 
     def unlucky(tx: Transaction, tenant_id: int) -> None:
@@ -240,14 +240,14 @@ def test_a_deadlock_lost_again_and_again_is_told_as_busy(database: DirectDatabas
 def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     conversation = desk.conversation()
-    dead = desk.write(turns.start, conversation.id, turns.Beginning("first"))
+    dead = desk.write(turns.start, conversation.id, turns.TurnRequest("first"))
     database.write(lambda tx: turns.fail(tx, dead, "It broke.", "internal"))
     helpers = []
 
     def overtake(tx: Transaction, tenant_id: int) -> None:
-        turns.start(tx, tenant_id, conversation.id, turns.Beginning("second"))
+        turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("second"))
         helpers.append(Helper(postgres_url, lambda other: dead_letters.retry(other, tenant_id, dead.id)))
         helpers[0].waits(admin)
 
@@ -258,12 +258,12 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
 
 
 def test_a_lock_that_the_server_lets_nobody_wait_for_is_told_as_busy(postgres_url: str, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     todo = desk.add("held")
 
     def impatient(tx: Transaction, tenant_id: int) -> None:
         tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for everybody
-        todos.locked(tx, tenant_id, todo.id)
+        todos.get_locked(tx, tenant_id, todo.id)
 
     with psycopg.connect(postgres_url) as other:
         other.execute("SELECT 1 FROM todos WHERE id = %s FOR UPDATE", (todo.id,))
@@ -315,7 +315,7 @@ def test_a_database_that_does_not_exist_is_named(postgres_url: str) -> None:
 
 
 def test_a_statement_the_server_refuses_is_an_error_of_ours_and_leaves_nothing(database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
 
     def work(tx: Transaction, tenant_id: int) -> None:
         todos.add(tx, tenant_id, Draft("half done"))
@@ -333,7 +333,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
     """The two have no todo in common, so no lock on a todo could tell them of each other."""
-    desk = Desk(database)
+    desk = TenantHarness(database)
     north, south = desk.add("north"), desk.add("south")
     east, west = desk.add("east", depends_on=(south.id,)), desk.add("west", depends_on=(north.id,))
     helpers = []
@@ -350,7 +350,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
 
 
 def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
 
     def depend(tx: Transaction, todo: Todo, on: Todo) -> None:
         todos.change(tx, desk.tenant.id, todo.id, Change(depends_on=(on.id,)))
@@ -369,13 +369,13 @@ def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(post
 def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_off_once(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     ending, staying = desk.add("ending"), desk.add("staying")
     waiting = desk.add("waiting", depends_on=(ending.id, staying.id))
     helpers = []
 
     def stop_waiting(tx: Transaction, tenant_id: int) -> None:
-        todos.locked(tx, tenant_id, waiting.id)
+        todos.get_locked(tx, tenant_id, waiting.id)
         if not helpers:
             helpers.append(Helper(postgres_url, lambda other: todos.end(other, tenant_id, ending.id, "completed")))
             helpers[0].waits(admin)
@@ -391,7 +391,7 @@ def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_o
 def test_a_dependency_removed_while_somebody_begins_to_wait_for_it_is_simply_not_found(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     going = desk.add("going")
     helpers = []
 
@@ -409,12 +409,12 @@ def test_a_dependency_removed_while_somebody_begins_to_wait_for_it_is_simply_not
 def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     first, second = desk.add("first"), desk.add("second")
     helpers = []
 
     def hold_first(tx: Transaction, tenant_id: int) -> None:
-        todos.locked(tx, tenant_id, first.id)
+        todos.get_locked(tx, tenant_id, first.id)
         helpers.append(Helper(postgres_url, lambda other: claims.claim(other, tenant_id, "bob")))
         helpers[0].waits(admin)
 

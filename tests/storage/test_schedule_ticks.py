@@ -13,10 +13,11 @@ from headway.ledger.errors import Conflict, Halted, Invalid, TurnRunning
 from headway.ledger.job import Job
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import goal_store, job_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 MINUTELY = Timing(every_ms=60_000)
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
@@ -25,7 +26,9 @@ NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 class Ticking:
     """One schedule, and the clock that it goes by."""
 
-    def __init__(self, desk: Desk, clock: FixedClock, timing: Timing = MINUTELY, work: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, desk: TenantHarness, clock: FixedClock, timing: Timing = MINUTELY, work: dict[str, Any] | None = None
+    ) -> None:
         self.desk = desk
         self.clock = clock
         desk.write(schedules.put, "it", timing, work or NOW)
@@ -41,23 +44,23 @@ class Ticking:
         return self.desk.read(schedules.get, "it")
 
     def jobs(self) -> list[Job]:
-        return self.desk.read(job_store.page, None, 500)
+        return self.desk.read(job_store.list_page, None, 500)
 
     def finish(self) -> None:
         """What it started has been done."""
         for job in self.jobs():
-            if job.kind == turns.TURN and not job.over:
-                self.desk.write(turns.cancel, turns.turn_of(job))
+            if job.kind == turns.JOB_KIND and not job.over:
+                self.desk.write(turns.cancel, turns.get_turn_id(job))
             elif not job.over:
                 self.desk.database.write(lambda tx, job=job: jobs.complete(tx, job))  # type: ignore[misc]
 
 
 @pytest.fixture
-def ticking(desk: Desk, clock: FixedClock) -> Ticking:
+def ticking(desk: TenantHarness, clock: FixedClock) -> Ticking:
     return Ticking(desk, clock)
 
 
-def talking(desk: Desk, clock: FixedClock) -> Ticking:
+def talking(desk: TenantHarness, clock: FixedClock) -> Ticking:
     """One that says something in a conversation."""
     return Ticking(desk, clock, work={"message": {"conversation_id": desk.conversation().id, "content": "How is it going?"}})
 
@@ -86,12 +89,12 @@ def test_what_is_due_is_started_once(ticking: Ticking) -> None:
     assert len(ticking.jobs()) == 1
 
 
-def test_a_message_becomes_a_turn(desk: Desk, clock: FixedClock) -> None:
+def test_a_message_becomes_a_turn(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = talking(desk, clock)
     ticked = ticking.after(60)
 
     (job,) = ticking.jobs()
-    turn = desk.read(conversations.get_turn, turns.turn_of(job))
+    turn = desk.read(conversations.get_turn, turns.get_turn_id(job))
     assert ticked.last_job == job.id
     assert (turn.conversation_id, turn.request, turn.status) == (conversation_of(ticking), "How is it going?", "running")
     assert [kind for kind, _ in desk.events()][-3:] == ["turn_started", "message", "schedule_changed"]
@@ -108,7 +111,7 @@ def test_ticks_that_were_missed_are_one_and_the_beat_is_kept(ticking: Ticking, l
     assert (ticked.next_at - began) % 60_000 == 0
 
 
-def test_days_that_were_missed_are_one_and_the_hour_is_kept(desk: Desk, clock: FixedClock) -> None:
+def test_days_that_were_missed_are_one_and_the_hour_is_kept(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = Ticking(desk, clock, Timing("0 6 * * *", "Europe/Berlin"))
     ticked = ticking.after(86_400 * 10)
 
@@ -117,14 +120,14 @@ def test_days_that_were_missed_are_one_and_the_hour_is_kept(desk: Desk, clock: F
     assert ticked.next_at % 86_400_000 == 5 * 3_600_000  # it is November
 
 
-def test_many_are_started_at_once(desk: Desk, clock: FixedClock) -> None:
-    for number in range(schedules.TICKS_AT_ONCE + 5):
+def test_many_are_started_at_once(desk: TenantHarness, clock: FixedClock) -> None:
+    for number in range(schedules.TICK_BATCH + 5):
         desk.write(schedules.put, f"n{number}", MINUTELY, NOW)
     clock.advance(60)
     desk.database.write(schedules.tick)
-    assert desk.count("jobs") == schedules.TICKS_AT_ONCE
+    assert desk.count("jobs") == schedules.TICK_BATCH
     desk.database.write(schedules.tick)
-    assert desk.count("jobs") == schedules.TICKS_AT_ONCE + 5
+    assert desk.count("jobs") == schedules.TICK_BATCH + 5
 
 
 # Overlap
@@ -166,9 +169,9 @@ def test_one_whose_last_job_was_dropped_goes_on(ticking: Ticking) -> None:
     assert ticking.after(60).last_job not in ("", first.last_job)
 
 
-def test_a_busy_conversation_is_not_interrupted(desk: Desk, clock: FixedClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_busy_conversation_is_not_interrupted(desk: TenantHarness, clock: FixedClock, caplog: pytest.LogCaptureFixture) -> None:
     ticking = talking(desk, clock)
-    run = desk.write(turns.start, conversation_of(ticking), turns.Beginning("I was here first."))
+    run = desk.write(turns.start, conversation_of(ticking), turns.TurnRequest("I was here first."))
     skipped = ticking.after(60)
 
     assert (skipped.skipped, skipped.last_job, skipped.last_at) == (1, "", 0)
@@ -237,7 +240,7 @@ def test_run_now_works_on_one_that_is_paused_too(ticking: Ticking) -> None:
     assert len(ticking.jobs()) == 1
 
 
-def test_run_now_into_a_busy_conversation_is_a_conflict(desk: Desk, clock: FixedClock) -> None:
+def test_run_now_into_a_busy_conversation_is_a_conflict(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = talking(desk, clock)
     desk.write(schedules.run_now, "it")
     before = ticking.now
@@ -262,7 +265,7 @@ def test_while_everything_is_halted_nothing_ticks(ticking: Ticking) -> None:
     assert (ticked.skipped, ticked.last_at) == (0, ticking.clock.now)
 
 
-def test_while_everything_is_halted_nothing_is_run_by_hand_either(desk: Desk, clock: FixedClock) -> None:
+def test_while_everything_is_halted_nothing_is_run_by_hand_either(desk: TenantHarness, clock: FixedClock) -> None:
     for one in (Ticking(desk, clock), talking(desk, clock)):
         desk.database.write(halts.halt)
         with pytest.raises(Halted):
@@ -275,13 +278,13 @@ def test_while_everything_is_halted_nothing_is_run_by_hand_either(desk: Desk, cl
 # What is not as it was
 
 
-def two_more(desk: Desk) -> None:
+def two_more(desk: TenantHarness) -> None:
     for name in ("before", "zz after"):
         desk.write(schedules.put, name, MINUTELY, NOW)
 
 
 def test_a_conversation_that_is_gone_is_a_tick_that_is_skipped(
-    desk: Desk, clock: FixedClock, caplog: pytest.LogCaptureFixture
+    desk: TenantHarness, clock: FixedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ticking = talking(desk, clock)
     two_more(desk)
@@ -296,7 +299,7 @@ def test_a_conversation_that_is_gone_is_a_tick_that_is_skipped(
 
 
 def test_a_time_zone_that_nobody_knows_any_more_pauses_only_its_own(
-    desk: Desk, clock: FixedClock, caplog: pytest.LogCaptureFixture
+    desk: TenantHarness, clock: FixedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ticking = Ticking(desk, clock, Timing("* * * * *", "Europe/Berlin"))
     two_more(desk)
@@ -333,10 +336,10 @@ with DirectDatabase(sys.argv[1]) as database:
 
 
 def test_processes_that_look_at_the_same_moment_start_it_once(
-    desk: Desk, database_url: str, at_once: Callable[..., list[str]]
+    desk: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     conversation = desk.conversation().id
-    yearly = Timing(every_ms=schedules.LONGEST_MS)  # once, whatever the time is now
+    yearly = Timing(every_ms=schedules.MAX_INTERVAL_MS)  # once, whatever the time is now
     names = [f"n{number}" for number in range(7)]
     for name in names:
         desk.write(schedules.put, name, yearly, NOW)
@@ -347,7 +350,7 @@ def test_processes_that_look_at_the_same_moment_start_it_once(
     known = [desk.read(schedules.get, name) for name in [*names, "talk"]]
     assert desk.count("jobs") == 8
     assert desk.count("turns") == 1
-    assert {one.last_job for one in known} == {job.id for job in desk.read(job_store.page, None, 500)}
+    assert {one.last_job for one in known} == {job.id for job in desk.read(job_store.list_page, None, 500)}
     assert [one.skipped for one in known] == [0] * 8
 
 
@@ -367,10 +370,10 @@ def test_a_tick_that_did_not_commit_started_nothing(ticking: Ticking, database: 
 # Goals
 
 
-def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: Desk, clock: FixedClock) -> None:
+def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = Ticking(desk, clock, work={"goal": {"description": "Tidy up.", "success_criteria": "", "priority": 7}})
     first = ticking.after(60)
-    (goal,) = desk.read(goal_store.page, None, 50, MAX_INTEGER)
+    (goal,) = desk.read(goal_store.list_page, None, 50, MAX_INTEGER)
     assert (goal.description, goal.priority, goal.status, goal.run_id) == ("Tidy up.", 7, "active", first.last_job)
 
     assert ticking.after(60).skipped == 1
@@ -381,13 +384,13 @@ def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: Desk, cl
     desk.write(goals.abandon, goal.id)
     second = ticking.after(60)
     assert (second.skipped, second.last_job != first.last_job) == (2, True)
-    assert [one.status for one in desk.read(goal_store.page, None, 50, MAX_INTEGER)] == ["active", "abandoned"]
+    assert [one.status for one in desk.read(goal_store.list_page, None, 50, MAX_INTEGER)] == ["active", "abandoned"]
 
 
-def test_a_goal_whose_job_died_has_not_ended(desk: Desk, clock: FixedClock) -> None:
+def test_a_goal_whose_job_died_has_not_ended(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = Ticking(desk, clock, work={"goal": {"description": "Tidy up."}})
     job_id = ticking.after(60).last_job
-    desk.write(lambda tx, tenant_id: jobs.die(tx, jobs.locked(tx, tenant_id, job_id), "No model."))
+    desk.write(lambda tx, tenant_id: jobs.fail_permanently(tx, jobs.get_locked(tx, tenant_id, job_id), "No model."))
     after = ticking.after(60)
     assert (after.skipped, after.last_job) == (1, job_id)
 
@@ -400,7 +403,7 @@ def test_a_goal_whose_job_died_has_not_ended(desk: Desk, clock: FixedClock) -> N
         ({"description": "x" * 10_001}, "description has 10,001 characters"),
     ],
 )
-def test_a_goal_that_cannot_be_is_not_scheduled(desk: Desk, clock: FixedClock, work: dict[str, Any], told: str) -> None:
+def test_a_goal_that_cannot_be_is_not_scheduled(desk: TenantHarness, clock: FixedClock, work: dict[str, Any], told: str) -> None:
     with pytest.raises(Invalid, match=told):
         Ticking(desk, clock, work={"goal": work})
 
@@ -410,7 +413,7 @@ def test_a_goal_that_cannot_be_is_not_scheduled(desk: Desk, clock: FixedClock, w
 
 @pytest.mark.parametrize("timing", [MINUTELY, Timing(cron="*/5 * * * *")])
 def test_a_schedule_that_ticked_in_a_wrong_future_goes_on_when_the_clock_is_set_back(
-    desk: Desk, clock: FixedClock, timing: Timing
+    desk: TenantHarness, clock: FixedClock, timing: Timing
 ) -> None:
     ticking = Ticking(desk, clock, timing)
     year_s = 365 * 24 * 3600
@@ -424,7 +427,7 @@ def test_a_schedule_that_ticked_in_a_wrong_future_goes_on_when_the_clock_is_set_
     assert ticking.after(300).last_at == clock.now
 
 
-def test_a_schedule_is_left_alone_when_the_clock_was_not_set_back(ticking: Ticking, desk: Desk) -> None:
+def test_a_schedule_is_left_alone_when_the_clock_was_not_set_back(ticking: Ticking, desk: TenantHarness) -> None:
     before = ticking.after(90)
 
     desk.database.write(schedules.realign)

@@ -10,24 +10,24 @@ from headway.actions import schedules
 from headway.actions.schedules import Timing
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.schedule import Schedule
-from headway.storage import schedule_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 MINUTELY = Timing(every_ms=60_000)
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 
 
-def put(desk: Desk, name: str = "daily", timing: Timing = MINUTELY, work: dict[str, Any] | None = None) -> Schedule:
+def put(desk: TenantHarness, name: str = "daily", timing: Timing = MINUTELY, work: dict[str, Any] | None = None) -> Schedule:
     return desk.write(schedules.put, name, timing, NOW if work is None else work)
 
 
-def message(desk: Desk, content: str = "How is it going?") -> dict[str, Any]:
+def message(desk: TenantHarness, content: str = "How is it going?") -> dict[str, Any]:
     return {"message": {"conversation_id": desk.conversation().id, "content": content}}
 
 
-def told(desk: Desk) -> list[tuple[str, dict[str, Any]]]:
+def told(desk: TenantHarness) -> list[tuple[str, dict[str, Any]]]:
     """(change, schedule) of every schedule_changed, in order."""
     heard = [json.loads(data) for kind, data in desk.events() if kind == "schedule_changed"]
     return [(one["change"], one["schedule"]) for one in heard]
@@ -36,7 +36,7 @@ def told(desk: Desk) -> list[tuple[str, dict[str, Any]]]:
 # Putting
 
 
-def test_what_is_put_is_there_and_told(desk: Desk, clock: FixedClock) -> None:
+def test_what_is_put_is_there_and_told(desk: TenantHarness, clock: FixedClock) -> None:
     work = message(desk)
     made = put(desk, "report", Timing("0 6 * * *", "Europe/Berlin"), work)
 
@@ -57,13 +57,13 @@ def test_what_is_put_is_there_and_told(desk: Desk, clock: FixedClock) -> None:
     assert told(desk) == [("updated", made.as_json())]
 
 
-def test_an_interval_says_nothing_of_time_zones(desk: Desk) -> None:
+def test_an_interval_says_nothing_of_time_zones(desk: TenantHarness) -> None:
     document = put(desk, timing=Timing("", "Europe/Berlin", 1_500)).as_json()
     assert document["every_s"] == 1.5
     assert not {"cron", "timezone"} & set(document)
 
 
-def test_put_again_alike_it_goes_on_as_it_was(desk: Desk, clock: FixedClock) -> None:
+def test_put_again_alike_it_goes_on_as_it_was(desk: TenantHarness, clock: FixedClock) -> None:
     first = put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
@@ -77,7 +77,7 @@ def test_put_again_alike_it_goes_on_as_it_was(desk: Desk, clock: FixedClock) -> 
     assert desk.count("schedules") == 1
 
 
-def test_other_work_at_the_same_times_keeps_the_beat(desk: Desk, clock: FixedClock) -> None:
+def test_other_work_at_the_same_times_keeps_the_beat(desk: TenantHarness, clock: FixedClock) -> None:
     first = put(desk)
     clock.advance(30)
     changed = put(desk, work=message(desk))
@@ -89,29 +89,29 @@ def test_other_work_at_the_same_times_keeps_the_beat(desk: Desk, clock: FixedClo
 @pytest.mark.parametrize(
     "timing", [Timing(every_ms=30_000), Timing("* * * * *"), Timing("* * * * *", "Europe/Berlin")], ids=["interval", "cron", "zone"]
 )
-def test_other_times_are_counted_from_now(desk: Desk, clock: FixedClock, timing: Timing) -> None:
+def test_other_times_are_counted_from_now(desk: TenantHarness, clock: FixedClock, timing: Timing) -> None:
     first = put(desk)
     clock.advance(45)
     changed = put(desk, timing=timing)
 
     assert changed.next_at != first.next_at
-    assert changed.next_at == schedules.after(timing, clock.now, clock.now)
+    assert changed.next_at == schedules.compute_next(timing, clock.now, clock.now)
 
 
-def test_the_zone_of_an_interval_makes_no_difference(desk: Desk, clock: FixedClock) -> None:
+def test_the_zone_of_an_interval_makes_no_difference(desk: TenantHarness, clock: FixedClock) -> None:
     first = put(desk, timing=Timing("", "Europe/Berlin", 60_000))
     clock.advance(45)
     assert put(desk, timing=Timing("", "UTC", 60_000)).next_at == first.next_at
 
 
-def test_one_that_is_paused_stays_so_when_it_is_put(desk: Desk) -> None:
+def test_one_that_is_paused_stays_so_when_it_is_put(desk: TenantHarness) -> None:
     put(desk)
     desk.write(schedules.pause, "daily")
     assert put(desk).paused
     assert put(desk, timing=Timing("0 6 * * *")).paused
 
 
-def test_spaces_around_a_name_are_no_part_of_it(desk: Desk) -> None:
+def test_spaces_around_a_name_are_no_part_of_it(desk: TenantHarness) -> None:
     made = put(desk, " daily ")
     assert made.name == "daily"
     assert desk.read(schedules.get, " daily ") == made
@@ -120,24 +120,24 @@ def test_spaces_around_a_name_are_no_part_of_it(desk: Desk) -> None:
     assert desk.count("schedules") == 0
 
 
-def test_what_is_removed_is_gone_and_told(desk: Desk) -> None:
+def test_what_is_removed_is_gone_and_told(desk: TenantHarness) -> None:
     put(desk, "one")
     kept = put(desk, "two")
     desk.write(schedules.remove, "one")
 
-    assert desk.read(schedule_store.page, 10) == [kept]
+    assert desk.read(schedule_store.list_page, 10) == [kept]
     assert [change for change, _ in told(desk)] == ["updated", "updated", "deleted"]
-    for action in (schedules.get, schedules.locked, schedules.remove, schedules.pause, schedules.resume, schedules.run_now):
+    for action in (schedules.get, schedules.get_locked, schedules.remove, schedules.pause, schedules.resume, schedules.run_now):
         with pytest.raises(NotFound, match="No schedule named 'one'"):
             desk.write(action, "one")
 
 
-def test_each_tenant_has_its_own(desk: Desk, database: DirectDatabase) -> None:
-    other = Desk(database, "other")
+def test_each_tenant_has_its_own(desk: TenantHarness, database: DirectDatabase) -> None:
+    other = TenantHarness(database, "other")
     mine, theirs = put(desk), put(other, timing=Timing("0 6 * * *"))
 
     assert desk.read(schedules.get, "daily") == mine
-    assert desk.read(schedule_store.page, 10) == [mine]
+    assert desk.read(schedule_store.list_page, 10) == [mine]
     other.write(schedules.remove, "daily")
     assert desk.read(schedules.get, "daily") == mine
     with pytest.raises(NotFound):
@@ -145,7 +145,7 @@ def test_each_tenant_has_its_own(desk: Desk, database: DirectDatabase) -> None:
     assert theirs.tenant_id != mine.tenant_id
 
 
-def test_they_are_still_there_after_a_restart(desk: Desk, database_url: str, clock: FixedClock) -> None:
+def test_they_are_still_there_after_a_restart(desk: TenantHarness, database_url: str, clock: FixedClock) -> None:
     put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
@@ -159,7 +159,7 @@ def test_they_are_still_there_after_a_restart(desk: Desk, database_url: str, clo
         assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")).last_job != known.last_job
 
 
-def test_a_tenant_has_so_many_and_no_more(desk: Desk, database: DirectDatabase) -> None:
+def test_a_tenant_has_so_many_and_no_more(desk: TenantHarness, database: DirectDatabase) -> None:
     def fill(tx: Transaction) -> None:
         for number in range(schedules.SCHEDULES_LIMIT):
             schedule_store.put(tx, desk.tenant.id, f"n{number}", MINUTELY, json.dumps(NOW), tx.now)
@@ -168,7 +168,7 @@ def test_a_tenant_has_so_many_and_no_more(desk: Desk, database: DirectDatabase) 
     with pytest.raises(Invalid, match="at most 1,000 schedules"):
         put(desk, "one more")
     assert put(desk, "n0", Timing("0 6 * * *")).cron  # one that is there can be changed,
-    put(Desk(database, "other"))  # and others are not concerned
+    put(TenantHarness(database, "other"))  # and others are not concerned
 
 
 # What is refused
@@ -207,14 +207,14 @@ def test_times_that_are_none_are_refused(timing: Timing) -> None:
     assert len(str(refused.value)) < 300
 
 
-def test_what_is_refused_changes_nothing(desk: Desk) -> None:
+def test_what_is_refused_changes_nothing(desk: TenantHarness) -> None:
     known = put(desk)
     for name in ("daily", "another"):
         with pytest.raises(Invalid):
             put(desk, name, Timing("0 6 * * *", "Mars/Olympus"))
         with pytest.raises(Invalid):
             put(desk, name, work={})
-    assert desk.read(schedule_store.page, 10) == [known]
+    assert desk.read(schedule_store.list_page, 10) == [known]
 
 
 def tool(arguments: Any, **fields: Any) -> dict[str, Any]:
@@ -242,26 +242,26 @@ BAD_WORK: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("work", BAD_WORK.values(), ids=BAD_WORK)
-def test_work_that_nobody_could_do_is_refused(desk: Desk, work: dict[str, Any]) -> None:
+def test_work_that_nobody_could_do_is_refused(desk: TenantHarness, work: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         put(desk, work=work)
     assert desk.count("schedules") == 0
 
 
 @pytest.mark.parametrize("content", ["", " \n\t", "NUL \0", "\ud800", "x" * 200_001], ids=["", "blank", "NUL", "surrogate", "long"])
-def test_a_message_has_to_say_something(desk: Desk, content: str) -> None:
+def test_a_message_has_to_say_something(desk: TenantHarness, content: str) -> None:
     with pytest.raises(Invalid):
         put(desk, work=message(desk, content))
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0b", "a\ud800", "\x1b[2J", "x" * 201])
-def test_names_are_such_as_people_type(desk: Desk, name: str) -> None:
+def test_names_are_such_as_people_type(desk: TenantHarness, name: str) -> None:
     with pytest.raises(Invalid):
         put(desk, name)
 
 
-def test_a_foreign_conversation_is_as_unknown_as_one_that_never_was(desk: Desk, database: DirectDatabase) -> None:
-    foreign = Desk(database, "other").conversation().id
+def test_a_foreign_conversation_is_as_unknown_as_one_that_never_was(desk: TenantHarness, database: DirectDatabase) -> None:
+    foreign = TenantHarness(database, "other").conversation().id
     refusals = []
     for conversation_id in (foreign, 999_999):
         for work in ({"message": {"conversation_id": conversation_id, "content": "hi"}}, tool({}, conversation_id=conversation_id)):
@@ -283,7 +283,7 @@ def times(cron: str, zone: str, start: str, count: int) -> list[str]:
     """The next so many times in UTC, each found from the one before."""
     now, found = moment(start), []
     for _ in range(count):
-        now = schedules.after(Timing(cron, zone), now, now)
+        now = schedules.compute_next(Timing(cron, zone), now, now)
         found.append(datetime.fromtimestamp(now / 1000, UTC).strftime("%m-%d %H:%M"))
     return found
 
@@ -311,8 +311,8 @@ def test_what_comes_hourly_comes_hourly_through_both_nights() -> None:
 
 def test_an_interval_does_not_care_how_clocks_are_set() -> None:
     start = moment("2026-03-28T23:30")
-    assert schedules.after(Timing(every_ms=3_600_000), start, start + 5 * 3_600_000) == start + 6 * 3_600_000
+    assert schedules.compute_next(Timing(every_ms=3_600_000), start, start + 5 * 3_600_000) == start + 6 * 3_600_000
 
 
 def test_a_leap_day_is_waited_for() -> None:
-    assert schedules.after(Timing("0 0 29 2 *"), 0, moment("2026-01-01T00:00")) == moment("2028-02-29T00:00")
+    assert schedules.compute_next(Timing("0 0 29 2 *"), 0, moment("2026-01-01T00:00")) == moment("2028-02-29T00:00")

@@ -1,24 +1,24 @@
 """The pool counts the calls of the last day, whatever clocks say."""
 
 from headway.actions import spending, turns
-from headway.ledger.run import NANOS
-from headway.storage.spending_store import ModelCall
-from headway.testing import Desk, FixedClock
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.storage.stores.spending import ModelCall
+from headway.testing import FixedClock, TenantHarness
 
 DAY_MS = 24 * 3600 * 1000
-LIMIT = 100 * NANOS
-CALL = ModelCall("strong", "openai-chat:gpt-4o", 1, 1, NANOS)  # a dollar
+LIMIT = 100 * NANOS_PER_DOLLAR
+CALL = ModelCall("strong", "openai-chat:gpt-4o", 1, 1, NANOS_PER_DOLLAR)  # a dollar
 
 
-def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: Desk, clock: FixedClock) -> None:
-    run = desk.write(turns.start, desk.conversation().id, turns.Beginning("x"))
+def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: TenantHarness, clock: FixedClock) -> None:
+    run = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("x"))
 
     def pay() -> None:
         nonlocal run
         run = desk.database.write(lambda tx: spending.settle(tx, run, CALL, LIMIT))
 
     def spent() -> float:
-        return float(desk.read(spending.costs, LIMIT)["spent_usd"])
+        return float(desk.read(spending.build_costs, LIMIT)["spent_usd"])
 
     began = clock.now
     clock.now = began + 3 * DAY_MS

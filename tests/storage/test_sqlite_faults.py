@@ -21,11 +21,11 @@ from headway.ledger.errors import (
 )
 from headway.ledger.todo import Draft, Todo
 from headway.storage.database import Database
-from headway.storage.direct import DirectDatabase, nobody_listens
+from headway.storage.direct import DirectDatabase, ignore_commit
 from headway.storage.health import check_database
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 HOLD_LOCK = """
 import sys
@@ -136,26 +136,26 @@ def test_whoever_is_refused_again_and_again_keeps_no_file_open(path: Path, url: 
 
 def test_a_database_damaged_in_the_middle_is_noticed_and_left_byte_for_byte(path: Path, url: str) -> None:
     with DirectDatabase(url) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         desk.write(todos.add_many, [Draft(f"{number}", description="x" * 1000) for number in range(200)])
     whole = bytearray(path.read_bytes())
     whole[4096:-4096] = b"\xa5" * (len(whole) - 8192)
     path.write_bytes(whole)
 
     with pytest.raises(DatabaseDamaged, match="is damaged"), DirectDatabase(url) as database:
-        Desk(database, "somebody else").add()
+        TenantHarness(database, "somebody else").add()
 
     assert path.read_bytes() == whole
 
 
 def test_a_truncated_database_is_noticed_and_left_byte_for_byte(path: Path, url: str) -> None:
     with DirectDatabase(url) as database:
-        Desk(database).add()
+        TenantHarness(database).add()
     half = path.read_bytes()[: path.stat().st_size // 2]
     path.write_bytes(half)
 
     with pytest.raises(DatabaseDamaged), DirectDatabase(url) as database:
-        Desk(database, "somebody else").add()
+        TenantHarness(database, "somebody else").add()
 
     assert path.read_bytes() == half
 
@@ -164,7 +164,7 @@ def test_an_empty_file_is_a_new_database(path: Path, url: str) -> None:
     path.touch()
 
     with DirectDatabase(url) as database:
-        assert Desk(database).add().position == 1
+        assert TenantHarness(database).add().position == 1
 
 
 # No place to write
@@ -197,7 +197,7 @@ def test_a_new_home_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_when_the_disk_is_full_nothing_is_half_written_and_with_space_again_it_goes_on(database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     kept = desk.add("kept")
     told = desk.events()
     raw = connection_of(database).raw
@@ -213,7 +213,7 @@ def test_when_the_disk_is_full_nothing_is_half_written_and_with_space_again_it_g
 
 
 def test_when_the_disk_is_full_exactly_what_was_acknowledged_of_a_group_is_there(database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     connection = connection_of(database)
     connection.raw.execute(f"PRAGMA max_page_count={connection.raw.execute('PRAGMA page_count').get + 20}")
 
@@ -230,7 +230,7 @@ def test_when_the_disk_is_full_exactly_what_was_acknowledged_of_a_group_is_there
 
 
 def test_a_file_that_may_not_grow_refuses_loses_nothing_and_heals(database: DirectDatabase, url: str) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     run = subprocess.run([sys.executable, "-c", FILL_UP, url, str(desk.tenant.id)], capture_output=True, text=True, timeout=60)
 
     assert run.returncode == 0, run.stderr
@@ -247,11 +247,11 @@ def test_a_file_that_may_not_grow_refuses_loses_nothing_and_heals(database: Dire
 
 
 def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     desk.add("before")
     told = desk.events()
 
-    with closing(SqliteConnection(str(path), FixedClock(), nobody_listens, busy_limit_s=0.2)) as hasty:
+    with closing(SqliteConnection(str(path), FixedClock(), ignore_commit, busy_limit_s=0.2)) as hasty:
 
         def add(subject: str) -> Todo:
             return hasty.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
@@ -269,7 +269,7 @@ def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, databa
 
 
 def test_a_lock_held_for_less_is_waited_for(path: Path, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     asking, added = threading.Event(), []
 
     def now() -> int:
@@ -277,7 +277,7 @@ def test_a_lock_held_for_less_is_waited_for(path: Path, database: DirectDatabase
         return 1
 
     def add() -> None:
-        with closing(SqliteConnection(str(path), now, nobody_listens, busy_limit_s=60)) as patient:
+        with closing(SqliteConnection(str(path), now, ignore_commit, busy_limit_s=60)) as patient:
             added.append(patient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft("patient"))))
 
     with lock_of_another_process(path) as let_go:
@@ -297,7 +297,7 @@ def test_reads_never_keep_the_write_ahead_log_from_being_reset(path: Path, url: 
     log = path.with_name(path.name + "-wal")
     largest = written = 0
     with DirectDatabase(url) as writer, DirectDatabase(url) as reader, DirectDatabase(url) as failing_reader:
-        desk, other = Desk(writer), Desk(reader, "reader")
+        desk, other = TenantHarness(writer), TenantHarness(reader, "reader")
         batch = [Draft("x", description="x" * 10_000)] * 50
         for number in range(80):
             desk.write(todos.add_many, batch)
@@ -313,7 +313,7 @@ def test_reads_never_keep_the_write_ahead_log_from_being_reset(path: Path, url: 
 
 
 def test_an_acknowledged_write_survives_the_end_of_the_process_without_goodbye(url: str, database: DirectDatabase) -> None:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     script = """
 import os, sys
 from headway.actions import todos

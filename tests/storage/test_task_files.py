@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from headway.ledger.errors import DatabaseDamaged, Invalid
-from headway.storage.task_files import TaskFile, forget, next_id
+from headway.storage.task_files import TaskFile, delete_task_files, get_next_id
 
 CONVERSATION = "0c0ffee00000400080000000deadbeef"
 
@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> TaskFile:
 
 
 def add(file: TaskFile, title: str = "look") -> None:
-    file.change(lambda tasks: tasks.append({"id": next_id(tasks), "title": title, "description": "", "done": False}))
+    file.change(lambda tasks: tasks.append({"id": get_next_id(tasks), "title": title, "description": "", "done": False}))
 
 
 def put(file: TaskFile, content: str | bytes) -> Path:
@@ -86,7 +86,7 @@ def test_what_others_added_to_the_document_survives_a_rewrite(file: TaskFile) ->
     [([], "1"), (["1", "2"], "3"), (["7"], "8"), (["2", "x", "٣", "-4", "1.5", ""], "3"), (["9" * 5_000], "1"), (["0"], "1")],
 )
 def test_a_new_id_is_the_number_after_the_highest(taken: list[str], following: str) -> None:
-    assert next_id([{"id": one, "title": ""} for one in taken]) == following
+    assert get_next_id([{"id": one, "title": ""} for one in taken]) == following
 
 
 DAMAGED = {
@@ -240,7 +240,7 @@ def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lo
 def test_when_a_conversation_is_forgotten_so_is_what_a_killed_writer_left_of_it(file: TaskFile) -> None:
     add(file)
     (Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp").write_text("a secret")
-    forget(file.folder, [(CONVERSATION, 7), (uuid4().hex, 8)])
+    delete_task_files(file.folder, [(CONVERSATION, 7), (uuid4().hex, 8)])
 
     assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}"]
 

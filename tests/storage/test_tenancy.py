@@ -26,23 +26,25 @@ from headway.actions import (
     turns,
     views,
 )
-from headway.actions.engine_views import WhoseRuns
+from headway.actions.engine_views import RunFilter
 from headway.actions.schedules import Timing
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Limits
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Change, Draft
-from headway.storage import conversation_store, event_store, goal_store
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import events as event_store
+from headway.storage.stores import goals as goal_store
+from headway.testing import TenantHarness
 
 CHANGE = Change(subject="meddled")
 
 # Everything that takes an id, by the name of the action or view: called by one tenant with another's.
-ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
+ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "todos.get": lambda desk, ids: desk.read(todos.get, ids.todo),
-    "todos.locked": lambda desk, ids: desk.write(todos.locked, ids.todo),
+    "todos.locked": lambda desk, ids: desk.write(todos.get_locked, ids.todo),
     "todos.change": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE),
     "todos.change with its token": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, ids.lease),
     "todos.change by force": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, force=True),
@@ -60,21 +62,21 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "claims.claim": lambda desk, ids: desk.write(claims.claim, "ada", ids.conversation),
     "claims.heartbeat": lambda desk, ids: desk.write(claims.heartbeat, ids.todo, ids.lease),
     "conversations.get": lambda desk, ids: desk.read(conversations.get, ids.conversation),
-    "conversations.find by id": lambda desk, ids: desk.read(conversations.find, str(ids.conversation)),
-    "conversations.find by key": lambda desk, ids: desk.read(conversations.find, ids.key),
+    "conversations.find by id": lambda desk, ids: desk.read(conversations.resolve, str(ids.conversation)),
+    "conversations.find by key": lambda desk, ids: desk.read(conversations.resolve, ids.key),
     "conversations.ensure": lambda desk, ids: desk.write(conversations.ensure, ids.conversation),
     "conversations.get_turn": lambda desk, ids: desk.read(conversations.get_turn, ids.turn),
     "conversations.lock_turn": lambda desk, ids: desk.write(conversations.lock_turn, ids.turn),
     "conversations.open_turn": lambda desk, ids: desk.write(conversations.open_turn, ids.conversation),
     "tenants.revoke_token": lambda desk, ids: desk.write(tenants.revoke_token, ids.token),
-    "views.todos of a conversation": lambda desk, ids: desk.read(views.todos, Selection(ids.conversation)),
-    "views.todos of a turn": lambda desk, ids: desk.read(views.todos, Selection(turn_id=ids.turn)),
-    "views.todo_list of a conversation": lambda desk, ids: desk.read(views.todo_list, Selection(ids.conversation), 50),
-    "views.todo_list of a turn": lambda desk, ids: desk.read(views.todo_list, Selection(turn_id=ids.turn), 50),
-    "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.Beginning("meddle")),
+    "views.todos of a conversation": lambda desk, ids: desk.read(views.list_todos, Selection(ids.conversation)),
+    "views.todos of a turn": lambda desk, ids: desk.read(views.list_todos, Selection(turn_id=ids.turn)),
+    "views.todo_list of a conversation": lambda desk, ids: desk.read(views.get_todo_list, Selection(ids.conversation), 50),
+    "views.todo_list of a turn": lambda desk, ids: desk.read(views.get_todo_list, Selection(turn_id=ids.turn), 50),
+    "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.TurnRequest("meddle")),
     "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
-    "jobs.locked": lambda desk, ids: desk.write(jobs.locked, ids.job),
+    "jobs.locked": lambda desk, ids: desk.write(jobs.get_locked, ids.job),
     "jobs.cancel": lambda desk, ids: desk.write(jobs.cancel, ids.job),
     "jobs.drop": lambda desk, ids: desk.write(jobs.drop, ids.job),
     "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
@@ -82,26 +84,26 @@ ATTEMPTS: dict[str, Callable[[Desk, Ids], Any]] = {
     "runs.cancel": lambda desk, ids: desk.write(runs.cancel, ids.job),
     "schedules.put": lambda desk, ids: desk.write(schedules.put, "mine", Timing(every_ms=60_000), say_in(ids.conversation)),
     "schedules.get": lambda desk, ids: desk.read(schedules.get, ids.schedule),
-    "schedules.locked": lambda desk, ids: desk.write(schedules.locked, ids.schedule),
+    "schedules.locked": lambda desk, ids: desk.write(schedules.get_locked, ids.schedule),
     "schedules.remove": lambda desk, ids: desk.write(schedules.remove, ids.schedule),
     "schedules.pause": lambda desk, ids: desk.write(schedules.pause, ids.schedule),
     "schedules.resume": lambda desk, ids: desk.write(schedules.resume, ids.schedule),
     "schedules.run_now": lambda desk, ids: desk.write(schedules.run_now, ids.schedule),
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
-    "turns.messages": lambda desk, ids: desk.read(turns.messages, ids.conversation, 50),
-    "views.ready": lambda desk, ids: desk.read(views.ready, ids.conversation),
+    "turns.messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
+    "views.ready": lambda desk, ids: desk.read(views.list_ready, ids.conversation),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
-    "goals.held_still": lambda desk, ids: desk.write(goals.held_still, ids.goal),
+    "goals.held_still": lambda desk, ids: desk.write(goals.get_locked, ids.goal),
     "goals.pause": lambda desk, ids: desk.write(goals.pause, ids.goal),
     "goals.resume": lambda desk, ids: desk.write(goals.resume, ids.goal),
     "goals.decide": lambda desk, ids: desk.write(goals.decide, ids.goal, "abandon", "meddled"),
     "goals.abandon": lambda desk, ids: desk.write(goals.abandon, ids.goal),
     "goal_views.show": lambda desk, ids: desk.read(goal_views.show, ids.goal),
-    "goal_views.graph": lambda desk, ids: desk.read(goal_views.graph, ids.goal),
-    "goal_views.entries": lambda desk, ids: desk.read(goal_views.entries, ids.goal, 50),
-    "goal_views.why": lambda desk, ids: desk.read(goal_views.why, ids.goal),
-    "goal_views.why of a sub-goal": lambda desk, ids: desk.read(goal_views.why, ids.goal, ids.sub_goal),
-    "goal_views.why of another's sub-goal": lambda desk, ids: desk.read(goal_views.why, own_goal(desk), ids.sub_goal),
+    "goal_views.graph": lambda desk, ids: desk.read(goal_views.build_graph, ids.goal),
+    "goal_views.entries": lambda desk, ids: desk.read(goal_views.list_entries, ids.goal, 50),
+    "goal_views.why": lambda desk, ids: desk.read(goal_views.explain, ids.goal),
+    "goal_views.why of a sub-goal": lambda desk, ids: desk.read(goal_views.explain, ids.goal, ids.sub_goal),
+    "goal_views.why of another's sub-goal": lambda desk, ids: desk.read(goal_views.explain, own_goal(desk), ids.sub_goal),
 }
 STEPS = {
     "claims.next_todo",
@@ -121,13 +123,13 @@ STEPS = {
 }  # of what stands above: nobody else calls them
 
 
-def own_goal(desk: Desk) -> int:
+def own_goal(desk: TenantHarness) -> int:
     """The same one however often it is asked for."""
-    known = desk.read(goal_store.page, None, 1, MAX_INTEGER)
+    known = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
     return (known[0] if known else desk.write(goals.add, goals.NewGoal("of our own"))).id
 
 
-def refusal(attempt: Callable[[Desk, Ids], Any], desk: Desk, ids: Ids) -> tuple[type[HeadwayError], str]:
+def refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarness, ids: Ids) -> tuple[type[HeadwayError], str]:
     """How it was refused, with the caller's own words taken out of the message."""
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
@@ -140,9 +142,9 @@ def refusal(attempt: Callable[[Desk, Ids], Any], desk: Desk, ids: Ids) -> tuple[
 
 @pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
 def test_what_is_anothers_is_refused_exactly_like_what_never_was(
-    database: DirectDatabase, desk: Desk, attempt: Callable[[Desk, Ids], Any]
+    database: DirectDatabase, desk: TenantHarness, attempt: Callable[[TenantHarness, Ids], Any]
 ) -> None:
-    rival = Desk(database, "rival")
+    rival = TenantHarness(database, "rival")
     theirs = furnish(rival)
     before = belongings(rival)
 
@@ -189,25 +191,25 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
     assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 
 
-def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: DirectDatabase, desk: Desk) -> None:
-    theirs = furnish(Desk(database, "rival"))
+def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: DirectDatabase, desk: TenantHarness) -> None:
+    theirs = furnish(TenantHarness(database, "rival"))
     desk.add("ours")
 
-    listed = desk.read(views.todo_list, Selection(), 50)
+    listed = desk.read(views.get_todo_list, Selection(), 50)
     assert [todo.subject for todo in listed.todos] == ["ours"]
     assert listed.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
-    assert [todo.subject for todo in desk.read(views.ready)] == ["ours"]
-    assert desk.read(views.conversation_page) == []
-    assert desk.read(engine_views.jobs, None, 50) == ([], None)
-    for whose in (WhoseRuns(), WhoseRuns(theirs.turn), WhoseRuns(goal_id=theirs.goal)):
-        assert desk.read(engine_views.agents, whose, 50) == ([], None, {})
-    assert len(desk.read(event_store.after, 0, 100)) == 1
+    assert [todo.subject for todo in desk.read(views.list_ready)] == ["ours"]
+    assert desk.read(views.list_conversations) == []
+    assert desk.read(engine_views.list_jobs, None, 50) == ([], None)
+    for whose in (RunFilter(), RunFilter(theirs.turn), RunFilter(goal_id=theirs.goal)):
+        assert desk.read(engine_views.list_agents, whose, 50) == ([], None, {})
+    assert len(desk.read(event_store.list_after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
     assert [one.todo.subject if one else None for one in claimed] == ["ours", None]
 
 
-def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(database: DirectDatabase, desk: Desk) -> None:
-    rival = Desk(database, "rival")
+def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(database: DirectDatabase, desk: TenantHarness) -> None:
+    rival = TenantHarness(database, "rival")
     furnish(desk)
     furnish(rival)
     before = belongings(rival)
@@ -219,13 +221,13 @@ def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(databa
     assert not any(belongings(desk).values())
     assert belongings(rival) == before
     with pytest.raises(HeadwayError, match="No tenant named 'acme'"):
-        database.read(partial(tenants.find, name="acme"))
+        database.read(partial(tenants.get_by_name, name="acme"))
 
 
-def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: DirectDatabase, desk: Desk) -> None:
+def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: DirectDatabase, desk: TenantHarness) -> None:
     furnish(desk)
     database.write(partial(tenants.remove, name="acme"))
-    heir = Desk(database, "acme")
+    heir = TenantHarness(database, "acme")
 
     assert heir.tenant.id != desk.tenant.id
     assert not any(belongings(heir).values())

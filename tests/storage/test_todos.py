@@ -22,21 +22,21 @@ from headway.ledger.errors import (
 from headway.ledger.scope import Selection
 from headway.ledger.todo import POSITION_LIMIT, STATUSES, Change, Draft, Status
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 HOSTILE = "'; DROP TABLE todos; -- ? %s %% \\ \" \n\t 🦉"
 
 
-def pending(desk: Desk) -> list[tuple[str, int]]:
+def pending(desk: TenantHarness) -> list[tuple[str, int]]:
     """(subject, position) of what is pending, in order."""
-    listed = desk.read(views.todos, Selection(statuses=("pending",)), 500).todos
+    listed = desk.read(views.list_todos, Selection(statuses=("pending",)), 500).todos
     return [(todo.subject, todo.position) for todo in listed]
 
 
 # Adding
 
 
-def test_what_is_added_can_be_read_back_whole(desk: Desk, clock: FixedClock) -> None:
+def test_what_is_added_can_be_read_back_whole(desk: TenantHarness, clock: FixedClock) -> None:
     conversation = desk.conversation()
     first = desk.add("first", conversation_id=conversation.id)
     added = desk.add(
@@ -57,7 +57,7 @@ def test_what_is_added_can_be_read_back_whole(desk: Desk, clock: FixedClock) -> 
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_a_todo_can_enter_the_ledger_in_any_status_with_the_stamps_that_belong_to_it(
-    desk: Desk, clock: FixedClock, status: Status
+    desk: TenantHarness, clock: FixedClock, status: Status
 ) -> None:
     todo = desk.get(desk.add(status=status))
 
@@ -66,7 +66,7 @@ def test_a_todo_can_enter_the_ledger_in_any_status_with_the_stamps_that_belong_t
     assert todo.completed_at == (clock.now if status in ("completed", "canceled") else 0)
 
 
-def test_every_list_counts_its_own_positions(desk: Desk) -> None:
+def test_every_list_counts_its_own_positions(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     turn = desk.write(conversations.open_turn, conversation.id).id
     plan = [desk.add(conversation_id=conversation.id, turn_id=turn).position for _ in range(2)]
@@ -94,28 +94,28 @@ def test_every_list_counts_its_own_positions(desk: Desk) -> None:
         (Draft("x", depends_on=tuple(range(1, 102))), Invalid),
     ],
 )
-def test_a_bad_draft_leaves_no_trace(desk: Desk, draft: Draft, error: type[HeadwayError]) -> None:
+def test_a_bad_draft_leaves_no_trace(desk: TenantHarness, draft: Draft, error: type[HeadwayError]) -> None:
     with pytest.raises(error):
         desk.write(todos.add, draft)
 
     assert (desk.count("todos"), desk.count("todo_lists"), desk.events()) == (0, 0, [])
 
 
-def test_a_turn_of_another_conversation_is_refused(desk: Desk) -> None:
+def test_a_turn_of_another_conversation_is_refused(desk: TenantHarness) -> None:
     turn = desk.write(conversations.open_turn, desk.conversation().id).id
 
     with pytest.raises(Conflict, match="belongs to conversation"):
         desk.add(conversation_id=desk.conversation().id, turn_id=turn)
 
 
-def test_a_batch_is_written_in_its_order(desk: Desk) -> None:
+def test_a_batch_is_written_in_its_order(desk: TenantHarness) -> None:
     made = desk.write(todos.add_many, [Draft("first"), Draft("second"), Draft("third")])
 
     assert [todo.subject for todo in made] == desk.subjects() == ["first", "second", "third"]
     assert [change for change, _ in desk.changes()] == ["created"] * 3
 
 
-def test_a_batch_with_one_bad_draft_is_not_written_at_all(desk: Desk) -> None:
+def test_a_batch_with_one_bad_draft_is_not_written_at_all(desk: TenantHarness) -> None:
     desk.add("before")
     told = desk.events()
 
@@ -127,7 +127,7 @@ def test_a_batch_with_one_bad_draft_is_not_written_at_all(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 501])
-def test_a_batch_holds_one_to_five_hundred(desk: Desk, size: int) -> None:
+def test_a_batch_holds_one_to_five_hundred(desk: TenantHarness, size: int) -> None:
     with pytest.raises(Invalid, match=f"1 to 500 todos; this one has {size}"):
         desk.write(todos.add_many, [Draft("x")] * size)
 
@@ -137,7 +137,7 @@ def test_a_batch_holds_one_to_five_hundred(desk: Desk, size: int) -> None:
 # Positions
 
 
-def test_a_taken_position_is_given_to_the_newcomer_and_the_rest_move_down(desk: Desk) -> None:
+def test_a_taken_position_is_given_to_the_newcomer_and_the_rest_move_down(desk: TenantHarness) -> None:
     for subject in ("first", "second", "third"):
         desk.add(subject)
     newcomer = desk.add("newcomer", position=2)
@@ -147,7 +147,7 @@ def test_a_taken_position_is_given_to_the_newcomer_and_the_rest_move_down(desk: 
     assert desk.add("last").position == 5
 
 
-def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: Desk) -> None:
+def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: TenantHarness) -> None:
     desk.add("first")
     desk.add("far away", position=10)
     desk.add("newcomer", position=1)
@@ -156,7 +156,7 @@ def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: Desk) -> None
     assert desk.add("last").position > 10
 
 
-def test_everybody_who_moved_tells_so(desk: Desk, clock: FixedClock) -> None:
+def test_everybody_who_moved_tells_so(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add("first")
     desk.add("second")
     told = len(desk.changes())
@@ -167,7 +167,7 @@ def test_everybody_who_moved_tells_so(desk: Desk, clock: FixedClock) -> None:
     assert sorted(news) == [("created", "newcomer", 1), ("updated", "first", 2), ("updated", "second", 3)]
 
 
-def test_a_todo_moved_up_stands_where_it_was_told_and_leaves_the_others_in_order(desk: Desk) -> None:
+def test_a_todo_moved_up_stands_where_it_was_told_and_leaves_the_others_in_order(desk: TenantHarness) -> None:
     _, _, third = (desk.add(subject) for subject in ("first", "second", "third"))
     moved = desk.change(third, position=1)
 
@@ -176,7 +176,7 @@ def test_a_todo_moved_up_stands_where_it_was_told_and_leaves_the_others_in_order
 
 
 @pytest.mark.parametrize("away", ["in_progress", "completed", "canceled"])
-def test_a_todo_that_comes_back_never_shares_its_place(desk: Desk, away: Status) -> None:
+def test_a_todo_that_comes_back_never_shares_its_place(desk: TenantHarness, away: Status) -> None:
     first = desk.add("first")
     desk.change(first, status=away)
     desk.add("usurper", position=first.position)
@@ -189,7 +189,7 @@ def test_a_todo_that_comes_back_never_shares_its_place(desk: Desk, away: Status)
 # Changing
 
 
-def test_a_change_is_stored_stamped_and_told_with_the_whole_todo(desk: Desk, clock: FixedClock) -> None:
+def test_a_change_is_stored_stamped_and_told_with_the_whole_todo(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add("first wording", description="kept")
     clock.advance(5)
     changed = desk.change(todo, subject="second wording", agent_type="writer")
@@ -213,7 +213,7 @@ def test_a_change_is_stored_stamped_and_told_with_the_whole_todo(desk: Desk, clo
         Change(depends_on=()),
     ],
 )
-def test_a_change_that_changes_nothing_is_neither_stamped_nor_told(desk: Desk, clock: FixedClock, change: Change) -> None:
+def test_a_change_that_changes_nothing_is_neither_stamped_nor_told(desk: TenantHarness, clock: FixedClock, change: Change) -> None:
     desk.add("first")
     todo = desk.add("as it is")
     told = desk.events()
@@ -223,7 +223,7 @@ def test_a_change_that_changes_nothing_is_neither_stamped_nor_told(desk: Desk, c
     assert (desk.get(todo), desk.events()) == (todo, told)
 
 
-def test_a_refused_change_leaves_the_todo_and_the_log_alone(desk: Desk) -> None:
+def test_a_refused_change_leaves_the_todo_and_the_log_alone(desk: TenantHarness) -> None:
     todo = desk.add()
     ended = desk.write(todos.end, todo.id, "completed", "done")
     told = desk.events()
@@ -234,7 +234,7 @@ def test_a_refused_change_leaves_the_todo_and_the_log_alone(desk: Desk) -> None:
     assert (desk.get(todo), desk.events()) == (ended, told)
 
 
-def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_event(desk: Desk) -> None:
+def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_event(desk: TenantHarness) -> None:
     desk.add("before")
     told = desk.events()
 
@@ -247,10 +247,10 @@ def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_even
         desk.write(add_and_stumble)
 
     assert (desk.subjects(), desk.events()) == (["before"], told)
-    assert desk.read(views.todo_list, Selection(), 50).counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
+    assert desk.read(views.get_todo_list, Selection(), 50).counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
 
 
-def test_ending_stores_the_outcome_and_a_second_end_is_refused(desk: Desk, clock: FixedClock) -> None:
+def test_ending_stores_the_outcome_and_a_second_end_is_refused(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add()
     clock.advance(5)
     ended = desk.write(todos.end, todo.id, "completed", "as agreed")
@@ -262,13 +262,13 @@ def test_ending_stores_the_outcome_and_a_second_end_is_refused(desk: Desk, clock
     assert desk.get(todo) == ended
 
 
-def test_ending_without_an_outcome_keeps_the_one_it_had(desk: Desk) -> None:
+def test_ending_without_an_outcome_keeps_the_one_it_had(desk: TenantHarness) -> None:
     todo = desk.add(outcome="half of it")
 
     assert desk.write(todos.end, todo.id, "canceled").outcome == "half of it"
 
 
-def test_an_unknown_todo_is_not_found_by_any_verb(desk: Desk) -> None:
+def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
     for verb in (
         todos.get,
         todos.remove,
@@ -284,7 +284,7 @@ def test_an_unknown_todo_is_not_found_by_any_verb(desk: Desk) -> None:
 # Removing
 
 
-def test_a_removed_todo_is_gone_and_the_log_tells_what_it_was(desk: Desk) -> None:
+def test_a_removed_todo_is_gone_and_the_log_tells_what_it_was(desk: TenantHarness) -> None:
     todo = desk.add("here today")
 
     assert desk.write(todos.remove, todo.id) == todo
@@ -294,14 +294,14 @@ def test_a_removed_todo_is_gone_and_the_log_tells_what_it_was(desk: Desk) -> Non
     assert (change, told["subject"]) == ("deleted", "here today")
 
 
-def test_the_id_of_a_removed_todo_is_never_given_out_again(desk: Desk) -> None:
+def test_the_id_of_a_removed_todo_is_never_given_out_again(desk: TenantHarness) -> None:
     todo = desk.add()
     desk.write(todos.remove, todo.id)
 
     assert desk.add().id > todo.id
 
 
-def test_rows_of_a_turn_stay(desk: Desk) -> None:
+def test_rows_of_a_turn_stay(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     turn = desk.write(conversations.open_turn, conversation.id).id
     todo = desk.add(conversation_id=conversation.id, turn_id=turn)
@@ -314,7 +314,7 @@ def test_rows_of_a_turn_stay(desk: Desk) -> None:
 # Reading
 
 
-def test_a_read_changes_nothing_even_if_it_tries(desk: Desk) -> None:
+def test_a_read_changes_nothing_even_if_it_tries(desk: TenantHarness) -> None:
     todo = desk.add("as it is")
 
     with suppress(StorageError):  # Postgres says so; SQLite keeps quiet about it
@@ -323,7 +323,7 @@ def test_a_read_changes_nothing_even_if_it_tries(desk: Desk) -> None:
     assert desk.get(todo) == todo
 
 
-def test_a_place_that_too_many_would_have_to_make_room_for_is_refused(desk: Desk) -> None:
+def test_a_place_that_too_many_would_have_to_make_room_for_is_refused(desk: TenantHarness) -> None:
     for _ in range(3):
         desk.write(todos.add_many, [Draft("x")] * 334)
     first = desk.subjects()[0]
@@ -335,7 +335,7 @@ def test_a_place_that_too_many_would_have_to_make_room_for_is_refused(desk: Desk
     assert desk.add("nearer to the end", position=3).position == 3
 
 
-def test_only_some_todos_of_a_batch_may_name_their_place(desk: Desk) -> None:
+def test_only_some_todos_of_a_batch_may_name_their_place(desk: TenantHarness) -> None:
     with pytest.raises(Invalid, match="At most 20 todos"):
         desk.write(todos.add_many, [Draft("x", position=1)] * 21)
     assert desk.count("todos") == 0

@@ -8,35 +8,35 @@ import pytest
 from headway.actions import tenants
 from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, Unauthorized, UnsafeText
 from headway.ledger.tenancy import LOCAL_TENANT, Token
-from headway.storage import tenant_store
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk, FixedClock
+from headway.storage.stores import tenants as tenant_store
+from headway.testing import FixedClock, TenantHarness
 
 
-def holder(desk: Desk, secret: str) -> Token | None:
+def holder(desk: TenantHarness, secret: str) -> Token | None:
     """Whom a secret lets in."""
     try:
-        return desk.database.read(partial(tenants.admit, secret_digest=tenants.digest(secret)))
+        return desk.database.read(partial(tenants.authenticate, secret_digest=tenants.hash_secret(secret)))
     except Unauthorized:
         return None
 
 
-def test_a_new_token_lets_its_tenant_in(desk: Desk, clock: FixedClock) -> None:
-    made = desk.write(tenants.new_token, "laptop")
+def test_a_new_token_lets_its_tenant_in(desk: TenantHarness, clock: FixedClock) -> None:
+    made = desk.write(tenants.create_token, "laptop")
 
     assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}", made.secret)
     assert holder(desk, made.secret) == made.token
     assert (made.token.tenant_id, made.token.label, made.token.created_at) == (desk.tenant.id, "laptop", clock.now)
 
 
-def test_no_two_tokens_are_alike(desk: Desk) -> None:
-    secrets = {desk.write(tenants.new_token).secret for _ in range(20)}
+def test_no_two_tokens_are_alike(desk: TenantHarness) -> None:
+    secrets = {desk.write(tenants.create_token).secret for _ in range(20)}
 
     assert len(secrets) == 20
 
 
-def test_the_secret_is_kept_nowhere(desk: Desk) -> None:
-    secret = desk.write(tenants.new_token, "laptop").secret
+def test_the_secret_is_kept_nowhere(desk: TenantHarness) -> None:
+    secret = desk.write(tenants.create_token, "laptop").secret
     stored = desk.database.read(lambda tx: tx.all("SELECT * FROM tokens"))
 
     assert secret not in repr(stored)
@@ -44,25 +44,25 @@ def test_the_secret_is_kept_nowhere(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "hw_", "hw_" + "A" * 43])
-def test_a_wrong_secret_lets_nobody_in(desk: Desk, wrong: str) -> None:
-    desk.write(tenants.new_token)
+def test_a_wrong_secret_lets_nobody_in(desk: TenantHarness, wrong: str) -> None:
+    desk.write(tenants.create_token)
 
     assert holder(desk, wrong) is None
 
 
-def test_a_revoked_token_lets_nobody_in_and_stays_listed_as_revoked(desk: Desk, clock: FixedClock) -> None:
-    kept, revoked = desk.write(tenants.new_token), desk.write(tenants.new_token)
+def test_a_revoked_token_lets_nobody_in_and_stays_listed_as_revoked(desk: TenantHarness, clock: FixedClock) -> None:
+    kept, revoked = desk.write(tenants.create_token), desk.write(tenants.create_token)
     clock.advance(5)
     answer = desk.write(tenants.revoke_token, revoked.token.id)
 
     assert holder(desk, revoked.secret) is None
     assert holder(desk, kept.secret) == kept.token
     assert answer.revoked_at == clock.now
-    assert desk.read(tenant_store.tokens) == [kept.token, answer]
+    assert desk.read(tenant_store.list_tokens) == [kept.token, answer]
 
 
-def test_a_token_can_be_revoked_once(desk: Desk) -> None:
-    token = desk.write(tenants.new_token).token
+def test_a_token_can_be_revoked_once(desk: TenantHarness) -> None:
+    token = desk.write(tenants.create_token).token
     desk.write(tenants.revoke_token, token.id)
 
     for token_id in (token.id, 404):
@@ -70,16 +70,16 @@ def test_a_token_can_be_revoked_once(desk: Desk) -> None:
             desk.write(tenants.revoke_token, token_id)
 
 
-def test_a_token_remembers_when_it_was_last_used(desk: Desk, clock: FixedClock) -> None:
-    token = desk.write(tenants.new_token).token
+def test_a_token_remembers_when_it_was_last_used(desk: TenantHarness, clock: FixedClock) -> None:
+    token = desk.write(tenants.create_token).token
     clock.advance(5)
     desk.database.write(lambda tx: tenant_store.touch_token(tx, token.id))
 
-    assert desk.read(tenant_store.tokens) == [token._replace(last_used_at=clock.now)]
+    assert desk.read(tenant_store.list_tokens) == [token._replace(last_used_at=clock.now)]
 
 
-def test_a_token_with_a_lifetime_lets_nobody_in_when_it_is_over(desk: Desk, clock: FixedClock) -> None:
-    made = desk.write(tenants.new_token, "an hour", 3600)
+def test_a_token_with_a_lifetime_lets_nobody_in_when_it_is_over(desk: TenantHarness, clock: FixedClock) -> None:
+    made = desk.write(tenants.create_token, "an hour", 3600)
     clock.advance(3599)
     assert holder(desk, made.secret) == made.token
 
@@ -88,9 +88,9 @@ def test_a_token_with_a_lifetime_lets_nobody_in_when_it_is_over(desk: Desk, cloc
 
 
 @pytest.mark.parametrize(("label", "error"), [("nul\0", UnsafeText), ("\udfff", UnsafeText), ("x" * 201, TextTooLong)])
-def test_a_bad_label_makes_no_token(desk: Desk, label: str, error: type[Invalid]) -> None:
+def test_a_bad_label_makes_no_token(desk: TenantHarness, label: str, error: type[Invalid]) -> None:
     with pytest.raises(error, match="label"):
-        desk.write(tenants.new_token, label)
+        desk.write(tenants.create_token, label)
     assert desk.count("tokens") == 0
 
 
@@ -100,39 +100,39 @@ def test_a_tenants_name_is_taken_once(database: DirectDatabase) -> None:
     assert made.name == "acme"
     with pytest.raises(NameTaken, match="'acme'"):
         database.write(partial(tenants.add, name="acme"))
-    assert database.read(tenant_store.every) == [made]
+    assert database.read(tenant_store.list_all) == [made]
 
 
 @pytest.mark.parametrize(("name", "error"), [("", Invalid), ("a\nb", Invalid), ("\0", UnsafeText), ("x" * 201, TextTooLong)])
 def test_a_bad_name_makes_no_tenant(database: DirectDatabase, name: str, error: type[Invalid]) -> None:
     with pytest.raises(error, match="tenant name"):
         database.write(partial(tenants.add, name=name))
-    assert database.read(tenant_store.every) == []
+    assert database.read(tenant_store.list_all) == []
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "x" * 100_000])
 def test_what_no_tenant_is_called_is_not_found_in_a_short_line(database: DirectDatabase, name: str) -> None:
     with pytest.raises(NotFound, match=r"^No tenant named ") as refusal:
-        database.read(partial(tenants.find, name=name))
+        database.read(partial(tenants.get_by_name, name=name))
     assert len(str(refusal.value)) < 200
 
 
 @pytest.mark.parametrize("name", ["nul\0", "half \ud800"])
 def test_looking_for_a_tenant_whose_name_cannot_be_stored_is_refused(database: DirectDatabase, name: str) -> None:
     with pytest.raises(UnsafeText, match="tenant name"):
-        database.read(partial(tenants.find, name=name))
+        database.read(partial(tenants.get_by_name, name=name))
 
 
 def test_the_local_tenant_is_made_once(database: DirectDatabase) -> None:
     first, second = database.write(tenants.ensure_local), database.write(tenants.ensure_local)
 
     assert first == second
-    assert [tenant.name for tenant in database.read(tenant_store.every)] == [LOCAL_TENANT]
+    assert [tenant.name for tenant in database.read(tenant_store.list_all)] == [LOCAL_TENANT]
 
 
-def test_a_session_that_ends_by_itself_does_not_count_as_a_way_in_for_programs(desk: Desk) -> None:
-    desk.write(tenants.new_token, "browser session", 3600)
-    assert not desk.database.read(tenant_store.any_token)
+def test_a_session_that_ends_by_itself_does_not_count_as_a_way_in_for_programs(desk: TenantHarness) -> None:
+    desk.write(tenants.create_token, "browser session", 3600)
+    assert not desk.database.read(tenant_store.has_permanent_token)
 
-    desk.write(tenants.new_token)
-    assert desk.database.read(tenant_store.any_token)
+    desk.write(tenants.create_token)
+    assert desk.database.read(tenant_store.has_permanent_token)

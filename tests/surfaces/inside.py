@@ -12,7 +12,7 @@ from headway.actions import tenants
 from headway.actions.tenants import NewToken
 from headway.assembly import Headway
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.web_app import WebApp
+from headway.surfaces.http.app import WebApp
 
 
 class Inside(NamedTuple):
@@ -22,7 +22,7 @@ class Inside(NamedTuple):
 
 
 def first_token(tx: Transaction) -> NewToken:
-    return tenants.new_token(tx, tenants.ensure_local(tx).id)
+    return tenants.create_token(tx, tenants.ensure_local(tx).id)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 from serving import PATIENCE_S, Client
 
-from headway.storage import event_store
+from headway.storage.stores import events as event_store
 
 
 class Told(NamedTuple):
@@ -68,4 +68,4 @@ def listening(client: httpx.Client, path: str = "/v1/events", method: str = "GET
 
 def log_of(client: Client) -> list[int]:
     """The numbers of all that happened to this tenant, as the ledger has them."""
-    return [event.seq for event in client.desk.read(event_store.after, 0, 1_000_000)]
+    return [event.seq for event in client.desk.read(event_store.list_after, 0, 1_000_000)]

@@ -15,7 +15,7 @@ import httpx
 
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 from warm_start import Program
 
 PATIENCE_S = 30
@@ -29,8 +29,8 @@ def plain(url: str) -> dict[str, Any]:
 class Client(httpx.Client):
     """A tenant's program: it sends its token along. The desk is the same tenant behind the door, for arranging."""
 
-    def __init__(self, url: str, desk: Desk) -> None:
-        made = desk.write(tenants.new_token, "a test")
+    def __init__(self, url: str, desk: TenantHarness) -> None:
+        made = desk.write(tenants.create_token, "a test")
         self.desk = desk
         self.secret = made.secret
         self.token_id = made.token.id
@@ -103,7 +103,7 @@ class Service:
 
     def tenant(self) -> Client:
         """A program of a tenant that nobody else knows."""
-        return Client(self.url, Desk(self.database, f"tenant {uuid4().hex}"))
+        return Client(self.url, TenantHarness(self.database, f"tenant {uuid4().hex}"))
 
     @contextmanager
     def ago(self, seconds: float) -> Iterator[DirectDatabase]:

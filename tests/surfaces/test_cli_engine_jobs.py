@@ -27,7 +27,7 @@ def arrange(headway: Shell, story: Callable[[Transaction, int], Any]) -> Any:
 
 
 def died(tx: Transaction, tenant_id: int) -> Job:
-    return jobs.die(tx, jobs.new(tx, tenant_id, "tool", ADD), "the shop\nwas closed \x1b[2J")
+    return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", ADD), "the shop\nwas closed \x1b[2J")
 
 
 def dead(headway: Shell) -> str:
@@ -35,7 +35,7 @@ def dead(headway: Shell) -> str:
 
 
 def queued(headway: Shell) -> str:
-    return str(arrange(headway, lambda tx, tenant_id: jobs.new(tx, tenant_id, "tool", ADD)).id)
+    return str(arrange(headway, lambda tx, tenant_id: jobs.create(tx, tenant_id, "tool", ADD)).id)
 
 
 def at_work(headway: Shell) -> tuple[Run, Run]:
@@ -43,7 +43,7 @@ def at_work(headway: Shell) -> tuple[Run, Run]:
 
     def story(tx: Transaction, tenant_id: int) -> tuple[Run, Run]:
         talk = conversations.add(tx, tenant_id)
-        main = turns.start(tx, tenant_id, talk.id, turns.Beginning("do\nit"))
+        main = turns.start(tx, tenant_id, talk.id, turns.TurnRequest("do\nit"))
         return main, runs.begin_child(tx, main, "researcher", "find it", 10)
 
     main, helper = arrange(headway, story)
@@ -91,7 +91,7 @@ def test_what_waits_for_its_model_says_until_when_and_is_retried_sooner(headway:
     main, _ = at_work(headway)
 
     def fail(tx: Transaction, tenant_id: int) -> Job:
-        return jobs.set_back(tx, jobs.get(tx, tenant_id, main.id), "The model is rate\nlimited.", Limits(), 1_800)
+        return jobs.retry_later(tx, jobs.get(tx, tenant_id, main.id), "The model is rate\nlimited.", Limits(), 1_800)
 
     retry_at = arrange(headway, fail).retry_at
     clock = time.strftime("%H:%M:%S", time.localtime(retry_at))
@@ -211,9 +211,9 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
     plain, operator = headway.json("token", "new"), headway.json("token", "new", "--operator", "--label", "ops")
     assert operator["token"].startswith("hw_")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        admitted = database.read(lambda tx: tenants.admit_operator(tx, tenants.digest(operator["token"])))
+        admitted = database.read(lambda tx: tenants.authenticate_operator(tx, tenants.hash_secret(operator["token"])))
         assert admitted.id == operator["id"]
-        assert not database.read(lambda tx: tenants.admit(tx, tenants.digest(plain["token"]))).operator
+        assert not database.read(lambda tx: tenants.authenticate(tx, tenants.hash_secret(plain["token"]))).operator
 
 
 # Turns

@@ -14,8 +14,8 @@ from shell import Shell, one_error, screen
 from headway.actions import goals, halts, tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
-from headway.storage import job_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock
 from planning import begun, end, judge, planned, start
@@ -64,7 +64,7 @@ def half_way(tx: Transaction, tenant_id: int) -> Goal:
 def company(headway: Shell) -> None:
     """Somebody else is at work on the database, and will be for an hour."""
     with ledger(headway, FixedClock(int((time.time() + 3_600) * 1000))) as database:
-        database.write(partial(job_store.beat, owner="somebody"))
+        database.write(partial(job_store.record_heartbeat, owner="somebody"))
 
 
 def untimed(output: str) -> list[str]:
@@ -359,7 +359,7 @@ def test_with_json_only_the_end_is_told(headway: Shell) -> None:
     company(headway)
     with Program(["goal", "watch", "1", "--json"], headway.folder) as watcher:
         try:
-            written(headway, lambda tx, tenant_id: goals.complete(tx, goals.held_still(tx, tenant_id, 1), "We are there."))
+            written(headway, lambda tx, tenant_id: goals.complete(tx, goals.get_locked(tx, tenant_id, 1), "We are there."))
             told, _ = watcher.communicate(timeout=60)
         finally:
             watcher.kill()

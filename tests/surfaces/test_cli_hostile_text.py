@@ -70,7 +70,7 @@ def pursue(tx: Transaction) -> None:
     judge(tx, goal, first, "major", HOSTILE)
     end(tx, goal, second, error=HOSTILE)
     sub_goals.skip(tx, found(tx, goal, third), HOSTILE)
-    goals.rest(tx, goals.get(tx, goal.tenant_id, goal.id), "escalation", HOSTILE)
+    goals.mark_paused(tx, goals.get(tx, goal.tenant_id, goal.id), "escalation", HOSTILE)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *GOALS, ["goal", "watch", "1"]], ids=" ".join)

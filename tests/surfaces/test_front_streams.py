@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from headway.surfaces.http.ag_ui import AgUi
-from headway.surfaces.http.turn_streams import events_in, translation
-from headway.surfaces.http.ui_stream import UiStream
+from headway.surfaces.http.ag_ui import AgUiEncoder
+from headway.surfaces.http.turn_streams import build_translator, decode_events
+from headway.surfaces.http.ui_stream import UiStreamEncoder
 
 Told = tuple[str, dict[str, Any]]
 
@@ -43,12 +43,12 @@ def decoded(said: str) -> list[Any]:
 
 
 def in_ag_ui(*told: Told, state: Any = None) -> list[Any]:
-    ag_ui = AgUi("thread", "run", [REQUEST], state)
+    ag_ui = AgUiEncoder("thread", "run", [REQUEST], state)
     return decoded("".join(ag_ui.tell(kind, data) for kind, data in (STARTED, *told)))[3:]
 
 
 def in_ui_stream(*told: Told) -> list[Any]:
-    stream = UiStream()
+    stream = UiStreamEncoder()
     return decoded("".join(stream.tell(kind, data) for kind, data in (STARTED, *told)))[2:]
 
 
@@ -57,7 +57,7 @@ def types(frames: list[Any]) -> list[str]:
 
 
 def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
-    ag_ui = AgUi("thread", "run", [REQUEST], {"theirs": 1, "todos": "of the turn before"})
+    ag_ui = AgUiEncoder("thread", "run", [REQUEST], {"theirs": 1, "todos": "of the turn before"})
     started, turn, snapshot = decoded(ag_ui.tell(*STARTED))
 
     assert started == {"type": "RUN_STARTED", "threadId": "thread", "runId": "run"}
@@ -67,7 +67,7 @@ def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
 
 
 def test_state_that_is_no_object_gives_way() -> None:
-    snapshot = decoded(AgUi("thread", "run", [REQUEST], "text").tell(*STARTED))[2]
+    snapshot = decoded(AgUiEncoder("thread", "run", [REQUEST], "text").tell(*STARTED))[2]
     assert list(snapshot["snapshot"]) == ["todos"]
 
 
@@ -210,5 +210,5 @@ def test_frames_of_the_feed_are_read_whole_whatever_they_hold() -> None:
     data = {"turn_id": "t", "text": "event: x \u2028 \\n\\n data: y"}
     chunk = f"id: 3\nevent: ping\ndata: {{}}\n\nevent: text_delta\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
-    assert list(events_in(chunk)) == [("ping", {}), ("text_delta", data)]
-    assert translation(lambda kind, _data: f"<{kind}>")(chunk) == b": ping\n\n<text_delta>"
+    assert list(decode_events(chunk)) == [("ping", {}), ("text_delta", data)]
+    assert build_translator(lambda kind, _data: f"<{kind}>")(chunk) == b": ping\n\n<text_delta>"

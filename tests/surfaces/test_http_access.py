@@ -10,7 +10,7 @@ from documented import Operation, operations
 from serving import Client, Service, plain, problem
 
 from headway.actions import tenants
-from headway.storage import tenant_store
+from headway.storage.stores import tenants as tenant_store
 
 MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
 CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")
@@ -83,8 +83,8 @@ def test_a_token_of_a_tenant_that_is_gone_is_refused(client: Client) -> None:
 
 def test_a_token_that_has_expired_is_refused(client: Client, service: Service) -> None:
     with service.ago(3600) as earlier:
-        over = earlier.write(lambda tx: tenants.new_token(tx, client.desk.tenant.id, lifetime_s=3500))
-        live = earlier.write(lambda tx: tenants.new_token(tx, client.desk.tenant.id, lifetime_s=7200))
+        over = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=3500))
+        live = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=7200))
 
     problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {over.secret}"}), 401, "unauthorized")
     assert client.get("/v1/todos", headers={"Authorization": f"Bearer {live.secret}"}).status_code == 200
@@ -93,7 +93,7 @@ def test_a_token_that_has_expired_is_refused(client: Client, service: Service) -
 @pytest.mark.parametrize(("method", "body"), [("GET", None), ("POST", {"subject": "x"}), ("GET", "refused")])
 def test_the_last_use_of_a_token_is_recorded(client: Client, method: str, body: Any) -> None:
     def last_used() -> int:
-        (token,) = client.desk.read(tenant_store.tokens)
+        (token,) = client.desk.read(tenant_store.list_tokens)
         return token.last_used_at
 
     assert last_used() == 0

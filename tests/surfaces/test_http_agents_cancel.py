@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from headway import Headway, tool
 from headway.actions import conversations, tenants
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.web_app import WebApp
+from headway.surfaces.http.app import WebApp
 from headway.testing import scripted_model
 
 
@@ -24,7 +24,7 @@ def two_tenants(tx: Transaction) -> tuple[str, str, int]:
     """Their tokens, and a conversation of the second."""
     one, other = tenants.add(tx, "one"), tenants.add(tx, "other")
     talk = conversations.add(tx, other.id)
-    return tenants.new_token(tx, one.id).secret, tenants.new_token(tx, other.id).secret, talk.id
+    return tenants.create_token(tx, one.id).secret, tenants.create_token(tx, other.id).secret, talk.id
 
 
 def bearer(secret: str, **more: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from serving import Client, Service, until
 from headway.actions import halts, jobs, tenants
 from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelServer, Reply, Request, calls, error, text
 
 SHAPE = {"id", "kind", "state", "attempts", "max_attempts", "error", "errors", "payload", "result", "due_at"}
@@ -21,11 +21,11 @@ TIMES = {"created_at", "updated_at"}
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 
 
-def dead(desk: Desk, payload: dict[str, Any] | None = None) -> str:
+def dead(desk: TenantHarness, payload: dict[str, Any] | None = None) -> str:
     """The id of a job that died a moment ago."""
 
     def story(tx: Transaction, tenant_id: int) -> Job:
-        return jobs.die(tx, jobs.new(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
+        return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
 
     return desk.write(story).id
 
@@ -97,7 +97,7 @@ def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
 
 
 def test_one_that_is_canceled_never_starts(client: Client) -> None:
-    waiting = client.desk.write(lambda tx, tenant_id: jobs.sleep(tx, jobs.new(tx, tenant_id, "tool", ADD)))
+    waiting = client.desk.write(lambda tx, tenant_id: jobs.delay(tx, jobs.create(tx, tenant_id, "tool", ADD)))
     answers = [client.ok("POST", f"/v1/jobs/{waiting.id}/cancel", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert answers[0] == answers[1] == {"job": job(client, waiting.id)}
     assert answers[0]["job"]["state"] == "canceled"

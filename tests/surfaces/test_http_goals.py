@@ -45,7 +45,7 @@ def active(client: Client) -> Goal:
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
         goal = begun(tx, tenant_id)
-        jobs.sleep(tx, jobs.locked(tx, tenant_id, goal.run_id or ""))
+        jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
         return goal
 
     return client.desk.write(work)

@@ -43,7 +43,7 @@ def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
     async def story() -> bool:
         async with inside(tmp_path) as (app, client, token):
             headway = app.headway
-            other = await headway.database.write(partial(tenants.new_token, tenant_id=token.token.tenant_id))
+            other = await headway.database.write(partial(tenants.create_token, tenant_id=token.token.tenant_id))
             theirs = {"Authorization": f"Bearer {other.secret}"}
             ended = asyncio.create_task(client.get("/v1/events"))
             stays = asyncio.create_task(client.get("/v1/events", headers=theirs))

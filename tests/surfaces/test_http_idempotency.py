@@ -14,7 +14,7 @@ from serving import PATIENCE_S, Client, Service, serving
 
 from headway.actions import goals, jobs, runs, turns
 from headway.actions.goals import NewGoal
-from headway.storage import job_store
+from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 
 
@@ -39,13 +39,13 @@ def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_r
 
 def sub_agent(client: Client) -> str:
     """One that waits for its turn, in a conversation of its own."""
-    parent = client.desk.write(turns.start, client.conversation(), turns.Beginning("look", owner="somebody"))
+    parent = client.desk.write(turns.start, client.conversation(), turns.TurnRequest("look", owner="somebody"))
 
     def begin(tx: Transaction) -> str:
         child = runs.begin_child(tx, parent, "coder", "fix it", 10)
-        job = job_store.get(tx, child.tenant_id, child.id)
+        job = job_store.find(tx, child.tenant_id, child.id)
         assert job is not None
-        jobs.sleep(tx, job)  # or a server that is quick would have worked it off
+        jobs.delay(tx, job)  # or a server that is quick would have worked it off
         return child.id
 
     return client.desk.database.write(begin)
@@ -53,7 +53,7 @@ def sub_agent(client: Client) -> str:
 
 def tool_job(client: Client) -> str:
     """One that somebody works on."""
-    return client.desk.write(jobs.new, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
+    return client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
 
 
 def a_goal(client: Client, *, active: bool) -> int:
@@ -91,8 +91,8 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/ag-ui": {"threadId": "once", "runId": "1", "messages": [{"role": "user", "content": "hello"}]},
         "/v1/ui-stream": {"id": "twice", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
     }
-    dead = client.desk.write(jobs.new, "tool", {"name": "now", "arguments": {}}, owner="somebody")
-    client.desk.database.write(lambda tx: jobs.die(tx, dead, "made up"))
+    dead = client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody")
+    client.desk.database.write(lambda tx: jobs.fail_permanently(tx, dead, "made up"))
     client.ok("PUT", "/v1/schedules/todo_add", json={"every_s": 86_400, "tool": {"name": "now"}})
     for operation in operations(client):
         if operation.method == "POST":

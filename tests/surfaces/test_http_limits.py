@@ -18,7 +18,7 @@ from serving import PATIENCE_S, Client, Service
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.surfaces.http.guard import Buckets, Exchange, Measures
+from headway.surfaces.http.middleware import Exchange, HttpMetrics, RateLimiter
 
 RATE = 600
 HARDEST = 20_000
@@ -116,7 +116,7 @@ def test_no_other_site_is_told_that_it_may_read_anything(sqlite_client: Client) 
             assert method == "GET" or answer.status_code == 405, path
 
 
-def exchanged(headers: list[tuple[bytes, bytes]], app: ASGIApp, buckets: Buckets) -> list[Message]:
+def exchanged(headers: list[tuple[bytes, bytes]], app: ASGIApp, buckets: RateLimiter) -> list[Message]:
     """What is sent in answer to a request with these headers."""
     sent: list[Message] = []
 
@@ -127,7 +127,7 @@ def exchanged(headers: list[tuple[bytes, bytes]], app: ASGIApp, buckets: Buckets
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/v1/todos", "headers": headers}
-    asyncio.run(Exchange(scope, send, [], Measures(), buckets).run(app, receive))
+    asyncio.run(Exchange(scope, send, [], HttpMetrics(), buckets).run(app, receive))
     return sent
 
 
@@ -140,7 +140,7 @@ async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 def test_a_fault_of_ours_is_told_by_the_name_of_its_request_and_not_by_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    start, body = exchanged([(b"x-request-id", b"mine")], broken, Buckets())
+    start, body = exchanged([(b"x-request-id", b"mine")], broken, RateLimiter())
 
     assert start["status"] == 500
     assert json.loads(body["body"])["detail"] == "Something broke here; request mine."
@@ -217,7 +217,7 @@ def test_a_large_head_is_served(sqlite_client: Client) -> None:
 
 def test_spaces_around_a_token_do_not_make_it_another_one() -> None:
     """Where a token has one request a second: all but the first of these come too soon."""
-    buckets = Buckets(rate=1)
+    buckets = RateLimiter(rate=1)
     bearers = [f"Bearer{spaces}a-token{spaces}".encode() for spaces in (" ", "   ", "     ", "       ")]
     statuses = [exchanged([(b"authorization", bearer)], fine, buckets)[0]["status"] for bearer in bearers]
 

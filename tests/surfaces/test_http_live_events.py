@@ -14,8 +14,8 @@ import pytest
 from listening import listening, log_of
 from serving import PATIENCE_S, Client, Service, until
 
-from headway.ledger.events import todo_changed
-from headway.testing import Desk
+from headway.ledger.events import build_todo_event
+from headway.testing import TenantHarness
 
 WRITERS = 4
 EACH = 100
@@ -100,9 +100,9 @@ def test_on_postgres_another_process_is_heard_at_once(postgres_service: Service)
         assert monotonic() - began < 30
 
 
-def tell(desk: Desk, events: int) -> None:
+def tell(desk: TenantHarness, events: int) -> None:
     """Have many large events written to the log."""
-    event = todo_changed(desk.tenant.id, desk.add(description="x" * 1500), "updated")
+    event = build_todo_event(desk.tenant.id, desk.add(description="x" * 1500), "updated")
     for _ in range(events // 500):
         desk.database.write(lambda tx: [tx.emit(event) for _ in range(500)])
 

@@ -6,14 +6,15 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from serving import Client
 
-from headway.surfaces.http import agent_shapes, engine_shapes, front_shapes, goal_shapes, operator_shapes, shapes
+from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
+from headway.surfaces.http.schemas import todos as todo_schemas
 
-MODULES = (shapes, agent_shapes, engine_shapes, front_shapes, goal_shapes, operator_shapes)
+MODULES = (todo_schemas, agents, engine, front_ends, goals, operators)
 BODIES = {
     one.__name__: one
     for module in MODULES
     for one in vars(module).values()
-    if isinstance(one, type) and issubclass(one, shapes.NullIsAbsent) and one.model_fields
+    if isinstance(one, type) and issubclass(one, todo_schemas.NullIsAbsent) and one.model_fields
 }
 
 

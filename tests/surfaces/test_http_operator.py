@@ -20,7 +20,7 @@ PRICED = "openai-chat:gpt-4o"
 
 def operator(client: Client) -> dict[str, str]:
     """Headers of somebody who may act for the installation."""
-    return {"Authorization": f"Bearer {client.desk.write(tenants.new_token, 'operator', operator=True).secret}"}
+    return {"Authorization": f"Bearer {client.desk.write(tenants.create_token, 'operator', operator=True).secret}"}
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def test_who_is_no_operator_changes_nothing(client: Client) -> None:
 
 
 def test_an_operator_whose_token_was_revoked_is_nobody(sqlite_client: Client) -> None:
-    made = sqlite_client.desk.write(tenants.new_token, "operator", operator=True)
+    made = sqlite_client.desk.write(tenants.create_token, "operator", operator=True)
     sqlite_client.desk.write(tenants.revoke_token, made.token.id)
     headers = {"Authorization": f"Bearer {made.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)

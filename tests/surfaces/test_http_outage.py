@@ -10,7 +10,7 @@ from serving import Client, Service, problem, serving, until
 from wire import Wire, wire_to
 
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def service(wire: Wire, tmp_path: Path) -> Iterator[Service]:
 @pytest.fixture
 def client(service: Service, postgres_url: str) -> Iterator[Client]:
     """A tenant that still reaches the database by another way."""
-    with DirectDatabase(postgres_url) as database, Client(service.url, Desk(database)) as visitor:
+    with DirectDatabase(postgres_url) as database, Client(service.url, TenantHarness(database)) as visitor:
         yield visitor
 
 

@@ -11,7 +11,7 @@ import pytest
 from serving import Client, Service, problem
 
 from headway.surfaces.web import static_files
-from headway.surfaces.web.static_files import FOLDER, TYPES, site
+from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (FOLDER / "js").iterdir()}
@@ -43,21 +43,21 @@ def test_answers_of_the_api_keep_their_own_policy(sqlite_client: Client) -> None
 
 
 def test_files_are_kept_for_good_and_compressed_once(sqlite_service: Service) -> None:
-    for name, file in site().files.items():
-        answer = get(sqlite_service, f"/static/{site().build}/{name}", **{"Accept-Encoding": "gzip"})
-        plain = get(sqlite_service, f"/static/{site().build}/{name}", **{"Accept-Encoding": "identity"})
+    for name, file in load_site().files.items():
+        answer = get(sqlite_service, f"/static/{load_site().build}/{name}", **{"Accept-Encoding": "gzip"})
+        plain = get(sqlite_service, f"/static/{load_site().build}/{name}", **{"Accept-Encoding": "identity"})
 
         assert answer.content == plain.content == file.body, name
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-        assert answer.headers["content-type"] == TYPES[Path(name).suffix]
-        assert answer.headers.get("content-encoding") == (None if file.zipped is None else "gzip")
+        assert answer.headers["content-type"] == MEDIA_TYPES[Path(name).suffix]
+        assert answer.headers.get("content-encoding") == (None if file.gzipped is None else "gzip")
         assert "content-encoding" not in plain.headers
-        if file.zipped:
-            assert gzip.decompress(file.zipped) == file.body
+        if file.gzipped:
+            assert gzip.decompress(file.gzipped) == file.body
 
 
 def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
-    for path in ("/", f"/static/{site().build}/js/start.js"):
+    for path in ("/", f"/static/{load_site().build}/js/start.js"):
         etag = get(sqlite_service, path).headers["etag"]
         again = get(sqlite_service, path, **{"If-None-Match": etag})
         assert (again.status_code, again.content) == (304, b"")
@@ -68,16 +68,16 @@ def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
     ["older/js/start.js", "{build}/js/none.js", "{build}/index.html", "{build}/../page_routes.py", "{build}/vendor/VENDOR.json"],
 )
 def test_there_is_no_other_file(sqlite_service: Service, path: str) -> None:
-    problem(get(sqlite_service, f"/static/{path.format(build=site().build)}"), 404, "no_such_path")
+    problem(get(sqlite_service, f"/static/{path.format(build=load_site().build)}"), 404, "no_such_path")
 
 
 def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("{build}")
     (tmp_path / "one.js").write_text("1")
     monkeypatch.setattr(static_files, "FOLDER", tmp_path)
-    first = site.__wrapped__()
+    first = load_site.__wrapped__()
     (tmp_path / "one.js").write_text("2")
-    second = site.__wrapped__()
+    second = load_site.__wrapped__()
 
     assert first.build != second.build
     assert first.shell.body == first.build.encode()

@@ -14,7 +14,7 @@ from serving import PATIENCE_S, Service, serving
 from shell import Shell, one_error
 
 from headway.actions import notices, tenants
-from headway.actions.notices import About
+from headway.actions.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
 
 SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
@@ -65,7 +65,7 @@ def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: 
     headway.ok("goal", "add", "reach it", "--no-wait")
     headway.ok("goal", "abandon", "1")
     with DirectDatabase(database_url) as database:
-        database.write(lambda tx: notices.notify(tx, tenants.ensure_local(tx).id, "decision", "Look.", About(goal_id=1)))
+        database.write(lambda tx: notices.notify(tx, tenants.ensure_local(tx).id, "decision", "Look.", NoticeSubject(goal_id=1)))
     with socket.create_server(("127.0.0.1", 0)) as channel:
         channel.settimeout(PATIENCE_S)
         given = {"HEADWAY_NOTIFY": f"json://127.0.0.1:{channel.getsockname()[1]}"}

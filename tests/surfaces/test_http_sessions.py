@@ -11,9 +11,9 @@ from serving import Client, Service, plain, problem, serving
 
 from headway.actions import tenants
 from headway.ledger.tenancy import Token
-from headway.storage import tenant_store
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.session_routes import LoginLink
+from headway.surfaces.http.routes.sessions import LoginLink
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Se
 @pytest.mark.parametrize("operator", [False, True])
 def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client: Client, operator: bool) -> None:
     url = str(sqlite_client.base_url)
-    secret = sqlite_client.desk.write(tenants.new_token, "a person", operator=operator).secret
+    secret = sqlite_client.desk.write(tenants.create_token, "a person", operator=operator).secret
     with httpx.Client(**plain(url)) as visitor:
         answer = visitor.post("/login", json={"token": f" {secret}\n"}, headers={"Origin": url.rstrip("/")})
         (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()
@@ -213,7 +213,7 @@ def test_a_cookie_that_is_no_session_opens_nothing(sqlite_service: Service) -> N
 
 def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Service, browser: httpx.Client) -> None:
     def session_token() -> Token:
-        (token,) = local.database.read(lambda tx: tenant_store.tokens(tx, tenants.ensure_local(tx).id))
+        (token,) = local.database.read(lambda tx: tenant_store.list_tokens(tx, tenants.ensure_local(tx).id))
         return token
 
     assert session_token().label == "browser session"

@@ -7,7 +7,7 @@ import pytest
 from serving import Client, Service
 
 from headway.actions import claims
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 FIELDS = {
     "id": int,
@@ -361,7 +361,7 @@ def test_what_is_done_at_the_door_is_done_in_the_ledger(client: Client) -> None:
 
 
 def test_a_todo_of_the_ledger_is_there_at_the_door(client: Client) -> None:
-    desk: Desk = client.desk
+    desk: TenantHarness = client.desk
     todo = desk.add("written behind the door")
 
     assert client.ok("GET", f"/v1/todos/{todo.id}")["todo"] == todo.as_json() | {"depends_on": []}

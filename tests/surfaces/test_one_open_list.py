@@ -98,6 +98,6 @@ def test_tools_mcp_the_command_line_and_the_envelope_give_that_list_too(client: 
     assert headway.json("todo", "list", *scope)["todos"] == thread.rest()
 
     of_thread = Scope(client.desk.tenant.id, thread.id)
-    hint, *lines = client.desk.database.read(lambda tx: delegation.still_open(tx, of_thread))
+    hint, *lines = client.desk.database.read(lambda tx: delegation.render_open_todos(tx, of_thread))
     assert hint == "Open todos (mark progress as you go — /todo start <id>, /todo done <id>):"
     assert lines == thread.lines()

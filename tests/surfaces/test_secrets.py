@@ -15,7 +15,7 @@ from wire import Wire, wire_to
 from headway.actions import goals, notices
 from headway.actions.goals import NewGoal
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from model_server import ModelServer, Reply, Request, calls, environment, error, text
 from proofs import Proof
 
@@ -119,7 +119,7 @@ def said_to_clients(client: Client) -> Iterator[str]:
             yield client.get(f"/v1/conversations/{conversation['id']}/{part}").text
 
 
-def stored(desk: Desk) -> str:
+def stored(desk: TenantHarness) -> str:
     """Every row of every table."""
 
     def look(tx: Any) -> str:
@@ -167,7 +167,7 @@ def test_no_secret_is_ever_said_again(
 ) -> None:
     service, given = leaky
     lines = proof.trials("log lines without a secret", share=300, whole=10_000)
-    with DirectDatabase(postgres_url) as database, Client(service.url, Desk(database)) as client:
+    with DirectDatabase(postgres_url) as database, Client(service.url, TenantHarness(database)) as client:
         heard = []
         for failure in FAILURES:
             model.script = failure

@@ -25,8 +25,8 @@ from headway.actions import conversations, tenants
 from headway.assembly import Headway
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.cli.main import headway as command_line
-from headway.surfaces.http.web_app import WebApp
-from headway.testing import Desk
+from headway.surfaces.http.app import WebApp
+from headway.testing import TenantHarness
 from model_server import ModelServer, text
 
 NEVER = Ids(
@@ -138,7 +138,7 @@ def requests_of(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict
 class Visitor:
     """Another tenant's program, at the doors of an app in this process that works on nothing but what it began itself."""
 
-    def __init__(self, app: WebApp, desk: Desk, client: httpx.AsyncClient) -> None:
+    def __init__(self, app: WebApp, desk: TenantHarness, client: httpx.AsyncClient) -> None:
         self.app = app
         self.desk = desk
         self.client = client
@@ -171,8 +171,8 @@ async def visiting(url: str, folder: Path) -> AsyncIterator[Visitor]:
     await headway.agents_ready()
     door = asyncio.create_task(app.mcp.keep())
     with DirectDatabase(url) as database:
-        desk = Desk(database, "visitor")
-        bearer = {"Authorization": f"Bearer {desk.write(tenants.new_token).secret}"}
+        desk = TenantHarness(database, "visitor")
+        bearer = {"Authorization": f"Bearer {desk.write(tenants.create_token).secret}"}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=bearer) as client:
             yield Visitor(app, desk, client)
     door.cancel()
@@ -185,7 +185,7 @@ async def visiting(url: str, folder: Path) -> AsyncIterator[Visitor]:
 def test_every_operation_answers_for_anothers_as_for_what_never_was(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with visiting(database_url, tmp_path) as visitor:
-            owner = Desk(visitor.desk.database, "owner")
+            owner = TenantHarness(visitor.desk.database, "owner")
             foreign = furnish(owner)
             before = belongings(owner)
             asked = 0
@@ -252,11 +252,11 @@ def over_mcp(method: str, parameters: dict[str, Any], where: dict[str, Any]) -> 
 def test_every_tool_answers_for_anothers_as_for_what_never_was(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with visiting(sqlite_url, tmp_path) as visitor:
-            owner = Desk(visitor.desk.database, "owner")
+            owner = TenantHarness(visitor.desk.database, "owner")
             foreign, mine = furnish(owner), visitor.desk.conversation()
             before = belongings(owner)
             own = {"conversation": mine.id, "turn": visitor.desk.write(conversations.open_turn, mine.id).id}
-            assert {one["name"] for one in visitor.app.headway.hands.catalogue()} == set(TOOLS)
+            assert {one["name"] for one in visitor.app.headway.remote_tools.catalogue()} == set(TOOLS)
             for name in TOOLS:
                 for theirs, never in zip(calls_of(name, foreign, own), calls_of(name, NEVER, own), strict=True):
                     rest = over_rest(name, *theirs), over_rest(name, *never)
@@ -365,7 +365,7 @@ def test_every_command_is_in_the_matrix() -> None:
 def test_every_command_answers_for_anothers_as_for_what_never_was(headway: Shell) -> None:
     headway.ok("tenant", "add", "visitor")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        owner = Desk(database, "owner")
+        owner = TenantHarness(database, "owner")
         foreign = furnish(owner)
         before = belongings(owner)
         for command, ways in COMMANDS.items():

@@ -13,10 +13,10 @@ from headway.actions import claims, conversations, todos, views
 from headway.ledger.errors import HeadwayError
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change, Draft, Todo
-from headway.storage import event_store
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import events as event_store
 from headway.storage.transaction import Transaction
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 
 TENANT = st.integers(0, 1)
 ONE = st.integers(0, 11)  # which of the youngest todos, the other tenant's among them
@@ -35,10 +35,10 @@ class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ids: list[int] = []
-        self.desks = [Desk(self.database, uuid4().hex) for _ in range(2)]
+        self.desks = [TenantHarness(self.database, uuid4().hex) for _ in range(2)]
         self.models = [self.begun(desk) for desk in self.desks]
 
-    def begun(self, desk: Desk) -> LedgerModel:
+    def begun(self, desk: TenantHarness) -> LedgerModel:
         conversation = desk.conversation().id
         return LedgerModel(conversation, desk.write(conversations.open_turn, conversation).id)
 
@@ -141,19 +141,19 @@ class LedgerMachine(RuleBasedStateMachine):
     def see(self, tx: Transaction, tenant: int) -> None:
         model, tenant_id = self.models[tenant], self.desks[tenant].tenant.id
         for conversation, turn in ((None, None), (0, None), (model.conversation, None), (None, model.turn)):
-            found = views.todo_list(tx, tenant_id, Selection(conversation, turn), 500)
+            found = views.get_todo_list(tx, tenant_id, Selection(conversation, turn), 500)
             assert [todo.id for todo in found.todos] == model.listed(conversation, turn)
             assert [shown(todo) for todo in found.todos] == [model.items[todo.id].shown() for todo in found.todos]
             assert found.counts == model.counts(conversation, turn)
         for conversation in (None, model.conversation):
             lists = (conversation, 0) if conversation else (None,)
             wanted = [item.id for one in lists for item in model.ready() if one in (None, item.list[0])]
-            assert [todo.id for todo in views.ready(tx, tenant_id, conversation)] == wanted
+            assert [todo.id for todo in views.list_ready(tx, tenant_id, conversation)] == wanted
 
     def teardown(self) -> None:
         for tenant, (desk, model) in enumerate(zip(self.desks, self.models, strict=True)):
             self.look(tenant)
-            log = desk.read(event_store.after, 0, 100_000)
+            log = desk.read(event_store.list_after, 0, 100_000)
             assert [(event.kind, json.loads(event.data)) for event in log] == model.told
             assert [event.seq for event in log] == sorted({event.seq for event in log})
 

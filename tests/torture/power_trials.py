@@ -22,7 +22,7 @@ from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Work
-from headway.testing import Desk, FixedClock
+from headway.testing import FixedClock, TenantHarness
 from walks import Walk, contradictions
 
 LEDGER = "headway.db"
@@ -70,7 +70,7 @@ class Lives:
                 raw = database.connection.raw
                 raw.execute(f"PRAGMA synchronous={self.synchronous}")
                 raw.wal_autocheckpoint(chance.choice((1000, 40, 8)))  # pages; with few, the log begins anew often
-                walk = walk or Walk(Desk(database), seed)
+                walk = walk or Walk(TenantHarness(database), seed)
                 for _ in range(TRANSACTIONS):
                     write(database, walk, chance)
                     if chance.random() < 0.1:
@@ -144,7 +144,7 @@ def verdict(folder: Path, states: list[str], acknowledged: int) -> str:
             found = state(raw)
             wrong = [*raw.execute("PRAGMA integrity_check").fetchall(), *raw.execute("PRAGMA foreign_key_check").fetchall()]
             wrong += [said for (tenant,) in raw.execute("SELECT id FROM tenants").fetchall() for said in books(database, tenant)]
-            Desk(database, "with power again").add()
+            TenantHarness(database, "with power again").add()
     except Exception as error:  # noqa: BLE001  whatever it is that makes rows unreadable
         return f"torn: {error!r}"
     if wrong != [("ok",)]:

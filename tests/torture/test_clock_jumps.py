@@ -14,9 +14,9 @@ import pytest
 from crew import all_end, check_each_ended_once, enqueue, furnish, noting, owners, rows, surroundings, told, unfinished, working
 from serving import PATIENCE_S, until
 
-from headway.storage import event_store
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.storage.stores import events as event_store
+from headway.testing import TenantHarness
 from model_server import ModelProcess, model_process
 from proofs import Proof
 
@@ -58,7 +58,7 @@ def rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
 
 
 @contextmanager
-def at_work(database_url: str, folder: Path) -> Iterator[tuple[Desk, ModelProcess, JumpingClock]]:
+def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, ModelProcess, JumpingClock]]:
     """Two workers; on Postgres, which has a clock of its own, only one of them with a clock that jumps."""
     furnish(folder)
     clock = JumpingClock(folder)
@@ -68,7 +68,7 @@ def at_work(database_url: str, folder: Path) -> Iterator[tuple[Desk, ModelProces
     ):
         env = {**surroundings(folder, model, restart_stagger_s="0"), "HEADWAY_MODEL_RETRIES": "0"}
         jumpy = {**env, **clock.surroundings}
-        desk = Desk(database)
+        desk = TenantHarness(database)
         with working(database_url, folder, jumpy) as first:
             warm_up(desk, "warm0")
             with working(database_url, folder, jumpy if database_url.startswith("sqlite") else env):
@@ -78,7 +78,7 @@ def at_work(database_url: str, folder: Path) -> Iterator[tuple[Desk, ModelProces
                 yield desk, model, clock
 
 
-def warm_up(desk: Desk, name: str) -> None:
+def warm_up(desk: TenantHarness, name: str) -> None:
     """Whoever works for the first time loads what it needs, and is hardly there meanwhile where there is much else to do."""
     enqueue(desk, [name])
     until(lambda: unfinished(desk) == 0, "a worker has begun to work", 4 * PATIENCE_S)
@@ -118,9 +118,9 @@ def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_c
         assert model.violations == []
 
 
-def check_order(desk: Desk) -> None:
+def check_order(desk: TenantHarness) -> None:
     """The log is in the order of what happened, whatever time each entry claims."""
-    log = desk.read(event_store.after, 0, 100_000)
+    log = desk.read(event_store.list_after, 0, 100_000)
     assert [event.seq for event in log] == sorted({event.seq for event in log})
     for turn_id in {event.turn_id for event in log if event.turn_id}:
         kinds = [event.kind for event in log if event.turn_id == turn_id and event.kind.startswith(("turn_", "tool_"))]

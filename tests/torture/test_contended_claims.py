@@ -15,7 +15,7 @@ from headway.actions.claims import Claim
 from headway.ledger.todo import Draft
 from headway.storage.clocks import wall_clock
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from proofs import Proof
 
 PROCESSES = 8
@@ -58,7 +58,7 @@ with DirectDatabase(url) as database:
 
 @pytest.mark.proof
 def test_eight_processes_claiming_from_one_list_never_get_the_same_todo(
-    database_url: str, desk: Desk, at_once: Callable[..., list[str]], proof: Proof
+    database_url: str, desk: TenantHarness, at_once: Callable[..., list[str]], proof: Proof
 ) -> None:
     trials = proof.trials("claims: 8 processes work off one list of 2,000", share=2_000, whole=2_000)
     made = [todo.id for _ in range(4) for todo in desk.write(todos.add_many, [Draft("one of many")] * (trials // 4))]
@@ -112,7 +112,7 @@ def later() -> int:
 def test_who_froze_past_its_lease_wakes_up_and_is_refused(database_url: str, proof: Proof) -> None:
     trials = proof.trials("claims: an owner is frozen past its lease, replaced, and woken up", share=PROCESSES, whole=200)
     with DirectDatabase(database_url, later) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         with late_workers(database_url, desk.tenant.id) as crew:
             for _ in range(trials // PROCESSES):
                 desk.write(todos.add_many, [Draft("work")] * PROCESSES)

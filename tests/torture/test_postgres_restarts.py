@@ -17,7 +17,7 @@ import pytest
 from serving import Client, problem, serving, until
 
 from headway.actions import idempotency, todos
-from headway.actions.idempotency import Answer, Asked
+from headway.actions.idempotency import Answer, IdempotentRequest
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.ledger.todo import Draft
 from headway.storage.database import Database
@@ -79,7 +79,9 @@ class Writers:
             return Answer(201, str(todos.add(tx, tenant_id, Draft(subject)).id))
 
         try:
-            await self.database.write(lambda tx: idempotency.once(tx, tenant_id, Asked("library", subject, ""), add))
+            await self.database.write(
+                lambda tx: idempotency.run_once(tx, tenant_id, IdempotentRequest("library", subject, ""), add)
+            )
         except (DatabaseUnreachable, CommitUncertain) as error:
             self.refused[error.code] += 1
             return False

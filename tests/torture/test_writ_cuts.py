@@ -14,10 +14,10 @@ from headway.agents.roles import Roles
 from headway.ledger import writ_parser
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Scope
-from headway.ledger.writ_parser import Parsed, WritParser, parse
+from headway.ledger.writ_parser import ParsedText, WritParser, parse
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from headway.testing import Desk
+from headway.testing import TenantHarness
 from proofs import Proof
 
 # Of which nearly every text is a trap.
@@ -52,18 +52,18 @@ def pieces_of(sent: bytes, edges: Sequence[int]) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def fed(pieces: Iterator[str] | Sequence[str]) -> tuple[list[Parsed], Parsed]:
+def fed(pieces: Iterator[str] | Sequence[str]) -> tuple[list[ParsedText], ParsedText]:
     """What each piece gave, and what the end did."""
     parser = WritParser()
     return [parser.feed(piece) for piece in pieces], parser.finish()
 
 
-def check_same(whole: Parsed, pieces: Iterator[str] | Sequence[str]) -> None:
+def check_same(whole: ParsedText, pieces: Iterator[str] | Sequence[str]) -> None:
     """All together it is the same; and nothing is given out too early: what is shown stays, what may run is whole."""
     steps, end = fed(pieces)
     early = [writ for step in steps for writ in step.writs]
     shown = "".join(step.visible for step in steps)
-    assert Parsed(shown + end.visible, early + end.writs) == whole
+    assert ParsedText(shown + end.visible, early + end.writs) == whole
     assert all(writ.complete for writ in early)
     assert all(writ.complete for writ in end.writs[:-1])
 
@@ -84,7 +84,7 @@ ADDS = (
 )
 
 
-def stored(desk: Desk, text: str) -> list[tuple[str, str]]:
+def stored(desk: TenantHarness, text: str) -> list[tuple[str, str]]:
     """(subject, description) of what running the writs of a text writes down. It is undone again."""
     found: list[tuple[str, str]] = []
     role = Roles().find("index")
@@ -104,7 +104,7 @@ def test_a_body_that_has_not_arrived_whole_is_not_written_down(sqlite_url: str) 
     sent = ADDS.encode()
     ends = [sent.index(b"/endtodo\n") + 8, sent.index(b"/endtodo \n") + 8]
     with DirectDatabase(sqlite_url) as database:
-        desk = Desk(database)
+        desk = TenantHarness(database)
         whole = stored(desk, ADDS)
         assert whole == [("one", "what 🦉"), ("two", "\u2028/endtodo")]
         for at in range(len(sent) + 1):
@@ -134,12 +134,12 @@ def test_texts_bred_for_the_ways_they_take_through_the_parser_are_the_same_howev
             raise AssertionError(f"text {number}: {text!r}") from error
 
 
-def check_text(text: str, whole: Parsed, chance: random.Random) -> None:
+def check_text(text: str, whole: ParsedText, chance: random.Random) -> None:
     sent = text.encode()
     edges = sorted(chance.randint(0, len(sent)) for _ in range(chance.randint(1, 6)))
     check_same(whole, pieces_of(sent, edges))
     check_same(whole, list(text))
-    assert parse(whole.visible) == Parsed(whole.visible, [])
+    assert parse(whole.visible) == ParsedText(whole.visible, [])
     lines = iter(text.split("\n"))
     assert all(line in lines for line in whole.visible.removesuffix("\n").split("\n") if line)
     block = [writ for writ in whole.writs if not writ.complete]

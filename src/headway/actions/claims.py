@@ -6,15 +6,16 @@ from uuid import uuid4
 from headway.actions import conversations, todos
 from headway.ledger import text
 from headway.ledger.errors import Invalid, LeaseLost
-from headway.ledger.events import todo_changed
+from headway.ledger.events import build_todo_event
 from headway.ledger.scope import TENANT_WIDE
-from headway.ledger.todo import Todo, move
-from headway.storage import lease_store, todo_store
-from headway.storage.lease_store import Lease
+from headway.ledger.todo import Todo, change_status
+from headway.storage.stores import leases as lease_store
+from headway.storage.stores import todos as todo_store
+from headway.storage.stores.leases import Lease
 from headway.storage.transaction import Transaction
 
 DEFAULT_LEASE_S = 60
-LONGEST_LEASE_S = 24 * 3600
+MAX_LEASE_S = 24 * 3600
 
 
 class Claim(NamedTuple):
@@ -32,44 +33,44 @@ def claim(
     tx: Transaction, tenant_id: int, agent_id: str, conversation_id: int | None = None, lease_s: float = DEFAULT_LEASE_S
 ) -> Claim | None:
     """The next todo for this agent, or nothing. Work whose owner fell silent comes before work nobody has begun."""
-    agent_id = text.name(agent_id, "agent_id")
-    expires_at = tx.now + lease_ms(lease_s)
+    agent_id = text.check_name(agent_id, "agent_id")
+    expires_at = tx.now + to_lease_ms(lease_s)
     if conversation_id:
         conversations.get(tx, tenant_id, conversation_id)
-    todo_id = next_todo(tx, tenant_id, conversation_id)
+    todo_id = find_next_todo(tx, tenant_id, conversation_id)
     if todo_id is None:
         return None
-    old = todos.locked(tx, tenant_id, todo_id)
-    new = move(old, "in_progress", tx.now)._replace(agent_id=agent_id, updated_at=tx.now)
+    old = todos.get_locked(tx, tenant_id, todo_id)
+    new = change_status(old, "in_progress", tx.now)._replace(agent_id=agent_id, updated_at=tx.now)
     todo_store.update(tx, tenant_id, old, new)
     lease = Lease(todo_id, agent_id, uuid4().hex, expires_at)
     lease_store.put(tx, tenant_id, lease)
-    tx.emit(todo_changed(tenant_id, new, "updated"))
+    tx.emit(build_todo_event(tenant_id, new, "updated"))
     return Claim(new, lease)
 
 
 def heartbeat(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str, lease_s: float = DEFAULT_LEASE_S) -> Claim:
     """Keep the lease. An owner that is late but not replaced may go on."""
-    todo = todos.locked(tx, tenant_id, todo_id)
-    lease = lease_store.get(tx, tenant_id, todo_id)
+    todo = todos.get_locked(tx, tenant_id, todo_id)
+    lease = lease_store.find(tx, tenant_id, todo_id)
     if lease is None or lease.token != lease_token:
         raise LeaseLost
-    lease = lease._replace(expires_at=tx.now + lease_ms(lease_s))
+    lease = lease._replace(expires_at=tx.now + to_lease_ms(lease_s))
     lease_store.put(tx, tenant_id, lease)
     return Claim(todo, lease)
 
 
-def next_todo(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
+def find_next_todo(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
     lists: tuple[int | None, ...] = (conversation_id, TENANT_WIDE) if conversation_id else (conversation_id,)
     for one in lists:
-        todo_id = lease_store.expired(tx, tenant_id, one)
+        todo_id = lease_store.lock_expired(tx, tenant_id, one)
         # Somebody may have taken it over between our looking and our lock: look again, now that it is ours.
-        if todo_id is not None and (lease := lease_store.get(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
+        if todo_id is not None and (lease := lease_store.find(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
             return todo_id
-    return next((found for one in lists if (found := lease_store.ready(tx, tenant_id, one)) is not None), None)
+    return next((found for one in lists if (found := lease_store.lock_ready(tx, tenant_id, one)) is not None), None)
 
 
-def lease_ms(lease_s: float) -> int:
-    if not 1 <= lease_s <= LONGEST_LEASE_S:
-        raise Invalid(f"lease_s must be between 1 and {LONGEST_LEASE_S}.")
+def to_lease_ms(lease_s: float) -> int:
+    if not 1 <= lease_s <= MAX_LEASE_S:
+        raise Invalid(f"lease_s must be between 1 and {MAX_LEASE_S}.")
     return int(lease_s * 1000)

@@ -5,43 +5,43 @@ from uuid import uuid4
 from headway.ledger import text
 from headway.ledger.errors import Invalid, NameTaken, NotFound
 from headway.ledger.tenancy import Conversation, Turn
-from headway.storage import conversation_store
+from headway.storage.stores import conversations as conversation_store
 from headway.storage.transaction import Transaction
 
 
 def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None) -> Conversation:
     uuid = uuid4().hex
-    key = uuid if key is None else text.name(key, "key")
-    conversation = conversation_store.insert(tx, tenant_id, uuid, key, text.safe(title, "title", text.SUBJECT_LIMIT))
+    key = uuid if key is None else text.check_name(key, "key")
+    conversation = conversation_store.insert(tx, tenant_id, uuid, key, text.check_text(title, "title", text.SUBJECT_LIMIT))
     if conversation is None:
         raise NameTaken(f"A conversation with the key {key!r} already exists.")
     return conversation
 
 
-def with_key(tx: Transaction, tenant_id: int, key: str) -> Conversation:
+def get_or_create(tx: Transaction, tenant_id: int, key: str) -> Conversation:
     """The one with the caller's own key, made on first use."""
-    key = text.name(key, "key")
-    find, insert = conversation_store.find, conversation_store.insert
+    key = text.check_name(key, "key")
+    find, insert = conversation_store.find_by_key, conversation_store.insert
     found = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
     assert found  # what was not there and could not be made was made by somebody else
     return found
 
 
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
-    conversation = conversation_store.get(tx, tenant_id, conversation_id)
+    conversation = conversation_store.find(tx, tenant_id, conversation_id)
     if conversation is None:
         raise NotFound(f"No conversation {conversation_id}.")
     return conversation
 
 
-def find(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
+def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     """By id (2 or #2) or by key. What is the one's id and the other's key is refused: nobody can tell which was meant, and a
     key that nobody's id was yesterday may be one today."""
-    reference = text.safe(reference, "conversation")
+    reference = text.check_text(reference, "conversation")
     number = reference.removeprefix("#")
     is_number = number.isascii() and number.isdigit() and len(number) < 19
-    by_id = conversation_store.get(tx, tenant_id, int(number)) if is_number else None
-    by_key = conversation_store.find(tx, tenant_id, reference)
+    by_id = conversation_store.find(tx, tenant_id, int(number)) if is_number else None
+    by_key = conversation_store.find_by_key(tx, tenant_id, reference)
     if by_id and by_key and by_id.id != by_key.id:
         sign = "" if reference.startswith("#") else "#"
         raise Invalid(
@@ -58,7 +58,7 @@ def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conv
     """The one with this id; the one with this key, opened if there is none; a new one."""
     if isinstance(reference, int):
         return get(tx, tenant_id, reference)
-    return add(tx, tenant_id) if reference is None else with_key(tx, tenant_id, reference)
+    return add(tx, tenant_id) if reference is None else get_or_create(tx, tenant_id, reference)
 
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
@@ -70,14 +70,14 @@ def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
 
 
 def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    turn = conversation_store.get_turn(tx, tenant_id, text.safe(turn_id, "turn_id"))
+    turn = conversation_store.find_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
     if turn is None:
         raise NotFound(f"No turn {turn_id[:80]!r}.")
     return turn
 
 
 def lock_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    turn = conversation_store.get_turn_locked(tx, tenant_id, text.safe(turn_id, "turn_id"))
+    turn = conversation_store.find_turn_locked(tx, tenant_id, text.check_text(turn_id, "turn_id"))
     if turn is None:
         raise NotFound(f"No turn {turn_id[:80]!r}.")
     return turn

@@ -4,19 +4,19 @@ from headway.actions import goals, halts, jobs, runs, turns
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run
-from headway.storage import run_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 
-def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.DEFAULTS) -> Job:
+def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.DEFAULT_LIMITS) -> Job:
     """A turn goes on with the same id, from where its transcript ends; a goal from its last checkpoint. What waits to be tried
     again is tried now."""
     halts.check(tx)
-    job = jobs.locked(tx, tenant_id, job_id)
+    job = jobs.get_locked(tx, tenant_id, job_id)
     if job.retry_at:
-        return jobs.put_back(tx, job)
-    jobs.must_be_dead(job)
-    run = run_store.get(tx, tenant_id, job.id)
+        return jobs.requeue(tx, job)
+    jobs.check_dead(job)
+    run = run_store.find(tx, tenant_id, job.id)
     if run is not None and run.is_main:
         return retry_goal(tx, run, limits)
     if run is not None and run.sub_goal_id is not None:

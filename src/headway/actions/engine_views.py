@@ -7,7 +7,9 @@ from headway.actions import runs
 from headway.ledger import text
 from headway.ledger.job import Job, JobState
 from headway.ledger.run import Run
-from headway.storage import job_store, newest_first, run_store
+from headway.storage import newest_first
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 
@@ -29,20 +31,20 @@ class AgentPage(NamedTuple):
         return {"agents": shown, "next_cursor": self.next_cursor}
 
 
-class WhoseRuns(NamedTuple):
+class RunFilter(NamedTuple):
     """Those of a turn, or of a goal; of everybody, if neither is named."""
 
     turn_id: str | None = None
     goal_id: int | None = None
 
 
-def jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
-    found = job_store.page(tx, tenant_id, state, limit + 1, newest_first.decode(cursor))
-    return JobPage(found[:limit], newest_first.next_cursor(found, limit))
+def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
+    found = job_store.list_page(tx, tenant_id, state, limit + 1, newest_first.decode_cursor(cursor))
+    return JobPage(found[:limit], newest_first.encode_next_cursor(found, limit))
 
 
-def agents(tx: Transaction, tenant_id: int, whose: WhoseRuns, limit: int, cursor: str | None = None) -> AgentPage:
-    turn_id = None if whose.turn_id is None else text.name(whose.turn_id, "turn_id")
-    found = run_store.page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, newest_first.decode(cursor))
+def list_agents(tx: Transaction, tenant_id: int, whose: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
+    turn_id = None if whose.turn_id is None else text.check_name(whose.turn_id, "turn_id")
+    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, newest_first.decode_cursor(cursor))
     retry_times = job_actions.retry_times(tx, tenant_id, [run.id for run in found if not run.ended])
-    return AgentPage(found[:limit], newest_first.next_cursor(found, limit), retry_times)
+    return AgentPage(found[:limit], newest_first.encode_next_cursor(found, limit), retry_times)

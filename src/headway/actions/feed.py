@@ -17,17 +17,17 @@ from typing import NamedTuple
 from headway.ledger.errors import StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
-from headway.storage import event_store
 from headway.storage.database import Database
+from headway.storage.stores import events as event_store
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.feed")
 
-KEPT = 1024  # frames that a channel keeps for its readers
-KEPT_BYTES = 4 * 1024 * 1024
-PAGE = 500
+MAX_FRAMES = 1024  # frames that a channel keeps for its readers
+MAX_FRAME_BYTES = 4 * 1024 * 1024
+PAGE_EVENTS = 500
 PAGE_BYTES = 1024 * 1024
-STEP = 50  # how many events are read before looking how large they were
+EVENTS_PER_READ = 50  # how many events are read before looking how large they were
 HEARTBEAT_S = 15.0
 RETRY_S = 1.0
 POLL_S = 0.2  # how soon another process' commit is seen where nobody announces it
@@ -44,13 +44,13 @@ class Frame(NamedTuple):
     data: bytes
 
 
-def encode(event: LoggedEvent) -> Frame:
+def encode_frame(event: LoggedEvent) -> Frame:
     """One Server-Sent Event. The data is JSON, which holds no raw line break, so nothing in it can end the frame."""
     data = f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n".encode()
     return Frame(event.seq, event.conversation_id, event.turn_id, event.kind, data)
 
 
-def ping(seq: int) -> bytes:
+def encode_ping(seq: int) -> bytes:
     """A heartbeat that carries the reader's place, as a real event: scripts cannot see comments."""
     return f"id: {seq}\nevent: ping\ndata: {{}}\n\n".encode()
 
@@ -75,7 +75,7 @@ class Bell:
             await self.waiting
 
 
-class Reader:
+class FeedReader:
     """One open stream: where it is in the log, and the bell that wakes it. One that follows a turn leaves when it ends."""
 
     __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "turn_id")
@@ -112,7 +112,7 @@ class Reader:
         return b"".join(frame.data for frame in wanted)
 
 
-class Channel:
+class FeedChannel:
     """What is new in one tenant's log, encoded once for all its readers."""
 
     def __init__(self, tenant_id: int, head: int) -> None:
@@ -122,20 +122,20 @@ class Channel:
         self.frames: deque[Frame] = deque()
         self.count = 0  # of all frames that ever were
         self.behind = False  # whether there is something in the log that has yet to be read
-        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=KEPT)  # whispers that come after it
+        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_FRAMES)  # whispers that come after it
         self.size = 0  # of the frames, in bytes
-        self.readers: set[Reader] = set()
+        self.readers: set[FeedReader] = set()
         self.dirty = asyncio.Event()
         self.pump: asyncio.Task[None] | None = None
 
     def take(self, events: Iterable[LoggedEvent]) -> None:
         for event in events:
-            self._keep(encode(event))
+            self._keep(encode_frame(event))
             self.head = event.seq
         for reader in self.readers:
             reader.bell.ring()
 
-    def whisper(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
+    def broadcast(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
         """Something that only those hear who listen at this moment: it is in no log, has no number, and is never repeated.
         It comes after what was logged before it."""
         if self.behind:
@@ -151,12 +151,12 @@ class Channel:
         self.frames.append(frame)
         self.count += 1
         self.size += len(frame.data)
-        while len(self.frames) > KEPT or self.size > KEPT_BYTES:
+        while len(self.frames) > MAX_FRAMES or self.size > MAX_FRAME_BYTES:
             dropped = self.frames.popleft()
             self.size -= len(dropped.data)
             self.floor = dropped.seq
 
-    def news(self, reader: Reader) -> bytes:
+    def news(self, reader: FeedReader) -> bytes:
         """What this reader has not seen of the kept frames; from now on it has."""
         frames, place, after = self.frames, reader.place, reader.after
         if place is None and after > self.head:  # it knows of more than has been read here
@@ -173,30 +173,30 @@ class Channel:
         return reader.take(islice(frames, start, None))
 
 
-class Page(NamedTuple):
+class LogPage(NamedTuple):
     """A stretch of the log. It is the last one if nothing was behind it when it was read."""
 
     events: list[LoggedEvent]
     last: bool
 
 
-def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> Page:
+def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> LogPage:
     """As much of the log as fits into memory many times over, whatever the events hold."""
     events: list[LoggedEvent] = []
     size = 0
-    while len(events) < PAGE and size < PAGE_BYTES:
+    while len(events) < PAGE_EVENTS and size < PAGE_BYTES:
         some = read_log(tx, tenant_id, conversation_id, events[-1].seq if events else after)
         events += some
         size += sum(len(event.data) for event in some)
-        if len(some) < STEP:
-            return Page(events, last=True)
-    return Page(events, last=False)
+        if len(some) < EVENTS_PER_READ:
+            return LogPage(events, last=True)
+    return LogPage(events, last=False)
 
 
 def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> list[LoggedEvent]:
     if conversation_id is None:
-        return event_store.after(tx, tenant_id, after, STEP)
-    return event_store.after_in_conversation(tx, tenant_id, conversation_id, after, STEP)
+        return event_store.list_after(tx, tenant_id, after, EVENTS_PER_READ)
+    return event_store.list_after_in_conversation(tx, tenant_id, conversation_id, after, EVENTS_PER_READ)
 
 
 class Feed:
@@ -206,7 +206,7 @@ class Feed:
         self.database = database
         self.poll_s = POLL_ANNOUNCED_S if announced else POLL_S
         self.heartbeat_s = HEARTBEAT_S
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, FeedChannel] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
@@ -215,7 +215,7 @@ class Feed:
 
     def start(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.tasks = [asyncio.create_task(steadily(self._poll)), asyncio.create_task(steadily(self._beat))]
+        self.tasks = [asyncio.create_task(repeat_forever(self._poll)), asyncio.create_task(repeat_forever(self._beat))]
 
     def close(self) -> None:
         """End every stream. Called on the event loop, also from a signal handler."""
@@ -226,7 +226,7 @@ class Feed:
         for task in self.tasks:
             task.cancel()
 
-    def committed(self, tenants: frozenset[int]) -> None:
+    def notify_commit(self, tenants: frozenset[int]) -> None:
         """Called on whatever thread learnt of a commit. Waking the loop has its price: only for those who listen."""
         if self.loop is not None and not self.closed and not self.loop.is_closed() and not tenants.isdisjoint(self.channels):
             self.loop.call_soon_threadsafe(self._ring, tenants)
@@ -240,38 +240,38 @@ class Feed:
     def open_streams(self) -> int:
         return sum(len(channel.readers) for channel in self.channels.values())
 
-    async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[Channel, Reader]:
+    async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
         """A reader that stands after that sequence number (None: at the end). A number from the future is the end, too."""
-        end = await self.database.read(partial(event_store.last_seq, tenant_id=tenant_id))
-        reader = Reader(conversation_id, end if after is None else min(after, end))
+        end = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
+        reader = FeedReader(conversation_id, end if after is None else min(after, end))
         channel = await self._channel(tenant_id)
         channel.readers.add(reader)
         return channel, reader
 
-    async def follow(self, channel: Channel, reader: Reader) -> AsyncIterator[bytes]:
+    async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[bytes]:
         """Where the reader stands, what it has not seen, then what happens, until it leaves."""
-        yield ping(reader.after)
+        yield encode_ping(reader.after)
         while not self.closed and not reader.gone:
             reader.bell.rung = False  # before reading: what arrives from here on rings again
             try:
-                chunk = channel.news(reader) if reader.after >= channel.floor else await self._older(channel, reader)
+                chunk = channel.news(reader) if reader.after >= channel.floor else await self._read_older(channel, reader)
             except StorageError as error:
-                await patience(error)
+                await wait_for_database(error)
                 continue
             if reader.due_ping:
                 reader.due_ping = False
-                chunk += ping(reader.after)
+                chunk += encode_ping(reader.after)
             if chunk:
                 yield chunk
             else:
                 await reader.bell.wait()
 
-    def whisper(self, tenant_id: int, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
+    def broadcast(self, tenant_id: int, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
         channel = self.channels.get(tenant_id)
         if channel:
-            channel.whisper(conversation_id, turn_id, kind, data)
+            channel.broadcast(conversation_id, turn_id, kind, data)
 
-    def leave(self, channel: Channel, reader: Reader) -> None:
+    def leave(self, channel: FeedChannel, reader: FeedReader) -> None:
         """Forget the reader; a channel that nobody reads ends."""
         reader.leave()
         channel.readers.discard(reader)
@@ -280,7 +280,7 @@ class Feed:
             if channel.pump:
                 channel.pump.cancel()
 
-    async def _older(self, channel: Channel, reader: Reader) -> bytes:
+    async def _read_older(self, channel: FeedChannel, reader: FeedReader) -> bytes:
         """The next page of the log, for a reader that is behind what is kept."""
         head = channel.head  # before reading: what comes later is not covered by the page
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
@@ -288,18 +288,18 @@ class Feed:
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
         reader.place = None
-        return reader.take(map(encode, events))
+        return reader.take(map(encode_frame, events))
 
-    async def _channel(self, tenant_id: int) -> Channel:
+    async def _channel(self, tenant_id: int) -> FeedChannel:
         if tenant_id not in self.channels:
-            head = await self.database.read(partial(event_store.last_seq, tenant_id=tenant_id))
+            head = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
             if tenant_id not in self.channels:
-                channel = self.channels[tenant_id] = Channel(tenant_id, head)
+                channel = self.channels[tenant_id] = FeedChannel(tenant_id, head)
                 channel.dirty.set()  # what was committed since we looked rang no bell
-                channel.pump = asyncio.create_task(steadily(partial(self._pump, channel)))
+                channel.pump = asyncio.create_task(repeat_forever(partial(self._pump, channel)))
         return self.channels[tenant_id]
 
-    async def _pump(self, channel: Channel) -> None:
+    async def _pump(self, channel: FeedChannel) -> None:
         """Read what is new, when the bell rang; bursts are read together."""
         await channel.dirty.wait()
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=None, after=channel.head)
@@ -317,7 +317,7 @@ class Feed:
         if not channel.dirty.is_set():
             channel.behind = False
             while channel.held:
-                channel.whisper(*channel.held.popleft())
+                channel.broadcast(*channel.held.popleft())
 
     def _ring(self, tenants: Iterable[int]) -> None:
         for tenant_id in tenants:
@@ -330,7 +330,7 @@ class Feed:
         """Notice what other processes committed."""
         await asyncio.sleep(self.poll_s)
         if self.channels:
-            newest = await self.database.read(event_store.newest)
+            newest = await self.database.read(event_store.get_last_seq_of_all)
             # Also once after it has stopped growing: another tenant's lower number may have been committed late.
             if newest != self.newest_before:
                 self._ring(self.channels)
@@ -344,18 +344,18 @@ class Feed:
                 reader.bell.ring()
 
 
-async def steadily(step: Callable[[], Awaitable[None]]) -> None:
+async def repeat_forever(step: Callable[[], Awaitable[None]]) -> None:
     """Take a step again and again. A database that is away for a while ends no stream."""
     while True:
         try:
             await step()
         except StorageError as error:
-            await patience(error)
+            await wait_for_database(error)
         except Exception:
             log.exception("a step that is taken again and again failed")
             await asyncio.sleep(RETRY_S)
 
 
-async def patience(error: StorageError) -> None:
+async def wait_for_database(error: StorageError) -> None:
     log.warning("waiting for the database: %s", error)
     await asyncio.sleep(RETRY_S)

@@ -4,28 +4,29 @@ from typing import Any
 
 from headway.ledger import text
 from headway.ledger.errors import Halted
-from headway.ledger.events import Event, encode
-from headway.storage import halt_store, tenant_store
-from headway.storage.halt_store import Halt
+from headway.ledger.events import Event, encode_json
+from headway.storage.stores import halts as halt_store
+from headway.storage.stores import tenants as tenant_store
+from headway.storage.stores.halts import Halt
 from headway.storage.transaction import Transaction
 
 
 def halt(tx: Transaction, why: str = "") -> Halt:
     """Throw the switch; thrown already, it stays as it is."""
-    thrown = halt_store.insert(tx, text.safe(why.strip(), "why", text.SUBJECT_LIMIT))
-    found = halt_store.in_force(tx)
+    thrown = halt_store.insert(tx, text.check_text(why.strip(), "why", text.SUBJECT_LIMIT))
+    found = halt_store.find_active(tx)
     assert found is not None
     if thrown:
-        announce(tx, "halted", found)
+        emit_to_all_tenants(tx, "halted", found)
     return found
 
 
 def unhalt(tx: Transaction) -> Halt | None:
     """What was lifted, if there was something to lift."""
-    found = halt_store.in_force(tx)
+    found = halt_store.find_active(tx)
     if found:
         halt_store.lift(tx)
-        announce(tx, "unhalted", found)
+        emit_to_all_tenants(tx, "unhalted", found)
     return found
 
 
@@ -34,12 +35,12 @@ def as_json(found: Halt | None) -> dict[str, Any]:
 
 
 def check(tx: Transaction) -> None:
-    found = halt_store.in_force(tx)
+    found = halt_store.find_active(tx)
     if found:
         raise Halted(f"{Halted.__doc__}{f' Reason given: {found.why}' if found.why else ''}")
 
 
-def announce(tx: Transaction, kind: str, found: Halt) -> None:
+def emit_to_all_tenants(tx: Transaction, kind: str, found: Halt) -> None:
     """Every tenant's watchers hear of it."""
-    for tenant in tenant_store.every(tx):
-        tx.emit(Event(tenant.id, kind, encode({"why": found.why, "since": found.since // 1000})))
+    for tenant in tenant_store.list_all(tx):
+        tx.emit(Event(tenant.id, kind, encode_json({"why": found.why, "since": found.since // 1000})))

@@ -8,20 +8,21 @@ from uuid import uuid4
 
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
-from headway.ledger.events import Event, encode
-from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, backoff_ms
+from headway.ledger.events import Event, encode_json
+from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, compute_backoff_ms
 from headway.ledger.run import Limits
-from headway.storage import job_store, run_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
-ERRORS_KEPT = 20
-KEPT_MS = 30 * 24 * 3600 * 1000
-FORGOTTEN_AT_ONCE = 1_000  # others want to write in between
+ERROR_HISTORY_LIMIT = 20
+RETENTION_MS = 30 * 24 * 3600 * 1000
+DELETE_BATCH = 1_000  # others want to write in between
 TOOL = "tool"  # the kind of a job that calls one tool
 
 
-def new(
+def create(
     tx: Transaction,
     tenant_id: int,
     kind: str,
@@ -38,7 +39,7 @@ def new(
         tenant_id=tenant_id,
         kind=kind,
         state="running" if owner else "queued",
-        payload=encode(payload),
+        payload=encode_json(payload),
         family=family,
         attempts=0,
         max_attempts=max_attempts,
@@ -65,93 +66,93 @@ def complete(tx: Transaction, job: Job, result: Any = None) -> Job:
     return move(tx, job, "completed", result=json.dumps(result, ensure_ascii=False))
 
 
-def progressed(tx: Transaction, job: Job) -> Job:
+def clear_failures(tx: Transaction, job: Job) -> Job:
     """It got further: whatever failed before has passed."""
     return move(tx, job, "running", attempts=0, errors="[]") if job.errors != "[]" else job
 
 
-def held_by(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job | None:
+def find_owned(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job | None:
     """The job as it is now, if it runs in this owner's hands: only whoever holds it may move what it is for."""
-    job = job_store.get_locked(tx, tenant_id, job_id)
+    job = job_store.find_locked(tx, tenant_id, job_id)
     return job if job and job.state == "running" and job.owner == owner else None
 
 
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
     """What the job was for has ended: completed, canceled or failed. One that is dead already stays so."""
-    job = job_store.get_locked(tx, tenant_id, job_id)
+    job = job_store.find_locked(tx, tenant_id, job_id)
     if job is None or job.over:
         return
     if status == "failed":
-        die(tx, job, error)
+        fail_permanently(tx, job, error)
     else:
         move(tx, job, "canceled" if status == "canceled" else "completed")
 
 
-def sleep(tx: Transaction, job: Job, until: int = NEVER) -> Job:
+def delay(tx: Transaction, job: Job, until: int = NEVER) -> Job:
     """Wait without a slot, until then or until somebody wakes it."""
     return move(tx, job, "delayed", until)
 
 
-def forget_old(tx: Transaction) -> bool:
+def delete_old(tx: Transaction) -> bool:
     """Housekeeping: what ended long ago, and processes that are no more. Whether there may be more of it."""
-    job_store.forget_leases(tx, KEPT_MS)
-    return job_store.forget_ended(tx, tx.now - KEPT_MS, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE
+    job_store.delete_stale_leases(tx, RETENTION_MS)
+    return job_store.delete_ended(tx, tx.now - RETENTION_MS, DELETE_BATCH) == DELETE_BATCH
 
 
 def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
-    job = job_store.get_locked(tx, tenant_id, job_id)
+    job = job_store.find_locked(tx, tenant_id, job_id)
     if job and job.state == "delayed" and not job.attempts:  # one that waits to try again waits for that
         move(tx, job, "queued")
 
 
-def put_back(tx: Transaction, job: Job) -> Job:
+def requeue(tx: Transaction, job: Job) -> Job:
     return move(tx, job, "queued")
 
 
-def set_back(tx: Transaction, job: Job, error: str, limits: Limits, retry_after_s: float | None = None) -> Job:
+def retry_later(tx: Transaction, job: Job, error: str, limits: Limits, retry_after_s: float | None = None) -> Job:
     """Something went wrong that may pass: try again later, but not for ever. A wait that the provider asked for counts, too."""
     attempts = job.attempts + 1
-    job = job._replace(attempts=attempts, errors=with_error(job, error))
+    job = job._replace(attempts=attempts, errors=append_error(job, error))
     if attempts >= job.max_attempts:
-        return bury(tx, job)
+        return mark_dead(tx, job)
     chance = random.random()  # noqa: S311  no secret depends on it
-    return move(tx, job, "delayed", tx.now + backoff_ms(attempts, limits, chance, retry_after_s))
+    return move(tx, job, "delayed", tx.now + compute_backoff_ms(attempts, limits, chance, retry_after_s))
 
 
-def die(tx: Transaction, job: Job, error: str) -> Job:
+def fail_permanently(tx: Transaction, job: Job, error: str) -> Job:
     """Something went wrong that will not pass."""
-    return bury(tx, job._replace(attempts=job.attempts + 1, errors=with_error(job, error)))
+    return mark_dead(tx, job._replace(attempts=job.attempts + 1, errors=append_error(job, error)))
 
 
-def bury(tx: Transaction, job: Job) -> Job:
+def mark_dead(tx: Transaction, job: Job) -> Job:
     job = move(tx, job, "dead")
-    tx.emit(Event(job.tenant_id, "job_dead", encode({"job": job.as_json()})))
+    tx.emit(Event(job.tenant_id, "job_dead", encode_json({"job": job.as_json()})))
     return job
 
 
 def add_dead_letter(tx: Transaction, source: Job, kind: str, payload: dict[str, Any], error: str) -> Job:
     """Store a dead job for one part of another job's work that failed for good, with the failures counted so far."""
-    job = new(tx, source.tenant_id, kind, payload, max_attempts=source.max_attempts)
-    return die(tx, job._replace(attempts=source.attempts, errors=source.errors), error)
+    job = create(tx, source.tenant_id, kind, payload, max_attempts=source.max_attempts)
+    return fail_permanently(tx, job._replace(attempts=source.attempts, errors=source.errors), error)
 
 
-def with_error(job: Job, error: str) -> str:
+def append_error(job: Job, error: str) -> str:
     errors = [*json.loads(job.errors), error[:ERROR_LIMIT]]
-    return json.dumps(errors[-ERRORS_KEPT:], ensure_ascii=False)
+    return json.dumps(errors[-ERROR_HISTORY_LIMIT:], ensure_ascii=False)
 
 
 # What people do
 
 
 def get(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    job = job_store.get(tx, tenant_id, text.safe(job_id, "job_id"))
+    job = job_store.find(tx, tenant_id, text.check_text(job_id, "job_id"))
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job
 
 
-def locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    job = job_store.get_locked(tx, tenant_id, text.safe(job_id, "job_id"))
+def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
+    job = job_store.find_locked(tx, tenant_id, text.check_text(job_id, "job_id"))
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job
@@ -159,10 +160,10 @@ def locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
 
 def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     """Whoever works on it stops. What keeps an agent going ends with the agent, and not the other way round."""
-    job = locked(tx, tenant_id, job_id)
+    job = get_locked(tx, tenant_id, job_id)
     if job.over:
         raise Conflict(f"Job {job.id} is over: {job.state}.")
-    run = run_store.get(tx, tenant_id, job.id)
+    run = run_store.find(tx, tenant_id, job.id)
     if run is None:
         return move(tx, job, "canceled")
     if run.is_main:
@@ -172,7 +173,7 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     raise Conflict(f"This job is the sub-agent {run.id}: cancel the agent instead.")
 
 
-def must_be_dead(job: Job) -> Job:
+def check_dead(job: Job) -> Job:
     if job.state != "dead":
         raise Conflict(f"Job {job.id} is {job.state}; only dead ones are retried or dropped.")
     return job
@@ -180,13 +181,13 @@ def must_be_dead(job: Job) -> Job:
 
 def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
     """Nobody will retry it."""
-    must_be_dead(locked(tx, tenant_id, job_id))
+    check_dead(get_locked(tx, tenant_id, job_id))
     job_store.delete(tx, tenant_id, job_id)
 
 
 def revive(tx: Transaction, job: Job) -> Job:
     """A dead one, anew, with the same payload."""
-    return move(tx, must_be_dead(job), "queued", attempts=0, errors="[]", result="null")
+    return move(tx, check_dead(job), "queued", attempts=0, errors="[]", result="null")
 
 
 def retry_times(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> dict[str, int]:

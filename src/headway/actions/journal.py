@@ -2,36 +2,36 @@
 
 from typing import Any
 
-from headway.ledger.events import Event, encode, joined
+from headway.ledger.events import Event, encode_json, join_json
 from headway.ledger.goal import Goal, JournalEntry
-from headway.ledger.run import dollars
-from headway.storage import goal_store
-from headway.storage.goal_store import Entry
+from headway.ledger.run import to_dollars
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores.goals import NewJournalEntry
 from headway.storage.transaction import Transaction
 
 
 def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[str, Any]) -> None:
-    tell(tx, tenant_id, goal_id, goal_store.append_entry(tx, tenant_id, goal_id, Entry(kind, encode(data))))
-    announce(tx, tenant_id, goal_id)
+    emit_entry(tx, tenant_id, goal_id, goal_store.append_entry(tx, tenant_id, goal_id, NewJournalEntry(kind, encode_json(data))))
+    emit_goal_at_commit(tx, tenant_id, goal_id)
 
 
-def tell(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
-    told = joined(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
-    tx.emit(Event(tenant_id, "journal_appended", joined(goal_id=goal_id, entry=told)))
+def emit_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
+    told = join_json(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
+    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=told)))
 
 
-def announce(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     """Whatever else this transaction does to the goal, its watchers hear of the result once, at the end."""
-    tx.before_commit(("goal", tenant_id, goal_id), lambda tx: tell_watchers(tx, tenant_id, goal_id))
+    tx.before_commit(("goal", tenant_id, goal_id), lambda tx: emit_goal(tx, tenant_id, goal_id))
 
 
-def tell_watchers(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    found = goal_store.with_cost(tx, tenant_id, goal_id)
+def emit_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    found = goal_store.find_with_cost(tx, tenant_id, goal_id)
     assert found is not None
-    tx.emit(Event(tenant_id, "goal_changed", encode({"goal": summary(*found)})))
+    tx.emit(Event(tenant_id, "goal_changed", encode_json({"goal": build_summary(*found)})))
 
 
-def summary(goal: Goal, cost: int) -> dict[str, Any]:
+def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
     """A goal with how far it got, without its sub-goals."""
     return {
         "id": goal.id,
@@ -47,8 +47,8 @@ def summary(goal: Goal, cost: int) -> dict[str, Any]:
         "pause_reason": goal.pause_reason or None,
         "run_id": goal.run_id,
         "progress": goal.progress,
-        "cost_usd": dollars(cost),
-        "budget_usd": dollars(goal.budget) if goal.budget else None,
+        "cost_usd": to_dollars(cost),
+        "budget_usd": to_dollars(goal.budget) if goal.budget else None,
         "deadline": goal.deadline_at // 1000,
         "created_at": goal.created_at // 1000,
         "updated_at": goal.updated_at // 1000,

@@ -3,28 +3,28 @@
 from headway.ledger import text
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.scope import TENANT_WIDE, Scope
-from headway.storage import memory_store
-from headway.storage.memory_store import Entry
+from headway.storage.stores import memory as memory_store
+from headway.storage.stores.memory import MemoryEntry
 from headway.storage.transaction import Transaction
 
 ENTRY_LIMIT = 10_000
 QUERY_LIMIT = 1_000
-NOTE = "note"
-SEARCHED = 2_000  # how far back a search looks: it costs the same however long agents have been at work
+DEFAULT_KIND = "note"
+SEARCH_LIMIT = 2_000  # how far back a search looks: it costs the same however long agents have been at work
 
 
-def remember(tx: Transaction, scope: Scope, words: str, kind: str = NOTE) -> Entry:
-    words = text.safe(words, "text", ENTRY_LIMIT).strip()
+def remember(tx: Transaction, scope: Scope, words: str, kind: str = DEFAULT_KIND) -> MemoryEntry:
+    words = text.check_text(words, "text", ENTRY_LIMIT).strip()
     if not words:
         raise Invalid("There is nothing to remember: text is blank.")
-    return memory_store.insert(tx, scope, text.name(kind, "kind"), words)
+    return memory_store.insert(tx, scope, text.check_name(kind, "kind"), words)
 
 
-def recall(tx: Transaction, scope: Scope, query: str = "", limit: int = 10) -> list[Entry]:
+def recall(tx: Transaction, scope: Scope, query: str = "", limit: int = 10) -> list[MemoryEntry]:
     """The newest entries that contain every word of the query; without a query, simply the newest."""
-    wanted = text.safe(query, "query", QUERY_LIMIT).casefold().split()
+    wanted = text.check_text(query, "query", QUERY_LIMIT).casefold().split()
     # Compared here and not by the databases: they disagree on what a capital letter is, and patterns need escaping.
-    found = [entry for entry in newest(tx, scope, SEARCHED if wanted else limit) if contains(entry, wanted)]
+    found = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if wanted else limit) if has_all_words(entry, wanted)]
     return found[:limit]
 
 
@@ -33,12 +33,12 @@ def forget(tx: Transaction, scope: Scope, entry_id: int) -> None:
         raise NotFound(f"No memory {entry_id}.")
 
 
-def newest(tx: Transaction, scope: Scope, limit: int) -> list[Entry]:
+def list_newest(tx: Transaction, scope: Scope, limit: int) -> list[MemoryEntry]:
     places = {TENANT_WIDE, scope.conversation_id}
-    entries = [entry for place in places for entry in memory_store.newest(tx, scope.tenant_id, place, limit)]
+    entries = [entry for place in places for entry in memory_store.list_newest(tx, scope.tenant_id, place, limit)]
     return sorted(entries, key=lambda entry: entry.id, reverse=True)[:limit]
 
 
-def contains(entry: Entry, words: list[str]) -> bool:
+def has_all_words(entry: MemoryEntry, words: list[str]) -> bool:
     content = entry.text.casefold()
     return all(word in content for word in words)

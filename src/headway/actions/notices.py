@@ -5,18 +5,18 @@ from typing import Any, Final, NamedTuple
 
 from headway.actions import jobs
 from headway.ledger.errors import BadCursor
-from headway.ledger.events import Event, encode
+from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import notice_store
+from headway.storage.stores import notices as notice_store
 from headway.storage.transaction import Transaction
 
-NOTICE = "notice"  # the kind of the job
-LATELY_MS = 3600 * 1000
+JOB_KIND = "notice"  # the kind of the job
+REPEAT_AFTER_MS = 3600 * 1000
 CURSOR_PATTERN: Final = "^[0-9]{0,18}$"  # an id
 
 
-class About(NamedTuple):
+class NoticeSubject(NamedTuple):
     """What a notice is about, for whoever wants to look."""
 
     conversation_id: int = 0
@@ -31,31 +31,35 @@ class About(NamedTuple):
         return f"/v1/turns/{self.turn_id}" if self.turn_id else ""
 
 
-NOTHING_ELSE: Final = About()
+NO_SUBJECT: Final = NoticeSubject()
 
 
-def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: About = NOTHING_ELSE) -> None:
+def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: NoticeSubject = NO_SUBJECT) -> None:
     """Short, with what happened and what is asked."""
     notice_id = notice_store.insert(tx, tenant_id, kind, text, about.turn_id, about.goal_id)
     data = {"id": notice_id, "kind": kind, "text": text, "turn_id": about.turn_id, "goal_id": about.goal_id, "url": about.url}
-    tx.emit(Event(tenant_id, "operator_notice", encode(data), about.conversation_id, about.turn_id))
-    jobs.new(tx, tenant_id, NOTICE, data)
+    tx.emit(Event(tenant_id, "operator_notice", encode_json(data), about.conversation_id, about.turn_id))
+    jobs.create(tx, tenant_id, JOB_KIND, data)
 
 
 def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
     """For what comes and goes with a run: whoever has heard of it within the hour is spared the rest."""
-    if not notice_store.told_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - LATELY_MS):
-        notify(tx, run.tenant_id, kind, text, About(run.conversation_id, run.turn_id, run.goal_id))
+    if not notice_store.has_notice_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - REPEAT_AFTER_MS):
+        notify(tx, run.tenant_id, kind, text, NoticeSubject(run.conversation_id, run.turn_id, run.goal_id))
 
 
-def inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
+def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
     """The newest first."""
     if not re.fullmatch(CURSOR_PATTERN, cursor or ""):
         raise BadCursor
-    found = notice_store.page(tx, tenant_id, limit + 1, int(cursor) if cursor else MAX_INTEGER)
+    found = notice_store.list_page(tx, tenant_id, limit + 1, int(cursor) if cursor else MAX_INTEGER)
     return {
         "notices": [
-            {**notice._asdict(), "url": About(0, notice.turn_id, notice.goal_id).url, "created_at": notice.created_at // 1000}
+            {
+                **notice._asdict(),
+                "url": NoticeSubject(0, notice.turn_id, notice.goal_id).url,
+                "created_at": notice.created_at // 1000,
+            }
             for notice in found[:limit]
         ],
         "next_cursor": str(found[limit - 1].id) if len(found) > limit else None,

@@ -7,13 +7,14 @@ from uuid import uuid4
 from headway.actions import jobs, spending, sub_goals
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
-from headway.ledger.events import Event, encode
+from headway.ledger.events import Event, encode_json
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
-from headway.ledger.run import Run, RunStatus, dollars
-from headway.storage import job_store, run_store
+from headway.ledger.run import Run, RunStatus, to_dollars
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-AGENT = "agent"  # the kind of a sub-agent's job
+JOB_KIND = "agent"  # the kind of a sub-agent's job
 
 
 def begin_child(
@@ -44,22 +45,22 @@ def begin_child(
     )
     run_store.insert(tx, child)
     payload = {"run_id": child.id, "role": role, "task": task[: text.SUBJECT_LIMIT]}
-    jobs.new(tx, parent.tenant_id, AGENT, payload, job_id=child.id, family=parent.id, max_attempts=attempts)
-    tell(tx, child)
+    jobs.create(tx, parent.tenant_id, JOB_KIND, payload, job_id=child.id, family=parent.id, max_attempts=attempts)
+    emit_changed(tx, child)
     return child
 
 
 def end_child(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> Run:
     """Its result is stored, its job moves on, and whoever waits for it is woken."""
     run = spending.release(tx, run)
-    result = {"status": status, "summary": summary, "data": data, "error": error, "cost_usd": dollars(run.cost)}
-    run = run._replace(status=status, result=encode(result), updated_at=tx.now, ended_at=tx.now)
+    result = {"status": status, "summary": summary, "data": data, "error": error, "cost_usd": to_dollars(run.cost)}
+    run = run._replace(status=status, result=encode_json(result), updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
     jobs.close(tx, run.tenant_id, run.id, "canceled" if status == "canceled" else "completed", "")
     if run.parent_run_id:
         jobs.wake(tx, run.tenant_id, run.parent_run_id)
-    tell(tx, run)
-    sub_goals.run_ended(tx, run, result)
+    emit_changed(tx, run)
+    sub_goals.end_with_run(tx, run, result)
     return run
 
 
@@ -67,7 +68,7 @@ def revive(tx: Transaction, run: Run) -> None:
     """A sub-agent that failed goes on, from where its transcript ends."""
     run = run._replace(status="queued", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
-    tell(tx, run)
+    emit_changed(tx, run)
 
 
 def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
@@ -80,18 +81,18 @@ def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
 
 
 def cancel_tree(tx: Transaction, run: Run) -> Run:
-    run = held_still(tx, run)
+    run = get_locked(tx, run)
     if run.ended:
         raise Conflict(f"Run {run.id} has already ended: {run.status}.")
-    cancel_below(tx, run)
+    cancel_descendants(tx, run)
     return end_child(tx, run, "canceled", "", error="It was canceled.")
 
 
-def cancel_below(tx: Transaction, run: Run) -> list[str]:
+def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
     """All that it began, and all that those began; their ids."""
     ended: list[str] = []
-    for found in run_store.unfinished_below(tx, run.tenant_id, run.id):
-        one = held_still(tx, found)
+    for found in run_store.list_unfinished_descendants(tx, run.tenant_id, run.id):
+        one = get_locked(tx, found)
         if not one.ended:
             ended.append(one.id)
             end_child(tx, one, "canceled", "", error="It was canceled.")
@@ -100,67 +101,67 @@ def cancel_below(tx: Transaction, run: Run) -> list[str]:
 
 def cancel_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
     """All that were begun for a sub-goal."""
-    for found in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
-        run = held_still(tx, found)
+    for found in run_store.list_unfinished_workers(tx, tenant_id, sub_goal_id):
+        run = get_locked(tx, found)
         if not run.ended:  # by the one that had begun it
             cancel_tree(tx, run)
 
 
-def let_go(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
+def release_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
     """Its sub-agents were held after an interruption, and go on."""
-    for run in run_store.unfinished_workers(tx, tenant_id, sub_goal_id):
-        job = job_store.get_locked(tx, tenant_id, run.id)
+    for run in run_store.list_unfinished_workers(tx, tenant_id, sub_goal_id):
+        job = job_store.find_locked(tx, tenant_id, run.id)
         if job and job.state == "delayed" and job.due_at == NEVER:
             jobs.move(tx, job, "queued")
 
 
-def hint(tx: Transaction, run: Run, words: str) -> None:
+def set_hint(tx: Transaction, run: Run, words: str) -> None:
     """Something that it reads before its next step."""
-    run = held_still(tx, run)
+    run = get_locked(tx, run)
     if not run.ended:
         run_store.save(tx, run._replace(hint=words))
 
 
-def held_still(tx: Transaction, run: Run) -> Run:
+def get_locked(tx: Transaction, run: Run) -> Run:
     """The run as it is once nobody is in the middle of one of its steps."""
-    lock(tx, run)
+    lock_job(tx, run)
     return get(tx, run.tenant_id, run.id)
 
 
-def lock(tx: Transaction, run: Run) -> Job | None:
+def lock_job(tx: Transaction, run: Run) -> Job | None:
     """The run's job, and before it the one of its turn or goal: agents of one wake, stop and count each other, so they take their
     steps one after the other, and nobody waits in a circle."""
     if run.parent_run_id is not None:
         job_store.lock_root(tx, run.tenant_id, run.turn_id, run.goal_id)
-    return job_store.get_locked(tx, run.tenant_id, run.id)
+    return job_store.find_locked(tx, run.tenant_id, run.id)
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
-    run = run_store.get(tx, tenant_id, text.safe(run_id, "run_id"))
+    run = run_store.find(tx, tenant_id, text.check_text(run_id, "run_id"))
     if run is None:
         raise NotFound(f"No run {run_id[:80]!r}.")
     return run
 
 
-def page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
+def list_page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
     """The newest first; only those of a turn, or of a goal, if one is named."""
-    return run_store.page(tx, tenant_id, None if turn_id is None else text.name(turn_id, "turn_id"), limit, goal_id)
+    return run_store.list_page(tx, tenant_id, None if turn_id is None else text.check_name(turn_id, "turn_id"), limit, goal_id)
 
 
-def tell(tx: Transaction, run: Run, retry_at: int = 0) -> None:
-    tx.emit(Event(run.tenant_id, "agent_changed", encode({"run": as_json(run, retry_at)}), run.conversation_id, run.turn_id))
+def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
+    tx.emit(Event(run.tenant_id, "agent_changed", encode_json({"run": as_json(run, retry_at)}), run.conversation_id, run.turn_id))
 
 
 def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
     """Its model is asked again later: the one that answers a turn says so of the turn, all others of themselves."""
     if run.turn_id is None or run.parent_run_id is not None:
-        tell(tx, run, job.retry_at)
+        emit_changed(tx, run, job.retry_at)
         return
     data = {"turn_id": run.turn_id, "retry_at": job.retry_at, "reason": reason}
-    tx.emit(Event(run.tenant_id, "turn_delayed", encode(data), run.conversation_id, run.turn_id))
+    tx.emit(Event(run.tenant_id, "turn_delayed", encode_json(data), run.conversation_id, run.turn_id))
 
 
-def result_of(run: Run) -> dict[str, Any]:
+def build_result(run: Run) -> dict[str, Any]:
     """What became of a sub-agent, as its parent gets it; one that is not over is `running`."""
     if not run.ended:
         return {"run_id": run.id, "status": "running"}
@@ -187,7 +188,7 @@ def as_json(run: Run, retry_at: int = 0) -> dict[str, Any]:
         "result": json.loads(run.result or "null") if structured else run.result,
         "iterations": run.iterations,
         "limit": run.limit,
-        "cost_usd": dollars(run.cost),
+        "cost_usd": to_dollars(run.cost),
         "retry_at": retry_at,
         "created_at": run.created_at // 1000,
         "updated_at": run.updated_at // 1000,

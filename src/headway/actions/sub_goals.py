@@ -3,46 +3,47 @@
 from typing import Any
 
 from headway.actions import journal
-from headway.ledger.events import Event, encode, joined
+from headway.ledger.events import Event, encode_json, join_json
 from headway.ledger.goal import Divergence, Goal, SubGoal, SubGoalStatus
-from headway.ledger.run import Run, dollars
-from headway.storage import goal_store, run_store
-from headway.storage.goal_store import Entry
+from headway.ledger.run import Run, to_dollars
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores.goals import NewJournalEntry
 from headway.storage.transaction import Transaction
 
-SUMMARY_KEPT = 20_000  # characters of an outcome; what is longer belongs into files
-TITLE = 200
+SUMMARY_LIMIT = 20_000  # characters of an outcome; what is longer belongs into files
+TITLE_LIMIT = 200
 
 
-def change(tx: Transaction, one: SubGoal, entry: Entry | None = None, /, **changed: Any) -> SubGoal:
+def change(tx: Transaction, one: SubGoal, entry: NewJournalEntry | None = None, /, **changed: Any) -> SubGoal:
     """Told to whoever watches, the journal's entry first."""
     after, written = goal_store.change_sub_goal(tx, one, entry, **changed)
     if written:
-        journal.tell(tx, one.tenant_id, one.goal_id, written)
-    told = encode(after.all_but_outcome(), outcome=after.outcome or "null")
-    tx.emit(Event(one.tenant_id, "sub_goal_changed", joined(goal_id=one.goal_id, sub_goal=told)))
-    journal.announce(tx, one.tenant_id, one.goal_id)
+        journal.emit_entry(tx, one.tenant_id, one.goal_id, written)
+    told = encode_json(after.as_json_without_outcome(), outcome=after.outcome or "null")
+    tx.emit(Event(one.tenant_id, "sub_goal_changed", join_json(goal_id=one.goal_id, sub_goal=told)))
+    journal.emit_goal_at_commit(tx, one.tenant_id, one.goal_id)
     return after
 
 
-def write(tx: Transaction, one: SubGoal, kind: str, **data: Any) -> None:
+def append_to_journal(tx: Transaction, one: SubGoal, kind: str, **data: Any) -> None:
     """Into the journal of its goal."""
-    journal.append(tx, one.tenant_id, one.goal_id, kind, about(one, **data))
+    journal.append(tx, one.tenant_id, one.goal_id, kind, build_entry_data(one, **data))
 
 
-def entry(one: SubGoal, kind: str, **data: Any) -> Entry:
-    return Entry(kind, encode(about(one, **data)))
+def build_entry(one: SubGoal, kind: str, **data: Any) -> NewJournalEntry:
+    return NewJournalEntry(kind, encode_json(build_entry_data(one, **data)))
 
 
-def about(one: SubGoal, **data: Any) -> dict[str, Any]:
-    return {"sub_goal_id": one.id, "description": one.description[:TITLE], **data}
+def build_entry_data(one: SubGoal, **data: Any) -> dict[str, Any]:
+    return {"sub_goal_id": one.id, "description": one.description[:TITLE_LIMIT], **data}
 
 
 def start(tx: Transaction, one: SubGoal, run: Run) -> SubGoal:
     return change(
         tx,
         one,
-        entry(one, "sub_goal_started", mode=one.mode, role=one.role, run_id=run.id),
+        build_entry(one, "sub_goal_started", mode=one.mode, role=one.role, run_id=run.id),
         status="in-progress",
         run_id=run.id,
         started_at=tx.now,
@@ -54,11 +55,11 @@ def start(tx: Transaction, one: SubGoal, run: Run) -> SubGoal:
     )
 
 
-def run_ended(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
+def end_with_run(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
     """A sub-agent that worked on a sub-goal is over, and so is the sub-goal: both are stored together."""
     if run.sub_goal_id is None:
         return
-    one = goal_store.get_sub_goal(tx, run.tenant_id, run.sub_goal_id)
+    one = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id)
     if one and one.run_id == run.id and one.status == "in-progress":
         end(tx, one, run, result)
 
@@ -67,16 +68,16 @@ def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubG
     """With what came of it. Nothing else starts before this is stored."""
     status: SubGoalStatus = "completed" if result["status"] == "completed" else "failed"
     inline = run.cost - one.cost if run.is_main else 0
-    cost = inline + run_store.cost_of_sub_goal(tx, one.tenant_id, one.id)
-    outcome = encode({**result, "summary": str(result.get("summary") or "")[:SUMMARY_KEPT], "cost_usd": dollars(cost)})
-    about_end = about(one, status=status, duration_s=(tx.now - one.started_at) // 1000)
+    cost = inline + run_store.sum_sub_goal_cost(tx, one.tenant_id, one.id)
+    outcome = encode_json({**result, "summary": str(result.get("summary") or "")[:SUMMARY_LIMIT], "cost_usd": to_dollars(cost)})
+    about_end = build_entry_data(one, status=status, duration_s=(tx.now - one.started_at) // 1000)
     return change(
         tx,
         one,
-        Entry("sub_goal_ended", encode(about_end, outcome=outcome)),
+        NewJournalEntry("sub_goal_ended", encode_json(about_end, outcome=outcome)),
         status=status,
         outcome=outcome,
-        reason="" if status == "completed" else str(result.get("error") or "It failed.")[:TITLE],
+        reason="" if status == "completed" else str(result.get("error") or "It failed.")[:TITLE_LIMIT],
         cost=cost,
         interrupted=0,
         ended_at=tx.now,
@@ -85,16 +86,16 @@ def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubG
 
 def judge(tx: Transaction, goal: Goal, one: SubGoal, divergence: Divergence, reason: str, by: str) -> SubGoal:
     """How far its outcome is from what was expected. An evaluation counts for the plan that is in force."""
-    told = entry(one, "evaluated", divergence=divergence, reason=reason, by=by)
+    told = build_entry(one, "evaluated", divergence=divergence, reason=reason, by=by)
     return change(tx, one, told, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
 
 
 def skip(tx: Transaction, one: SubGoal, reason: str) -> SubGoal:
-    told = entry(one, "sub_goal_skipped", reason=reason)
+    told = build_entry(one, "sub_goal_skipped", reason=reason)
     return change(tx, one, told, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
 
 
-def put_off(tx: Transaction, one: SubGoal, **changed: Any) -> SubGoal:
+def mark_pending(tx: Transaction, one: SubGoal, **changed: Any) -> SubGoal:
     """Begun in vain: it is to be begun anew."""
     begun_with = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
     return change(tx, one, status="pending", **{**changed, **begun_with})

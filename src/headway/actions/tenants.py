@@ -6,12 +6,13 @@ from typing import NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import Forbidden, NameTaken, NotFound, Unauthorized
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
-from headway.storage import conversation_store, tenant_store
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
 TOKEN_PREFIX = "hw_"  # noqa: S105  what every token starts with, so that leaks can be searched for
 
-USE_EVERY_MS = 60_000
+USE_INTERVAL_MS = 60_000
 
 
 class NewToken(NamedTuple):
@@ -20,22 +21,22 @@ class NewToken(NamedTuple):
 
 
 def add(tx: Transaction, name: str) -> Tenant:
-    name = text.name(name, "tenant name")
+    name = text.check_name(name, "tenant name")
     tenant = tenant_store.insert(tx, name)
     if tenant is None:
         raise NameTaken(f"A tenant named {name!r} already exists.")
     return tenant
 
 
-def find(tx: Transaction, name: str) -> Tenant:
-    tenant = tenant_store.find(tx, text.safe(name, "tenant name"))
+def get_by_name(tx: Transaction, name: str) -> Tenant:
+    tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
     if tenant is None:
         raise NotFound(f"No tenant named {name[:80]!r}; `headway tenant list` shows the ones there are.")
     return tenant
 
 
 def get(tx: Transaction, tenant_id: int) -> Tenant:
-    tenant = tenant_store.get(tx, tenant_id)
+    tenant = tenant_store.find(tx, tenant_id)
     if tenant is None:
         raise NotFound(f"No tenant {tenant_id}.")
     return tenant
@@ -43,36 +44,36 @@ def get(tx: Transaction, tenant_id: int) -> Tenant:
 
 def find_local(tx: Transaction) -> Tenant | None:
     """The tenant of whoever works on this machine without ceremony, if anybody did so far."""
-    return tenant_store.find(tx, LOCAL_TENANT)
+    return tenant_store.find_by_name(tx, LOCAL_TENANT)
 
 
 def ensure_local(tx: Transaction) -> Tenant:
-    return find_local(tx) or tenant_store.insert(tx, LOCAL_TENANT) or find(tx, LOCAL_TENANT)
+    return find_local(tx) or tenant_store.insert(tx, LOCAL_TENANT) or get_by_name(tx, LOCAL_TENANT)
 
 
-def named(tx: Transaction, name: str) -> Tenant:
+def resolve(tx: Transaction, name: str) -> Tenant:
     """The tenant of that name. The local one is there for whoever asks for it."""
-    return ensure_local(tx) if name == LOCAL_TENANT else find(tx, name)
+    return ensure_local(tx) if name == LOCAL_TENANT else get_by_name(tx, name)
 
 
 def remove(tx: Transaction, name: str) -> list[tuple[str, int]]:
     """Take away the tenant and every row it owns. Returns (UUID, id) of its conversations, whose files go when this is stored."""
-    tenant = find(tx, name)
+    tenant = get_by_name(tx, name)
     files = conversation_store.file_names(tx, tenant.id)
     tenant_store.delete(tx, tenant.id)
     return files
 
 
-def new_token(
+def create_token(
     tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None, *, operator: bool = False
 ) -> NewToken:
     """A token with 256 random bits. Only its hash is kept: the secret is in this answer and nowhere else."""
     from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, few make a token
 
     secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
-    label = text.safe(label, "label", text.NAME_LIMIT)
+    label = text.check_text(label, "label", text.NAME_LIMIT)
     expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
-    return NewToken(tenant_store.insert_token(tx, tenant_id, digest(secret), label, expires_at, operator=operator), secret)
+    return NewToken(tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, expires_at, operator=operator), secret)
 
 
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
@@ -82,7 +83,7 @@ def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
     return token
 
 
-def admit(tx: Transaction, secret_digest: str) -> Token:
+def authenticate(tx: Transaction, secret_digest: str) -> Token:
     """Whose token this is, if it is anybody's."""
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
@@ -90,30 +91,30 @@ def admit(tx: Transaction, secret_digest: str) -> Token:
     return token
 
 
-def admit_operator(tx: Transaction, secret_digest: str) -> Token:
+def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
     """Somebody who may act for the whole installation."""
-    token = admit(tx, secret_digest)
+    token = authenticate(tx, secret_digest)
     if not token.operator:
         raise Forbidden("This needs a token with the operator grant: `headway token new --operator` makes one.")
     return token
 
 
-def use_is_due(tx: Transaction, token: Token) -> bool:
+def is_use_due(tx: Transaction, token: Token) -> bool:
     """Whether the last use is worth writing down again: to the minute, because each time would double every request."""
-    return tx.now - token.last_used_at >= USE_EVERY_MS
+    return tx.now - token.last_used_at >= USE_INTERVAL_MS
 
 
-def note_use(tx: Transaction, token: Token) -> None:
-    if use_is_due(tx, token):
+def record_use(tx: Transaction, token: Token) -> None:
+    if is_use_due(tx, token):
         tenant_store.touch_token(tx, token.id)
 
 
 def sign_out(tx: Transaction, secret_digest: str) -> None:
-    token = admit(tx, secret_digest)
+    token = authenticate(tx, secret_digest)
     revoke_token(tx, token.tenant_id, token.id)
 
 
-def digest(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     import hashlib  # noqa: PLC0415  every command loads this module, and OpenSSL with it takes 4 ms
 
     # A fast hash is right here: the secret has 256 random bits, so there is nothing to guess.

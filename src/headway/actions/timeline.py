@@ -4,14 +4,16 @@ import json
 from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations, turns
-from headway.actions.speech import Speech
-from headway.actions.turn_state import queue_state
+from headway.actions.live_text import LiveText
+from headway.actions.turn_state import load_queue_state
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
-from headway.storage import conversation_store, event_store, run_store
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import events as event_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-KINDS: Final = (
+TIMELINE_KINDS: Final = (
     "turn_started",
     "message",
     "tool_call",
@@ -27,28 +29,28 @@ KINDS: Final = (
 )
 
 
-class View(NamedTuple):
+class TimelineView(NamedTuple):
     """Whose eyes these are: how much is shown of what was before, under which limits turns run, and what is being said."""
 
     limits: Limits
-    speech: Speech
+    speech: LiveText
     limit: int
     before: int = MAX_INTEGER
 
 
-def show(tx: Transaction, tenant_id: int, conversation_id: int, view: View) -> dict[str, Any]:
+def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineView) -> dict[str, Any]:
     """The last entries before that number, oldest first. `seq` is where the log ends in this very moment: whoever goes on
     listening after it misses nothing and hears nothing twice."""
     conversations.get(tx, tenant_id, conversation_id)
-    events = event_store.of_kinds(tx, tenant_id, conversation_id, KINDS, view.before, view.limit)
-    running = run_store.running_turn(tx, tenant_id, conversation_id)
-    turn_id = running.turn_id if running else conversation_store.last_turn(tx, tenant_id, conversation_id)
-    words = view.speech.of(running.id, run_store.next_message(tx, tenant_id, running.id)) if running else None
+    events = event_store.list_by_kinds(tx, tenant_id, conversation_id, TIMELINE_KINDS, view.before, view.limit)
+    running = run_store.find_running_turn(tx, tenant_id, conversation_id)
+    turn_id = running.turn_id if running else conversation_store.find_last_turn(tx, tenant_id, conversation_id)
+    words = view.speech.of(running.id, run_store.get_next_message_number(tx, tenant_id, running.id)) if running else None
     return {
-        "seq": event_store.last_seq(tx, tenant_id),
+        "seq": event_store.get_last_seq(tx, tenant_id),
         "entries": [{"seq": one.seq, "kind": one.kind, "data": json.loads(one.data), "at": one.at // 1000} for one in events],
         "running": turns.show(tx, tenant_id, running.turn_id, view.limits) if running and running.turn_id else None,
         "saying": words._asdict() if words else None,
         "turn_id": turn_id,
-        "todos": queue_state(tx, tenant_id, turn_id).as_json() if turn_id else None,
+        "todos": load_queue_state(tx, tenant_id, turn_id).as_json() if turn_id else None,
     }

@@ -4,32 +4,33 @@ import os
 from typing import Literal
 
 from headway.actions import conversations
-from headway.actions.turn_state import announce, check_room, open_items
+from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit
 from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
-from headway.ledger.events import todo_changed
+from headway.ledger.events import build_todo_event
 from headway.ledger.scope import TENANT_WIDE
-from headway.ledger.todo import UNSET, Change, Draft, Todo, check_position, refuse_second_end, refuse_start_of_ended
-from headway.storage import lease_store, todo_store
+from headway.ledger.todo import UNSET, Change, Draft, Todo, check_not_already_ended, check_position, refuse_start_of_ended
+from headway.storage.stores import leases as lease_store
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 BATCH_LIMIT = 500
 DEPENDENCY_LIMIT = 100
-PLACED_LIMIT = 20
+POSITIONED_LIMIT = 20
 
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
-    draft = in_its_list(tx, tenant_id, draft.checked())
+    draft = resolve_list(tx, tenant_id, draft.checked())
     check_dependencies(tx, tenant_id, draft.depends_on)
-    todo = todo_store.insert(tx, tenant_id, draft, new_uuid())
+    todo = todo_store.insert(tx, tenant_id, draft, make_uuid())
     if draft.position is not None:
-        todo = place(tx, tenant_id, todo, draft.position)
-    tx.emit(todo_changed(tenant_id, todo, "created"))
-    announce(tx, tenant_id, todo.turn_id)
+        todo = move_to_position(tx, tenant_id, todo, draft.position)
+    tx.emit(build_todo_event(tenant_id, todo, "created"))
+    emit_queue_at_commit(tx, tenant_id, todo.turn_id)
     return todo
 
 
-def new_uuid() -> str:
+def make_uuid() -> str:
     """Random, as uuid4() has it; by hand, because uuid4() takes four times as long, and every todo needs one."""
     digits = os.urandom(16).hex()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}"
@@ -39,14 +40,14 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
     """All of them, or none."""
     if not 1 <= len(drafts) <= BATCH_LIMIT:
         raise Invalid(f"A batch holds 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
-    check_placed(sum(draft.position is not None for draft in drafts))
+    check_positioned(sum(draft.position is not None for draft in drafts))
     return [add(tx, tenant_id, draft) for draft in drafts]
 
 
-def check_placed(placed: int) -> None:
+def check_positioned(placed: int) -> None:
     """Each may make a thousand others move, and everybody else waits meanwhile."""
-    if placed > PLACED_LIMIT:
-        raise Invalid(f"At most {PLACED_LIMIT} todos of a batch may name a position; the others go to the end, in order.")
+    if placed > POSITIONED_LIMIT:
+        raise Invalid(f"At most {POSITIONED_LIMIT} todos of a batch may name a position; the others go to the end, in order.")
 
 
 def change(
@@ -55,29 +56,29 @@ def change(
     """Change what is named and leave the rest. A change that changes nothing tells nobody."""
     if wanted.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two that change dependencies would wait for each other
-    old = locked(tx, tenant_id, todo_id)
+    old = get_locked(tx, tenant_id, todo_id)
     check_lease(tx, tenant_id, old, lease_token, force=force)
-    new = wanted.applied_to(old, tx.now)
+    new = wanted.apply_to(old, tx.now)
     if wanted.depends_on is not UNSET:
-        new = depend(tx, tenant_id, new, wanted.depends_on)
+        new = set_dependencies(tx, tenant_id, new, wanted.depends_on)
     if wanted.position is not UNSET and wanted.position != old.position:
-        new = place(tx, tenant_id, new, wanted.position)
+        new = move_to_position(tx, tenant_id, new, wanted.position)
     elif new.status == "pending" != old.status:
-        new = put_back(tx, tenant_id, new)
+        new = restore_position(tx, tenant_id, new)
     if new == old:
         return old
     new = new._replace(updated_at=tx.now)
     todo_store.update(tx, tenant_id, old, new)
     if new.status != "in_progress":
         lease_store.delete(tx, tenant_id, todo_id)
-    tx.emit(todo_changed(tenant_id, new, "updated"))
-    announce(tx, tenant_id, new.turn_id)
+    tx.emit(build_todo_event(tenant_id, new, "updated"))
+    emit_queue_at_commit(tx, tenant_id, new.turn_id)
     return new
 
 
 def start(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
     """Begin work on an open todo. Starting one that has ended is an error, because whoever does so does not know of its end."""
-    refuse_start_of_ended(locked(tx, tenant_id, todo_id))
+    refuse_start_of_ended(get_locked(tx, tenant_id, todo_id))
     return change(tx, tenant_id, todo_id, Change(status="in_progress"), lease_token, force=force)
 
 
@@ -92,75 +93,75 @@ def end(
     force: bool = False,
 ) -> Todo:
     """Complete or cancel; ending what has ended is an error, because whoever says it twice is confused."""
-    refuse_second_end(locked(tx, tenant_id, todo_id), status)
+    check_not_already_ended(get_locked(tx, tenant_id, todo_id), status)
     wanted = Change(status=status, outcome=UNSET if outcome is None else outcome)
     return change(tx, tenant_id, todo_id, wanted, lease_token, force=force)
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
-    todo = locked(tx, tenant_id, todo_id)
+    todo = get_locked(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
     check_lease(tx, tenant_id, todo, lease_token, force=force)
-    waiting = todo_store.dependants(tx, tenant_id, todo_id)
+    waiting = todo_store.list_dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
-    tx.emit(todo_changed(tenant_id, todo, "deleted"))
-    for dependant in filter(None, (todo_store.get(tx, tenant_id, one) for one in waiting)):
-        tx.emit(todo_changed(tenant_id, dependant, "updated"))  # it waits for one less
-        announce(tx, tenant_id, dependant.turn_id)
+    tx.emit(build_todo_event(tenant_id, todo, "deleted"))
+    for dependant in filter(None, (todo_store.find(tx, tenant_id, one) for one in waiting)):
+        tx.emit(build_todo_event(tenant_id, dependant, "updated"))  # it waits for one less
+        emit_queue_at_commit(tx, tenant_id, dependant.turn_id)
     return todo
 
 
 def get(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
-    todo = todo_store.get(tx, tenant_id, todo_id)
+    todo = todo_store.find(tx, tenant_id, todo_id)
     if todo is None:
         raise NotFound(f"No todo {todo_id}.")
     return todo
 
 
-def locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
-    todo = todo_store.get_locked(tx, tenant_id, todo_id)
+def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+    todo = todo_store.find_locked(tx, tenant_id, todo_id)
     if todo is None:
         raise NotFound(f"No todo {todo_id}.")
     return todo
 
 
-def place(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
+def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
     """Put the todo at a position of its list; whoever stands there makes room, and everybody hears of it. For a todo that has
     ended nobody makes room: it only keeps the number."""
     check_position(position)
-    for moved in [] if todo.ended else todo_store.make_place(tx, tenant_id, todo, position):
-        tx.emit(todo_changed(tenant_id, get(tx, tenant_id, moved), "updated"))
+    for moved in [] if todo.ended else todo_store.make_room(tx, tenant_id, todo, position):
+        tx.emit(build_todo_event(tenant_id, get(tx, tenant_id, moved), "updated"))
     placed = todo._replace(position=position)
     todo_store.update(tx, tenant_id, placed, placed)
     return placed
 
 
-def put_back(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
+def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
     """Give a todo that is pending again its old place, or the last one if too many would have to make room for it."""
     try:
-        return place(tx, tenant_id, todo, todo.position)
+        return move_to_position(tx, tenant_id, todo, todo.position)
     except Invalid:
-        return todo._replace(position=todo_store.take_last_place(tx, tenant_id, todo))
+        return todo._replace(position=todo_store.take_last_position(tx, tenant_id, todo))
 
 
-def depend(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
+def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
     """Needs the lock on the graph."""
     wanted = tuple(sorted(set(depends_on)))
     check_dependencies(tx, tenant_id, wanted)
-    edges = todo_store.reachable_edges(tx, tenant_id, wanted) if wanted else {}
-    graph.refuse_cycle({**edges, todo.id: list(wanted)})
+    edges = todo_store.load_reachable_edges(tx, tenant_id, wanted) if wanted else {}
+    graph.check_acyclic({**edges, todo.id: list(wanted)})
     todo_store.replace_edges(tx, tenant_id, todo.id, wanted)
     return todo._replace(depends_on=wanted)
 
 
-def in_its_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
+def resolve_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
     """A list exists if its conversation and turn do, in this tenant, and belong together. A turn names its conversation."""
     if draft.turn_id is not None:
         owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if draft.conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
-        check_room(open_items(tx, tenant_id, draft.turn_id), 1)
+        check_room(count_open_items(tx, tenant_id, draft.turn_id), 1)
         return draft._replace(conversation_id=owner)
     if draft.conversation_id != TENANT_WIDE:
         conversations.get(tx, tenant_id, draft.conversation_id)
@@ -172,7 +173,7 @@ def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, .
         return
     if len(depends_on) > DEPENDENCY_LIMIT:
         raise Invalid(f"A todo can wait for at most {DEPENDENCY_LIMIT} others.")
-    missing = set(depends_on) - todo_store.existing(tx, tenant_id, depends_on)
+    missing = set(depends_on) - todo_store.lock_existing(tx, tenant_id, depends_on)
     if missing:
         raise NotFound(f"No todo {min(missing)}.")
 
@@ -181,7 +182,7 @@ def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, 
     """The fence: a late owner's write is refused, and so is a stranger's while the lease runs."""
     if force:
         return
-    lease = lease_store.get(tx, tenant_id, todo.id)
+    lease = lease_store.find(tx, tenant_id, todo.id)
     if token is not None:
         if lease is None or lease.token != token:
             raise LeaseLost

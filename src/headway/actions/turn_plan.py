@@ -5,16 +5,16 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from headway.actions import todos
-from headway.actions.turn_state import announce, check_room, lock_plan, open_items
+from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit, lock_plan
 from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
-from headway.ledger.events import todo_changed
+from headway.ledger.events import build_todo_event
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft, Status, Todo
-from headway.storage import todo_store
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 # This family spells it with two l's, as the agents that were trained on it do.
-SPELLING: dict[Status, str] = {
+STATUS_SPELLING: dict[Status, str] = {
     "pending": "pending",
     "in_progress": "in_progress",
     "completed": "completed",
@@ -30,12 +30,12 @@ class PlanItem(NamedTuple):
     order: int | None = None  # 1-indexed; none: at the end
 
 
-class Created(NamedTuple):
+class CreatedItems(NamedTuple):
     todos: list[Todo]
     pending: int
 
 
-def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -> Created:
+def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -> CreatedItems:
     """Add the items, all or none. One with an order is put there, and whoever stood there and behind moves down."""
     if not items:
         raise Invalid("items must not be empty: name at least one.")
@@ -43,18 +43,18 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     if misplaced is not None:
         raise Invalid(f"items[{misplaced}].order counts from 1.")
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
-    check_room(open_items(tx, scope.tenant_id, turn_id), len(items))
-    added = [insert(tx, scope, conversation_id, turn_id, item) for item in items]
+    check_room(count_open_items(tx, scope.tenant_id, turn_id), len(items))
+    added = [insert_item(tx, scope, conversation_id, turn_id, item) for item in items]
     # Those at the end first, then from the front: none moves another away from the place it was given.
     for todo, order in sorted(zip(added, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
         plan.insert(len(plan) if order is None else min(order - 1, len(plan)), todo)
-    plan = number(tx, scope.tenant_id, plan, {todo.id for todo in added})
-    announce(tx, scope.tenant_id, turn_id)
+    plan = renumber(tx, scope.tenant_id, plan, {todo.id for todo in added})
+    emit_queue_at_commit(tx, scope.tenant_id, turn_id)
     by_id = {todo.id: todo for todo in plan}
-    return Created([by_id[todo.id] for todo in added], sum(todo.status == "pending" for todo in plan))
+    return CreatedItems([by_id[todo.id] for todo in added], sum(todo.status == "pending" for todo in plan))
 
 
-def insert(tx: Transaction, scope: Scope, conversation_id: int, turn_id: str, item: PlanItem) -> Todo:
+def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: str, item: PlanItem) -> Todo:
     draft = Draft(
         item.title,
         item.context,
@@ -64,10 +64,10 @@ def insert(tx: Transaction, scope: Scope, conversation_id: int, turn_id: str, it
         conversation_id=conversation_id,
         turn_id=turn_id,
     )
-    return todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.new_uuid())
+    return todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.make_uuid())
 
 
-def number(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[int] = ()) -> list[Todo]:
+def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[int] = ()) -> list[Todo]:
     """Store the place of every row of a locked plan, and tell of the rows that are new or moved."""
     numbered: list[Todo] = []
     for place, todo in enumerate(plan):
@@ -76,16 +76,16 @@ def number(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[i
             placed = todo._replace(position=place, updated_at=tx.now)
             todo_store.update(tx, tenant_id, todo, placed)
         if todo.id in added:
-            tx.emit(todo_changed(tenant_id, placed, "created"))
+            tx.emit(build_todo_event(tenant_id, placed, "created"))
         elif placed is not todo:
-            tx.emit(todo_changed(tenant_id, placed, "updated"))
+            tx.emit(build_todo_event(tenant_id, placed, "updated"))
         numbered.append(placed)
     return numbered
 
 
 def start(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
-    todo = find(tx, scope, turn_id, uuid)
-    refuse_ended(todo, f" To work on it again, reopen it first: todo_update with id {todo.id} and status pending.")
+    todo = get(tx, scope, turn_id, uuid)
+    check_not_ended(todo, f" To work on it again, reopen it first: todo_update with id {todo.id} and status pending.")
     return todos.start(tx, scope.tenant_id, todo.id)
 
 
@@ -93,31 +93,31 @@ def complete(
     tx: Transaction, scope: Scope, turn_id: str, uuid: str, outcome: str, status: Literal["completed", "canceled"]
 ) -> tuple[Todo, int]:
     """The todo as it ended, and how many remain."""
-    todo = find(tx, scope, turn_id, uuid)
-    refuse_ended(todo)
+    todo = get(tx, scope, turn_id, uuid)
+    check_not_ended(todo)
     ended = todos.end(tx, scope.tenant_id, todo.id, status, outcome)
-    return ended, sum(not one.ended for one in todo_store.of_turn(tx, scope.tenant_id, turn_id))
+    return ended, sum(not one.ended for one in todo_store.list_by_turn(tx, scope.tenant_id, turn_id))
 
 
-def find(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
+def get(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
     """By its UUID, in this turn only: another turn's row is not found, like one that never was."""
     try:
         canonical = str(UUID(uuid))
     except ValueError:
         canonical = ""
-    todo = next((one for one in todo_store.of_turn(tx, scope.tenant_id, turn_id) if one.uuid == canonical), None)
+    todo = next((one for one in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if one.uuid == canonical), None)
     if todo is None:
         raise NotFound(f"Todo {uuid[:80]!r} not found.")
     return todo
 
 
-def refuse_ended(todo: Todo, hint: str = "") -> None:
+def check_not_ended(todo: Todo, hint: str = "") -> None:
     if todo.ended:
-        raise AlreadyEnded(f"Todo {todo.uuid} is already {SPELLING[todo.status]}.{hint}")
+        raise AlreadyEnded(f"Todo {todo.uuid} is already {STATUS_SPELLING[todo.status]}.{hint}")
 
 
-def counts(plan: list[Todo]) -> dict[str, Any]:
-    by_status = {status: sum(todo.status == status for todo in plan) for status in SPELLING}
+def count_by_status(plan: list[Todo]) -> dict[str, Any]:
+    by_status = {status: sum(todo.status == status for todo in plan) for status in STATUS_SPELLING}
     return {
         "total": len(plan),
         "pending": by_status["pending"],

@@ -4,25 +4,25 @@ from math import isfinite
 from typing import Any
 
 from headway.actions import todos
-from headway.actions.turn_state import QueueState, announce, check_room, lock_plan, open_items, queue_state
+from headway.actions.turn_state import QueueState, check_room, count_open_items, emit_queue_at_commit, load_queue_state, lock_plan
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft, Todo
-from headway.storage import todo_store
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 
 def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
     """Add, then delete. What is not a list changes nothing; models send all sorts of things."""
-    wanted = texts(add)
+    wanted = parse_texts(add)
     conversation_id, _ = lock_plan(tx, scope.tenant_id, turn_id)
-    check_room(open_items(tx, scope.tenant_id, turn_id), len(wanted))
+    check_room(count_open_items(tx, scope.tenant_id, turn_id), len(wanted))
     for description in wanted:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)
-    for todo in matches(queue_state(tx, scope.tenant_id, turn_id), delete):
+    for todo in match_items(load_queue_state(tx, scope.tenant_id, turn_id), delete):
         take_out(tx, scope.tenant_id, todo)
-    announce(tx, scope.tenant_id, turn_id)  # a call that changed nothing is answered with the state, too
-    return queue_state(tx, scope.tenant_id, turn_id)
+    emit_queue_at_commit(tx, scope.tenant_id, turn_id)  # a call that changed nothing is answered with the state, too
+    return load_queue_state(tx, scope.tenant_id, turn_id)
 
 
 def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
@@ -35,28 +35,28 @@ def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome: str | None = None) -> QueueState:
     """The runtime's verb: this item is done, and the next one is current. Somebody may have ended it in the meantime."""
-    item = next((todo for todo in queue_state(tx, scope.tenant_id, turn_id).items if todo.id == todo_id), None)
+    item = next((todo for todo in load_queue_state(tx, scope.tenant_id, turn_id).items if todo.id == todo_id), None)
     if item is not None and not item.ended:
         todos.end(tx, scope.tenant_id, todo_id, "completed", outcome)
-    announce(tx, scope.tenant_id, turn_id)
-    return queue_state(tx, scope.tenant_id, turn_id)
+    emit_queue_at_commit(tx, scope.tenant_id, turn_id)
+    return load_queue_state(tx, scope.tenant_id, turn_id)
 
 
-def texts(given: Any) -> list[str]:
+def parse_texts(given: Any) -> list[str]:
     """The descriptions in what a model sent, trimmed, without the empty ones."""
-    found = [text_of(one).strip() for one in given] if isinstance(given, list) else []
+    found = [parse_text(one).strip() for one in given] if isinstance(given, list) else []
     return [one for one in found if one]
 
 
-def text_of(one: Any) -> str:
+def parse_text(one: Any) -> str:
     """A text or a number; JSON has one kind of number, so 1.0 is 1. Anything else, and what is no number, is nothing."""
     if isinstance(one, float):
         return f"{one:.0f}" if one.is_integer() else str(one) if isfinite(one) else ""
     return str(one) if isinstance(one, str | int) and not isinstance(one, bool) else ""
 
 
-def matches(state: QueueState, given: Any) -> list[Todo]:
+def match_items(state: QueueState, given: Any) -> list[Todo]:
     """The items meant by an id (a number, or its digits), and the open ones meant by an exact description: whoever does a
     thing again and changes their mind means the new item, not the record of the old one."""
-    wanted = set(texts(given))
+    wanted = set(parse_texts(given))
     return [todo for todo in state.items if str(todo.id) in wanted or (not todo.ended and todo.subject in wanted)]

@@ -6,7 +6,8 @@ from headway.actions import conversations
 from headway.ledger.errors import TurnFailed
 from headway.ledger.tenancy import TurnStatus
 from headway.ledger.todo import Todo
-from headway.storage import run_store, todo_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 
@@ -19,12 +20,12 @@ class TurnReport(NamedTuple):
     plan: tuple[Todo, ...]
 
 
-def ended(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
+def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     """Of a turn that an agent was to answer. Of one that failed there is nothing to report but why."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
-    run = run_store.of_turn(tx, tenant_id, turn_id)
+    run = run_store.find_by_turn(tx, tenant_id, turn_id)
     said = (run.result if run else None) or ""
     if turn.status == "failed":
         raise TurnFailed(said)
-    plan = tuple(todo_store.of_turn(tx, tenant_id, turn_id))
+    plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
     return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, said, plan)

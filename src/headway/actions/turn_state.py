@@ -5,25 +5,27 @@ from typing import Any, NamedTuple
 
 from headway.actions import conversations
 from headway.ledger.errors import Invalid
-from headway.ledger.events import Event, encode
+from headway.ledger.events import Event, encode_json
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Todo
-from headway.storage import conversation_store, todo_pages, todo_store
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import todo_pages
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 PLAN_LIMIT = 500  # open items: the whole list is told at every change
 
 
-class Plan(NamedTuple):
+class LockedPlan(NamedTuple):
     conversation_id: int
     rows: list[Todo]
 
 
-def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> Plan:
+def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
     """A turn's list for somebody who rearranges it: until then nobody else does, or changes a row of it. The rows come
     before the list's counters, always: whoever ends a todo takes them in that order, too."""
     conversation_id = conversations.lock_turn(tx, tenant_id, turn_id).conversation_id
-    return Plan(conversation_id, todo_store.of_turn_locked(tx, tenant_id, turn_id))
+    return LockedPlan(conversation_id, todo_store.lock_by_turn(tx, tenant_id, turn_id))
 
 
 def check_room(taken: int, more: int) -> None:
@@ -31,8 +33,8 @@ def check_room(taken: int, more: int) -> None:
         raise Invalid(f"A turn's list holds at most {PLAN_LIMIT} open items.")
 
 
-def open_items(tx: Transaction, tenant_id: int, turn_id: str) -> int:
-    counts = todo_pages.counts(tx, tenant_id, Selection(turn_id=turn_id))
+def count_open_items(tx: Transaction, tenant_id: int, turn_id: str) -> int:
+    counts = todo_pages.count_by_status(tx, tenant_id, Selection(turn_id=turn_id))
     return counts["pending"] + counts["in_progress"]
 
 
@@ -59,7 +61,7 @@ class QueueState(NamedTuple):
         return {"id": todo.id, "description": todo.subject, "status": status}
 
 
-def queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
+def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
     """The row in progress is the current one, else the first that is pending."""
     rows = todo_store.queue_of_turn(tx, tenant_id, turn_id)
     going = (todo for todo in rows if todo.status == "in_progress")
@@ -67,18 +69,18 @@ def queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
     return QueueState(rows, next(going, None) or next(waiting, None))
 
 
-def announce(tx: Transaction, tenant_id: int, turn_id: str | None) -> None:
+def emit_queue_at_commit(tx: Transaction, tenant_id: int, turn_id: str | None) -> None:
     """Whatever else this transaction does to the turn's list, its watchers hear of the result once, at the end."""
     if turn_id is not None:
-        tx.before_commit(("turn", tenant_id, turn_id), partial(tell_watchers, tenant_id=tenant_id, turn_id=turn_id))
+        tx.before_commit(("turn", tenant_id, turn_id), partial(emit_queue_state, tenant_id=tenant_id, turn_id=turn_id))
 
 
-def tell_watchers(tx: Transaction, tenant_id: int, turn_id: str) -> None:
-    turn = conversation_store.get_turn(tx, tenant_id, turn_id)
+def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
+    turn = conversation_store.find_turn(tx, tenant_id, turn_id)
     if turn is None:  # undone within the transaction
         return
     todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit: the last told is the last there is
-    state = queue_state(tx, tenant_id, turn_id).as_json()
+    state = load_queue_state(tx, tenant_id, turn_id).as_json()
     short = {name: state[name] for name in ("current", "remaining", "total")}
     for kind, data in (("todos_updated", state), ("todos_current", short)):
-        tx.emit(Event(tenant_id, kind, encode(data), turn.conversation_id, turn_id))
+        tx.emit(Event(tenant_id, kind, encode_json(data), turn.conversation_id, turn_id))

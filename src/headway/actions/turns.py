@@ -7,39 +7,43 @@ from uuid import uuid4
 from headway.actions import conversations, halts, jobs, runs, spending
 from headway.ledger import text
 from headway.ledger.errors import Invalid, TurnEnded, TurnRunning
-from headway.ledger.events import Event, encode
+from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Message, Mode, Run, RunStatus, TurnOutcome
+from headway.ledger.run import Limits, Message, Run, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
-from headway.ledger.todo import OPEN
-from headway.storage import conversation_store, job_store, message_store, run_store, todo_pages
+from headway.ledger.todo import OPEN_STATUSES
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import messages as message_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores import todo_pages
 from headway.storage.transaction import Transaction
 
-TURN = "turn"  # the kind of its job
+JOB_KIND = "turn"  # the kind of its job
 TITLE_LENGTH = 80
-INCOMPLETE_SHOWN = 500
+INCOMPLETE_LIMIT = 500
 
 
-class Beginning(NamedTuple):
+class TurnRequest(NamedTuple):
     """What a turn begins with."""
 
     content: str
-    mode: Mode = "plan"
+    mode: TurnMode = "plan"
     role: str = "index"
     limit: int = Limits().iterations
     attempts: int = Limits().attempts
     owner: str = ""  # the process that works on it from the start; nobody: it is queued
 
 
-def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginning) -> Run:
+def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnRequest) -> Run:
     """Write down the message and the run that is to answer it. A conversation has one running turn at a time."""
     halts.check(tx)
     conversations.get(tx, tenant_id, conversation_id)
-    if not text.safe(wanted.content, "content").strip():
+    if not text.check_text(wanted.content, "content").strip():
         raise Invalid("content must not be blank: say what you want.")
-    if wanted.mode not in get_args(Mode):
-        raise Invalid(f"mode is {wanted.mode!r}; it must be {' or '.join(get_args(Mode))}.")
+    if wanted.mode not in get_args(TurnMode):
+        raise Invalid(f"mode is {wanted.mode!r}; it must be {' or '.join(get_args(TurnMode))}.")
     turn = Turn(str(uuid4()), conversation_id, wanted.content, wanted.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
@@ -61,42 +65,42 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: Beginni
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
-        "request": text.one_line(wanted.content)[: text.SUBJECT_LIMIT],
+        "request": text.to_one_line(wanted.content)[: text.SUBJECT_LIMIT],
     }
-    jobs.new(tx, tenant_id, TURN, payload, job_id=run.id, owner=wanted.owner, max_attempts=wanted.attempts)
-    conversation_store.touch(tx, tenant_id, conversation_id, text.one_line(wanted.content.strip())[:TITLE_LENGTH])
-    tell(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": wanted.mode})
-    say(tx, run, "user", wanted.content)
+    jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=wanted.owner, max_attempts=wanted.attempts)
+    conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(wanted.content.strip())[:TITLE_LENGTH])
+    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": wanted.mode})
+    append_message(tx, run, "user", wanted.content)
     return run
 
 
-def say(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
+def append_message(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
     """Something for people to read; silence is not written down."""
     if run.turn_id is None or run.parent_run_id is not None or not content.strip():
         return None
     message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id, role, content)
-    tell(tx, run, "message", message.as_json())
+    emit_event(tx, run, "message", message.as_json())
     return message
 
 
-def tell(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
+def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
     """An event of the run's turn; what is JSON already comes last in it."""
     whose = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
-    tx.emit(Event(run.tenant_id, kind, encode({**whose, **data}, **encoded), run.conversation_id, run.turn_id))
+    tx.emit(Event(run.tenant_id, kind, encode_json({**whose, **data}, **encoded), run.conversation_id, run.turn_id))
 
 
 def tell_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
     """Emit an event of the turn behind the todos_updated and todos_current that this transaction emits at its end."""
-    tx.before_commit((kind, run.id), lambda tx: tell(tx, run, kind, data))
+    tx.before_commit((kind, run.id), lambda tx: emit_event(tx, run, kind, data))
 
 
-def incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
+def list_incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
     """What the turn's plan still has open."""
-    rows = todo_pages.page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN), INCOMPLETE_SHOWN).todos
+    rows = todo_pages.list_page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN_STATUSES), INCOMPLETE_LIMIT).todos
     return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in rows]
 
 
-def turn_of(job: Job) -> str:
+def get_turn_id(job: Job) -> str:
     return str(json.loads(job.payload)["turn_id"])
 
 
@@ -105,8 +109,8 @@ def turn_of(job: Job) -> str:
 
 def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     assert run.turn_id is not None
-    say(tx, run, "assistant", answer)
-    left = incomplete(tx, run.tenant_id, run.turn_id)
+    append_message(tx, run, "assistant", answer)
+    left = list_incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
     tell_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
     return run
@@ -121,20 +125,20 @@ def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
 def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
     """Whoever works on it stops, sub-agents included; what was done stays done, what was planned stays open. Gives the runs
     that are over now."""
-    run = run_store.of_turn(tx, tenant_id, text.safe(turn_id, "turn_id"))
+    run = run_store.find_by_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
     if run:
-        job_store.get_locked(tx, tenant_id, run.id)  # who holds it may move the run, nobody else
-        run = run_store.get(tx, tenant_id, run.id)
+        job_store.find_locked(tx, tenant_id, run.id)  # who holds it may move the run, nobody else
+        run = run_store.find(tx, tenant_id, run.id)
     turn = conversations.lock_turn(tx, tenant_id, turn_id)
     if turn.ended:
         raise TurnEnded(f"Turn {turn_id} has already ended: {turn.status}.")
     ended: list[str] = []
     if run:
-        ended = [*runs.cancel_below(tx, run), run.id]
+        ended = [*runs.cancel_descendants(tx, run), run.id]
         end(tx, run, "canceled", "canceled", None, None)
     else:
         conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))
-    tx.emit(Event(tenant_id, "turn_canceled", encode({"turn_id": turn_id}), turn.conversation_id, turn_id))
+    tx.emit(Event(tenant_id, "turn_canceled", encode_json({"turn_id": turn_id}), turn.conversation_id, turn_id))
     return ended
 
 
@@ -149,12 +153,12 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
 
 def revive(tx: Transaction, run: Run) -> None:
     """A turn that failed goes on, from where its transcript ends."""
-    if run_store.running_turn(tx, run.tenant_id, run.conversation_id):
+    if run_store.find_running_turn(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
     save_turn(tx, run, "running")
-    tell(tx, run, "turn_resumed", {})
+    emit_event(tx, run, "turn_resumed", {})
 
 
 # Waiting for money: whichever of its runs finds the pool empty, it is the turn that waits
@@ -164,14 +168,14 @@ def pause(tx: Transaction, run: Run, reason: str) -> None:
     turn = conversations.lock_turn(tx, run.tenant_id, run.turn_id or "")
     if turn.status == "running":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="paused"))
-        tell(tx, run, "turn_paused", {"reason": reason})
+        emit_event(tx, run, "turn_paused", {"reason": reason})
 
 
 def resume(tx: Transaction, run: Run) -> None:
     turn = conversations.lock_turn(tx, run.tenant_id, run.turn_id or "")
     if turn.status == "paused":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
-        tell(tx, run, "turn_resumed", {})
+        emit_event(tx, run, "turn_resumed", {})
 
 
 def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None = None, ended_at: int = 0) -> None:
@@ -186,7 +190,7 @@ def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
     """A turn, with how far it got and what its plan still has open. One that somebody else's loop works on has no run."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
-    run = run_store.of_turn(tx, tenant_id, turn.id)
+    run = run_store.find_by_turn(tx, tenant_id, turn.id)
     return {
         "id": turn.id,
         "conversation_id": turn.conversation_id,
@@ -197,14 +201,16 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "limit": run.limit if run else limits.iterations,
         "resubmissions": run.resubmissions if run else 0,
         "outcome": turn.outcome,
-        "incomplete": incomplete(tx, tenant_id, turn.id),
+        "incomplete": list_incomplete(tx, tenant_id, turn.id),
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
 
 
-def messages(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int = text.MAX_INTEGER) -> list[Message]:
+def list_messages(
+    tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int = text.MAX_INTEGER
+) -> list[Message]:
     """What a person reads, oldest first: the last ones before that id."""
     conversations.get(tx, tenant_id, conversation_id)
-    return message_store.page(tx, tenant_id, conversation_id, limit, before)
+    return message_store.list_page(tx, tenant_id, conversation_id, limit, before)

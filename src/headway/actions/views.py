@@ -8,51 +8,52 @@ from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Status, Todo
-from headway.storage import conversation_store, todo_pages
-from headway.storage.todo_pages import Page
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import todo_pages
+from headway.storage.stores.todo_pages import TodoListPage
 from headway.storage.transaction import Transaction
 
 PAGE_LIMIT = 500
 
 
-class TodoList(NamedTuple):
+class TodoListView(NamedTuple):
     todos: list[Todo]
     next_cursor: str | None
     counts: dict[Status, int]
 
 
-def todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int = 50, cursor: str | None = None) -> Page:
+def list_todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int = 50, cursor: str | None = None) -> TodoListPage:
     check_selection(tx, tenant_id, selection)
     check_limit(limit)
-    if shuts_out(tx, tenant_id, selection):
-        return Page([], None)
-    return todo_pages.page(tx, tenant_id, selection, limit, cursor)
+    if is_contradictory(tx, tenant_id, selection):
+        return TodoListPage([], None)
+    return todo_pages.list_page(tx, tenant_id, selection, limit, cursor)
 
 
-def shuts_out(tx: Transaction, tenant_id: int, selection: Selection) -> bool:
+def is_contradictory(tx: Transaction, tenant_id: int, selection: Selection) -> bool:
     """Filters narrow each other down: whether the turn asked for is not in the conversation asked for."""
     if selection.turn_id is None or selection.conversation_id is None:
         return False
     return conversations.get_turn(tx, tenant_id, selection.turn_id).conversation_id != selection.conversation_id
 
 
-def todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int) -> TodoList:
+def get_todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int) -> TodoListView:
     """As much of the list as asked for, with the counts of the whole, as of one moment."""
-    page = todos(tx, tenant_id, selection, min(limit, PAGE_LIMIT))
+    page = list_todos(tx, tenant_id, selection, min(limit, PAGE_LIMIT))
     found, cursor = page.todos, page.next_cursor
     while cursor and len(found) < limit:
-        page = todo_pages.page(tx, tenant_id, selection, min(limit - len(found), PAGE_LIMIT), cursor)
+        page = todo_pages.list_page(tx, tenant_id, selection, min(limit - len(found), PAGE_LIMIT), cursor)
         found, cursor = found + page.todos, page.next_cursor
-    return TodoList(found, cursor, todo_pages.counts(tx, tenant_id, selection))
+    return TodoListView(found, cursor, todo_pages.count_by_status(tx, tenant_id, selection))
 
 
-def ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, limit: int = 50) -> list[Todo]:
+def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, limit: int = 50) -> list[Todo]:
     check_selection(tx, tenant_id, Selection(conversation_id))
-    return todo_pages.ready(tx, tenant_id, conversation_id, check_limit(limit))
+    return todo_pages.list_ready(tx, tenant_id, conversation_id, check_limit(limit))
 
 
-def conversation_page(tx: Transaction, tenant_id: int, limit: int = 50, before: int = text.MAX_INTEGER) -> list[Conversation]:
-    return conversation_store.page(tx, tenant_id, before, check_limit(limit))
+def list_conversations(tx: Transaction, tenant_id: int, limit: int = 50, before: int = text.MAX_INTEGER) -> list[Conversation]:
+    return conversation_store.list_page(tx, tenant_id, before, check_limit(limit))
 
 
 def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> None:
@@ -62,7 +63,7 @@ def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> No
     if selection.turn_id is not None:
         conversations.get_turn(tx, tenant_id, selection.turn_id)
     if selection.agent_id is not None:
-        text.name(selection.agent_id, "agent_id")
+        text.check_name(selection.agent_id, "agent_id")
 
 
 def check_limit(limit: int) -> int:

@@ -8,14 +8,15 @@ from headway.agents import transcript, writs
 from headway.agents.roles import Role
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.framing import frame, inline, unframed
+from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.run import Limits, Run
 from headway.ledger.scope import Scope
-from headway.storage import goal_store, run_store
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-REQUEST_SHOWN = 2_000
-MEMORIES_SHOWN = 10
+REQUEST_LIMIT = 2_000
+MEMORIES_LIMIT = 10
 TODO_HINT = "Open todos (mark progress as you go — /todo start <id>, /todo done <id>):"
 
 
@@ -29,29 +30,35 @@ class Assignment(NamedTuple):
         if self.context in (None, "", {}, []):
             return ""
         shown = self.context if isinstance(self.context, str) else json.dumps(self.context, ensure_ascii=False, indent=1)
-        return text.safe(shown, "context")
+        return text.check_text(shown, "context")
 
 
-def hand_over(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
+def delegate(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
     """Begin a sub-agent that an agent asked for, if it may have one more."""
-    check_caps(tx, parent, limits)
-    return assign(tx, parent, assignment, limits)
+    check_limits(tx, parent, limits)
+    return start_sub_agent(tx, parent, assignment, limits)
 
 
-def assign(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits, sub_goal_id: int | None = None) -> Run:
+def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits, sub_goal_id: int | None = None) -> Run:
     """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
     given = assignment.given()
-    task = text.safe(assignment.task, "task")
+    task = text.check_text(assignment.task, "task")
     child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
-    parts = [envelope(tx, parent, child, limits), unframed(task), *([f"Context:\n{unframed(given)}"] if given else [])]
-    run_store.append(tx, child.tenant_id, child.id, 0, transcript.encode(transcript.user("\n\n".join(parts))))
+    parts = [
+        render_envelope(tx, parent, child, limits),
+        escape_frames(task),
+        *([f"Context:\n{escape_frames(given)}"] if given else []),
+    ]
+    run_store.append_messages(
+        tx, child.tenant_id, child.id, 0, transcript.encode(transcript.build_user_message("\n\n".join(parts)))
+    )
     return child
 
 
-def check_caps(tx: Transaction, parent: Run, limits: Limits) -> None:
+def check_limits(tx: Transaction, parent: Run, limits: Limits) -> None:
     if parent.depth >= limits.depth:
         raise Invalid(f"Sub-agents may be nested {limits.depth} deep; do this yourself.")
-    begun, under_way = run_store.sub_agents(tx, parent)
+    begun, under_way = run_store.count_sub_agents(tx, parent)
     of = "turn" if parent.turn_id else "sub-goal"
     if under_way >= limits.breadth:
         raise Invalid(f"{under_way} sub-agents of this {of} are at work, which is the limit: await one of them first.")
@@ -59,38 +66,38 @@ def check_caps(tx: Transaction, parent: Run, limits: Limits) -> None:
         raise Invalid(f"This {of} has begun {begun} sub-agents, which is the limit: do the rest yourself.")
 
 
-def envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
+def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
     """Where the work comes from. Every look-up is best effort: one that fails, or finds nothing, leaves its section out."""
     scope = Scope(parent.tenant_id, parent.conversation_id, parent.turn_id)
     lines = [
-        f"Original request: {inline(request_of(tx, parent), REQUEST_SHOWN)}",
-        f"Delegated by: {inline(parent.role)}",
+        f"Original request: {format_inline(get_original_request(tx, parent), REQUEST_LIMIT)}",
+        f"Delegated by: {format_inline(parent.role)}",
         f"Pipeline depth: {child.depth}/{limits.depth}",
-        *(tx.glance(lambda tx: remembered(tx, scope)) or []),
-        *(tx.glance(lambda tx: still_open(tx, scope)) or []),
+        *(tx.try_read(lambda tx: render_memories(tx, scope)) or []),
+        *(tx.try_read(lambda tx: render_open_todos(tx, scope)) or []),
     ]
-    return frame("DELEGATION CONTEXT", lines, "END DELEGATION CONTEXT")
+    return format_frame("DELEGATION CONTEXT", lines, "END DELEGATION CONTEXT")
 
 
-def request_of(tx: Transaction, parent: Run) -> str:
+def get_original_request(tx: Transaction, parent: Run) -> str:
     """What the person asked for, however deep this is; a goal may have changed since."""
     root = parent
     while root.parent_run_id is not None:
         root = runs.get(tx, root.tenant_id, root.parent_run_id)
-    goal = goal_store.get(tx, root.tenant_id, root.goal_id) if root.goal_id is not None else None
+    goal = goal_store.find(tx, root.tenant_id, root.goal_id) if root.goal_id is not None else None
     return goal.description if goal else root.task
 
 
-def remembered(tx: Transaction, scope: Scope) -> list[str]:
-    entries = memory.recall(tx, scope, limit=MEMORIES_SHOWN)
+def render_memories(tx: Transaction, scope: Scope) -> list[str]:
+    entries = memory.recall(tx, scope, limit=MEMORIES_LIMIT)
     if not entries:
         return []
     # In one go: a kind in brackets of ours could be the head of a frame.
-    lines = [f"- {inline(f'#{entry.id} [{entry.kind}] {entry.text}')}" for entry in entries]
+    lines = [f"- {format_inline(f'#{entry.id} [{entry.kind}] {entry.text}')}" for entry in entries]
     return ["Pipeline memory (entries written by prior agents this conversation):", *lines]
 
 
-def still_open(tx: Transaction, scope: Scope) -> list[str]:
+def render_open_todos(tx: Transaction, scope: Scope) -> list[str]:
     """The conversation's, the plan of the turn that delegates included, and the tenant-wide ones."""
-    lines = writs.open_todos(tx, scope)
+    lines = writs.render_open_todos(tx, scope)
     return [TODO_HINT, *lines] if lines else []

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from headway.agents.roles import BUILT_IN, FAMILIES, SUPERVISOR, Role, Tier, Writs, worker
-from headway.agents.toolbox import Arguments, Filled, complaint, match_name
+from headway.agents.roles import BUILT_IN_ROLES, FAMILIES, SUPERVISOR, Role, Tier, WritGrant, build_worker
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, describe_validation_error, match_name
 from headway.ledger import text
 from headway.ledger.errors import Invalid, SettingsError
 
@@ -18,12 +18,12 @@ FILE_LIMIT: Final = 1_000_000  # bytes
 class RoleFile(Arguments):
     """What a file may say. What it leaves out stays as it was."""
 
-    name: Filled | None = None
+    name: NonEmptyText | None = None
     description: str | None = None
     prompt: str | None = None
     tier: Tier | None = None
     tools: list[str] | None = None
-    writs: list[Writs] | None = None
+    writs: list[WritGrant] | None = None
 
 
 def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
@@ -31,7 +31,7 @@ def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
     found: dict[str, Role] = {}
     for path in sorted(Path(folder).glob("*.toml")):
         try:
-            role = role_of(read(path), path.stem, tools)
+            role = build_role(read_role_file(path), path.stem, tools)
         except Invalid as error:
             raise SettingsError(f"{path}: {error}") from None
         if role.name in found:
@@ -40,7 +40,7 @@ def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
     return tuple(found.values())
 
 
-def read(path: Path) -> RoleFile:
+def read_role_file(path: Path) -> RoleFile:
     try:
         if path.stat().st_size > FILE_LIMIT:
             raise Invalid(f"The file is larger than {FILE_LIMIT:,} bytes.")
@@ -50,33 +50,33 @@ def read(path: Path) -> RoleFile:
     except UnicodeDecodeError:
         raise Invalid("The file is not UTF-8 text.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise Invalid(f"The file is not valid TOML: {text.one_line(str(error))[:200]}") from None
+        raise Invalid(f"The file is not valid TOML: {text.to_one_line(str(error))[:200]}") from None
     if unknown := sorted(set(document) - set(RoleFile.model_fields)):
-        raise Invalid(f"Unknown key {text.one_line(unknown[0])[:80]!r}. Known: {', '.join(RoleFile.model_fields)}.")
+        raise Invalid(f"Unknown key {text.to_one_line(unknown[0])[:80]!r}. Known: {', '.join(RoleFile.model_fields)}.")
     try:
         return RoleFile.model_validate(document)
     except ValidationError as error:
-        raise Invalid(complaint(error).removeprefix("Invalid arguments: ")) from None
+        raise Invalid(describe_validation_error(error).removeprefix("Invalid arguments: ")) from None
 
 
-def role_of(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
-    name = text.name(file.name or stem, "name")
+def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
+    name = text.check_name(file.name or stem, "name")
     name = "index" if name == SUPERVISOR else name
-    role = next((one for one in BUILT_IN if one.name == name), worker(name, "", ""))
+    role = next((one for one in BUILT_IN_ROLES if one.name == name), build_worker(name, "", ""))
     if file.tools is not None:
-        role = role._replace(tools=frozenset(known(one, tools) for one in file.tools))
+        role = role._replace(tools=frozenset(check_tool_name(one, tools) for one in file.tools))
     if file.writs is not None:
         role = role._replace(writs=frozenset(file.writs))
     return role._replace(
-        description=role.description if file.description is None else text.safe(file.description, "description"),
-        prompt=role.prompt if file.prompt is None else text.safe(file.prompt, "prompt"),
+        description=role.description if file.description is None else text.check_text(file.description, "description"),
+        prompt=role.prompt if file.prompt is None else text.check_text(file.prompt, "prompt"),
         tier=file.tier or role.tier,
     )
 
 
-def known(name: str, tools: Collection[str]) -> str:
+def check_tool_name(name: str, tools: Collection[str]) -> str:
     name = match_name(name, tools)
     if name not in FAMILIES and name not in tools:
         allowed = f"the families {', '.join(FAMILIES)}, and the tools {', '.join(sorted(tools))}"
-        raise Invalid(f"tools: there is no {text.one_line(name)[:80]!r}. There are {allowed}.")
+        raise Invalid(f"tools: there is no {text.to_one_line(name)[:80]!r}. There are {allowed}.")
     return name

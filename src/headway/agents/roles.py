@@ -5,14 +5,14 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from headway.ledger.errors import Invalid
 
-Family = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own"]
-Writs = Literal["todos", "agents", "schedules"]
+ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own"]
+WritGrant = Literal["todos", "agents", "schedules"]
 Tier = Literal["strong", "mid", "cheap"]
 
-FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
+FAMILIES: Final[tuple[ToolFamily, ...]] = get_args(ToolFamily)
 # What other programs' agents are handed through REST and MCP. The rest works on this machine, for agents that run here.
-HANDS: Final[tuple[Family, ...]] = ("turn_plan", "queue", "tasks", "ledger")
-WRITS: Final[tuple[Writs, ...]] = get_args(Writs)
+REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
+WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 SUPERVISOR: Final = "supervisor"  # another word for the index role
 
@@ -25,15 +25,15 @@ class Role(NamedTuple):
     name: str
     description: str
     tools: frozenset[str]  # families, or tools by their own names
-    writs: frozenset[Writs]
+    writs: frozenset[WritGrant]
     prompt: str = ""
     tier: Tier = "strong"
 
-    def grants(self, family: Family, tool: str) -> bool:
+    def grants(self, family: ToolFamily, tool: str) -> bool:
         return family in self.tools or tool in self.tools
 
 
-def worker(name: str, description: str, prompt: str) -> Role:
+def build_worker(name: str, description: str, prompt: str) -> Role:
     """Workers keep their own task list and mark progress on the conversation's todos; the turn's plan is not theirs."""
     return Role(
         name,
@@ -45,30 +45,30 @@ def worker(name: str, description: str, prompt: str) -> Role:
     )
 
 
-BUILT_IN: Final = (
+BUILT_IN_ROLES: Final = (
     Role(
         "index",
         "The supervisor: plans a turn, works the plan off and delegates.",
         frozenset(FAMILIES),
-        frozenset(WRITS),
+        frozenset(WRIT_GRANTS),
         "You are the supervisor: you take a request, see it through, and answer when it is done.",
     ),
-    worker(
+    build_worker(
         "researcher",
         "Finds things out and reports them with their sources.",
         "You are a researcher. Find out what was asked, name where each fact comes from, and say what you could not find.",
     ),
-    worker(
+    build_worker(
         "coder",
         "Writes and changes code.",
         "You are a programmer. Make the change that was asked for, as small as it can be, and check that it works.",
     ),
-    worker(
+    build_worker(
         "writer",
         "Writes text for people.",
         "You are a writer. Write for the reader named in the task: plainly, completely, without filler.",
     ),
-    worker(
+    build_worker(
         "reviewer",
         "Looks for what is wrong in the work of others.",
         "You are a reviewer. Look for what is wrong or missing, say where and why, and say so when you found nothing.",
@@ -80,7 +80,7 @@ class Roles:
     """The roles there are, by name: the built-in ones, and those that add to or take the place of them."""
 
     def __init__(self, own: Iterable[Role] = ()) -> None:
-        self.by_name = {role.name: role for role in (*BUILT_IN, *own)}
+        self.by_name = {role.name: role for role in (*BUILT_IN_ROLES, *own)}
 
     def find(self, name: str) -> Role:
         role = self.by_name.get("index" if name == SUPERVISOR else name)

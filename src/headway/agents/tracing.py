@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import Run
-from headway.storage.spending_store import ModelCall
+from headway.storage.stores.spending import ModelCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-EXPORTERS: Final = "opentelemetry_traces_exporter"  # the group of entry points in which exporters announce themselves
+EXPORTER_GROUP: Final = "opentelemetry_traces_exporter"  # the group of entry points in which exporters announce themselves
 # How the conventions call whom we call by the name that pydantic-ai gives them.
 PROVIDERS: Final = {
     "openai-chat": "openai",
@@ -32,32 +32,32 @@ PROVIDERS: Final = {
 }
 
 Attributes = Mapping[str, str | int]
-Note = Callable[[Attributes], None]  # writes something on a span that is open
+SetAttributes = Callable[[Attributes], None]  # writes something on a span that is open
 
-trace_of: ContextVar[str] = ContextVar("trace_of", default="")
+trace_name: ContextVar[str] = ContextVar("trace_of", default="")
 
 
 class Tracer(Protocol):
-    def span(self, operation: str, subject: str, attributes: Attributes) -> AbstractContextManager[Note]: ...
+    def span(self, operation: str, subject: str, attributes: Attributes) -> AbstractContextManager[SetAttributes]: ...
 
     def close(self) -> None: ...
 
 
-class Silent:
+class NullTracer:
     """Nobody exports anything."""
 
-    def span(self, _operation: str, _subject: str, _attributes: Attributes) -> AbstractContextManager[Note]:
-        return nullcontext(unheard)
+    def span(self, _operation: str, _subject: str, _attributes: Attributes) -> AbstractContextManager[SetAttributes]:
+        return nullcontext(ignore_attributes)
 
     def close(self) -> None:
         """Nothing was begun."""
 
 
-def unheard(_attributes: Attributes) -> None:
+def ignore_attributes(_attributes: Attributes) -> None:
     """Nobody listens."""
 
 
-class Exporting:
+class ExportingTracer:
     """Spans go to this exporter, in the background."""
 
     def __init__(self, exporter: "SpanExporter") -> None:
@@ -69,7 +69,7 @@ class Exporting:
 
         class TurnIds(RandomIdGenerator):
             def generate_trace_id(self) -> int:
-                return number_of(trace_of.get()) or super().generate_trace_id()
+                return to_trace_id(trace_name.get()) or super().generate_trace_id()
 
         resource = Resource.create()
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
@@ -79,7 +79,7 @@ class Exporting:
         self.tracer = self.provider.get_tracer("headway")
 
     @contextmanager
-    def span(self, operation: str, subject: str, attributes: Attributes) -> Iterator[Note]:
+    def span(self, operation: str, subject: str, attributes: Attributes) -> Iterator[SetAttributes]:
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
 
         kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
@@ -104,18 +104,18 @@ class Exporting:
         self.provider.shutdown()
 
 
-def number_of(name: str) -> int:
+def to_trace_id(name: str) -> int:
     """A trace's number, the same for the same name; as evenly spread as samplers expect them to be."""
     return int.from_bytes(blake2b(name.encode(), digest_size=16).digest()) if name else 0
 
 
-def exporting(name: str) -> Tracer:
+def build_tracer(name: str) -> Tracer:
     """A tracer for the exporter of that name; for no name, one that says nothing."""
     if not name:
-        return Silent()
-    for found in entry_points(group=EXPORTERS, name=name):
+        return NullTracer()
+    for found in entry_points(group=EXPORTER_GROUP, name=name):
         try:
-            return Exporting(found.load()())
+            return ExportingTracer(found.load()())
         except ImportError:
             break
     raise SettingsError(f"Traces are to be exported by {name[:60]!r}, which is not installed: pip install 'headway[otel]'.")
@@ -125,43 +125,43 @@ def exporting(name: str) -> Tracer:
 
 
 @contextmanager
-def of_run(tracer: Tracer, run: Run) -> Iterator[None]:
-    before = trace_of.set(run.turn_id or run.id)
+def trace_run(tracer: Tracer, run: Run) -> Iterator[None]:
+    before = trace_name.set(run.turn_id or run.id)
     try:
-        with tracer.span("invoke_agent", run.role, about(run)):
+        with tracer.span("invoke_agent", run.role, to_run_attributes(run)):
             yield
     finally:
-        trace_of.reset(before)
+        trace_name.reset(before)
 
 
-def of_plan(tracer: Tracer, run: Run) -> AbstractContextManager[Note]:
-    return tracer.span("plan", run.role, about(run))
+def trace_plan(tracer: Tracer, run: Run) -> AbstractContextManager[SetAttributes]:
+    return tracer.span("plan", run.role, to_run_attributes(run))
 
 
-def progress(total: int, remaining: int) -> Attributes:
+def to_plan_attributes(total: int, remaining: int) -> Attributes:
     return {"headway.plan.total": total, "headway.plan.remaining": remaining}
 
 
-def of_model(tracer: Tracer, name: str) -> AbstractContextManager[Note]:
+def trace_model_call(tracer: Tracer, name: str) -> AbstractContextManager[SetAttributes]:
     provider, _, model = name.partition(":")
     attributes = {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": model or name}
     return tracer.span("chat", model or name, attributes)
 
 
-def usage(call: ModelCall) -> Attributes:
+def to_usage_attributes(call: ModelCall) -> Attributes:
     return {"gen_ai.usage.input_tokens": call.input_tokens, "gen_ai.usage.output_tokens": call.output_tokens}
 
 
-def of_tool(tracer: Tracer, name: str, call_id: str) -> AbstractContextManager[Note]:
+def trace_tool_call(tracer: Tracer, name: str, call_id: str) -> AbstractContextManager[SetAttributes]:
     attributes = {"gen_ai.tool.name": name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": call_id}
     return tracer.span("execute_tool", name, attributes)
 
 
-def ended_well(*, is_error: bool) -> Attributes:
+def to_result_attributes(*, is_error: bool) -> Attributes:
     return {"error.type": "tool_error"} if is_error else {}
 
 
-def about(run: Run) -> Attributes:
+def to_run_attributes(run: Run) -> Attributes:
     attributes: dict[str, Any] = {"gen_ai.agent.name": run.role, "gen_ai.agent.id": run.id, "headway.tenant.id": run.tenant_id}
     if run.conversation_id:
         attributes["gen_ai.conversation.id"] = str(run.conversation_id)

@@ -5,18 +5,18 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from headway.actions import plans, runs, sub_goals
+from headway.agents.loop.structured import Form, FormResult, Question
 from headway.agents.prompts import SUBMIT_INTERVENTION
-from headway.agents.structured import Filled, Form, Question
-from headway.autonomy import goal_prompts as prompts
+from headway.autonomy import prompts
 from headway.ledger.goal import Goal, GoalLimits, SubGoal
 from headway.ledger.run import Run
-from headway.storage import run_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-LONGEST_MS: Final = 600_000  # between two looks
+MAX_INTERVAL_MS: Final = 600_000  # between two looks
 STUCK_STEPS: Final = 5  # with no tool call that went well
-MOST_INTERVENTIONS: Final = 3
-NUDGE: Final = "You do not seem to get any further. Say what keeps you, try another way, or end with what you have."
+MAX_INTERVENTIONS: Final = 3
+DEFAULT_MESSAGE: Final = "You do not seem to get any further. Say what keeps you, try another way, or end with what you have."
 
 
 class InterventionForm(Form):
@@ -24,15 +24,15 @@ class InterventionForm(Form):
     text: Annotated[str, Field(description="The message, or the new description of the sub-goal", max_length=4_000)] = ""
 
 
-def due_at(one: SubGoal, limits: GoalLimits) -> int:
+def compute_due_at(one: SubGoal, limits: GoalLimits) -> int:
     """The interval doubles with every look."""
-    return one.checked_at + min(limits.check_in_ms << min(one.checks, 20), LONGEST_MS)
+    return one.checked_at + min(limits.check_in_ms << min(one.checks, 20), MAX_INTERVAL_MS)
 
 
-def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[dict[str, int], str]:
+def check_progress(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[dict[str, int], str]:
     """What changes by the look; and why it counts as stuck, if it does. A look that leads to a question is over when that is
     answered."""
-    effects = run_store.effects_done(tx, one.tenant_id, run.id)
+    effects = run_store.count_succeeded_effects(tx, one.tenant_id, run.id)
     looked = {"checks": one.checks + 1, "checked_at": tx.now}
     if effects > one.progress_effects or run.status == "queued":
         return {**looked, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
@@ -43,18 +43,20 @@ def look_after(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> t
     return looked, ""
 
 
-def about_stuck(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[InterventionForm]:
-    return Question("mid", prompts.OVERSEER, prompts.stuck(goal, one, run, why), SUBMIT_INTERVENTION, InterventionForm)
+def build_question(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[InterventionForm]:
+    return Question("mid", prompts.OVERSEER, prompts.render_stuck(goal, one, run, why), SUBMIT_INTERVENTION, InterventionForm)
 
 
-def intervene(tx: Transaction, one: SubGoal, run: Run, filled: Filled[InterventionForm] | None, why: str) -> None:
+def intervene(tx: Transaction, one: SubGoal, run: Run, filled: FormResult[InterventionForm] | None, why: str) -> None:
     """What the overseer decided. One who cannot be asked lets it be told once, and then gives it up."""
     form = filled.form if filled else None
     fallback = (
-        InterventionForm(action="message", text=NUDGE) if filled and not one.interventions else InterventionForm(action="cancel")
+        InterventionForm(action="message", text=DEFAULT_MESSAGE)
+        if filled and not one.interventions
+        else InterventionForm(action="cancel")
     )
     form = form or fallback
-    sub_goals.write(tx, one, "intervened", action=form.action, text=form.text, why=why)
+    sub_goals.append_to_journal(tx, one, "intervened", action=form.action, text=form.text, why=why)
     noted = {
         "interventions": one.interventions + 1,
         "progress_at": tx.now,
@@ -64,18 +66,18 @@ def intervene(tx: Transaction, one: SubGoal, run: Run, filled: Filled[Interventi
     }
     match form.action:
         case "message":
-            runs.hint(tx, run, form.text or NUDGE)
+            runs.set_hint(tx, run, form.text or DEFAULT_MESSAGE)
             sub_goals.change(tx, one, **noted)
         case "wait":
             sub_goals.change(tx, one, **noted)
         case "rescope":
-            begin_anew(tx, one, run, **noted, description=form.text.strip() or one.description)
+            restart(tx, one, run, **noted, description=form.text.strip() or one.description)
         case "cancel":
             sub_goals.change(tx, one, **noted)
             runs.cancel_tree(tx, run)
 
 
-def begin_anew(tx: Transaction, one: SubGoal, run: Run, **changed: Any) -> None:
+def restart(tx: Transaction, one: SubGoal, run: Run, **changed: Any) -> None:
     """What was half done is thrown away."""
-    sub_goals.put_off(tx, one, **changed)
-    plans.free(tx, run)
+    sub_goals.mark_pending(tx, one, **changed)
+    plans.release_run(tx, run)

@@ -5,14 +5,14 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictBool
 
+from headway.agents.loop.structured import Form, FormResult, Question
 from headway.agents.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
-from headway.agents.structured import Filled, Form, Question
-from headway.autonomy import goal_prompts as prompts
+from headway.autonomy import prompts
 from headway.ledger.goal import Divergence, Goal, SubGoal
-from headway.ledger.run import dollars
+from headway.ledger.run import to_dollars
 
 
-class Judged(NamedTuple):
+class Evaluation(NamedTuple):
     divergence: Divergence
     reason: str
     by: str
@@ -28,38 +28,38 @@ class VerdictForm(Form):
     reason: Annotated[str, Field(description="What is missing, in one sentence")] = ""
 
 
-def by_metric(one: SubGoal) -> Judged | None:
+def evaluate_by_metric(one: SubGoal) -> Evaluation | None:
     """What needs no model to be seen."""
     if one.status == "failed":
-        return Judged("major", f"It failed: {one.reason}", "metric")
+        return Evaluation("major", f"It failed: {one.reason}", "metric")
     if one.cost_limit and one.cost > one.cost_limit:
-        spent = f"${dollars(one.cost):.4f} of ${dollars(one.cost_limit):.4f}"
-        return Judged("major", f"It cost more than it was allowed to: {spent}.", "metric")
-    if not prompts.summary_of(one).strip():
-        return Judged("major", "It ended without an outcome.", "metric")
+        spent = f"${to_dollars(one.cost):.4f} of ${to_dollars(one.cost_limit):.4f}"
+        return Evaluation("major", f"It cost more than it was allowed to: {spent}.", "metric")
+    if not prompts.get_summary(one).strip():
+        return Evaluation("major", "It ended without an outcome.", "metric")
     return None
 
 
-def about_outcome(goal: Goal, one: SubGoal) -> Question[EvaluationForm]:
-    return Question("cheap", prompts.EVALUATOR, prompts.outcome(goal, one), SUBMIT_EVALUATION, EvaluationForm)
+def build_outcome_question(goal: Goal, one: SubGoal) -> Question[EvaluationForm]:
+    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, one), SUBMIT_EVALUATION, EvaluationForm)
 
 
-def judged(filled: Filled[EvaluationForm]) -> Judged:
+def to_evaluation(filled: FormResult[EvaluationForm]) -> Evaluation:
     if filled.form is None:
-        return Judged("major", f"Its outcome could not be evaluated: {why_not(filled)}", "evaluator failed")
-    return Judged(filled.form.divergence, filled.form.reason, "model")
+        return Evaluation("major", f"Its outcome could not be evaluated: {describe_failure(filled)}", "evaluator failed")
+    return Evaluation(filled.form.divergence, filled.form.reason, "model")
 
 
-def why_not(filled: Filled[EvaluationForm] | Filled[VerdictForm]) -> str:
+def describe_failure(filled: FormResult[EvaluationForm] | FormResult[VerdictForm]) -> str:
     return str(filled.failure) if filled.failure else filled.complaint
 
 
-def about_goal(goal: Goal, known: Sequence[SubGoal]) -> Question[VerdictForm]:
-    return Question("cheap", prompts.GOAL_EVALUATOR, prompts.whole_outcome(goal, known), SUBMIT_VERDICT, VerdictForm)
+def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[VerdictForm]:
+    return Question("cheap", prompts.GOAL_EVALUATOR, prompts.render_goal_outcome(goal, known), SUBMIT_VERDICT, VerdictForm)
 
 
-def unmet(filled: Filled[VerdictForm]) -> str:
+def describe_unmet(filled: FormResult[VerdictForm]) -> str:
     """What is missing from the goal; nothing if it is reached."""
     if filled.form is None:
-        return f"Whether the goal is reached could not be evaluated: {why_not(filled)}"
+        return f"Whether the goal is reached could not be evaluated: {describe_failure(filled)}"
     return "" if filled.form.met else f"The success criteria are not met: {filled.form.reason}"

@@ -6,30 +6,30 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from headway.actions.plans import key_of
+from headway.actions.plans import format_key
+from headway.agents.loop.structured import Form, Question
 from headway.agents.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
 from headway.agents.roles import Roles
-from headway.agents.structured import Form, Question
-from headway.autonomy import goal_prompts as prompts
+from headway.autonomy import prompts
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.goal import OPEN, Experience, Goal, HowItRuns, PlannedStep, SubGoal, wording
+from headway.ledger.goal import OPEN_STATUSES, Experience, Goal, PlannedStep, SubGoal, SubGoalMode, normalize_description
 from headway.ledger.graph import find_cycle
-from headway.ledger.run import NANOS
+from headway.ledger.run import NANOS_PER_DOLLAR
 
-MOST_NODES: Final = 100
+MAX_SUB_GOALS: Final = 100
 DESCRIPTION_LIMIT: Final = 4_000
-EXISTING: Final = re.compile(r"#[0-9]+")
-AS_DESCRIBED: Final = "What the description asks for is done."
+EXISTING_ID: Final = re.compile(r"#[0-9]+")
+DEFAULT_OUTCOME: Final = "What the description asks for is done."
 
 
-def as_key(value: Any) -> Any:
+def to_key(value: Any) -> Any:
     """Models number their items, and not always with text."""
     return str(value).strip() if isinstance(value, int | str) else value
 
 
-Key = Annotated[str, BeforeValidator(as_key), Field(min_length=1, max_length=60)]
-Reference = Annotated[str, BeforeValidator(as_key)]
+Key = Annotated[str, BeforeValidator(to_key), Field(min_length=1, max_length=60)]
+Reference = Annotated[str, BeforeValidator(to_key)]
 
 
 class PlannedSubGoal(Form):
@@ -42,7 +42,7 @@ class PlannedSubGoal(Form):
     priority: Annotated[int, Field(ge=1, le=10, description="10 is the most urgent")] = 5
     expected_value: Annotated[float, Field(ge=0, le=1, description="How much it brings the goal forward")] = 0.5
     kind: Annotated[str, Field(max_length=60, description="What sort of work: research, code, write, check …")] = "work"
-    mode: HowItRuns = "inline"
+    mode: SubGoalMode = "inline"
     role: Annotated[str, Field(description="Of the sub-agent, in mode agent")] = "researcher"
     cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: none of its own")] = 0
 
@@ -52,11 +52,11 @@ def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
     then are ids, also those that were given as a whole description."""
     from_zero = any("0" in (step.depends_on or ()) for step in steps) and all(step.id != "0" for step in steps)
     ids = [step.id or str(place) for place, step in enumerate(steps, 0 if from_zero else 1)]
-    described = {wording(step.description): key for key, step in zip(ids, steps, strict=True) if step.description}
+    described = {normalize_description(step.description): key for key, step in zip(ids, steps, strict=True) if step.description}
     known = {**described, **{key: key for key in ids}}
 
     def references(step: PlannedSubGoal) -> list[str] | None:
-        return step.depends_on and [known.get(one) or known.get(wording(one), one) for one in step.depends_on]
+        return step.depends_on and [known.get(one) or known.get(normalize_description(one), one) for one in step.depends_on]
 
     return [step.model_copy(update={"id": key, "depends_on": references(step)}) for key, step in zip(ids, steps, strict=True)]
 
@@ -80,99 +80,101 @@ class ReplanForm(PlanForm):
     give_up: Annotated[str, Field(description="Only if the goal cannot be reached: why")] = ""
 
 
-def first_plan(goal: Goal, roles: Roles, experience: Sequence[Experience]) -> Question[PlanForm]:
-    told = prompts.planning(goal, roles, experience)
-    return Question("strong", prompts.PLANNER, told, SUBMIT_PLAN, PlanForm, lambda form: check(form, (), roles))
+def build_plan_question(goal: Goal, roles: Roles, experience: Sequence[Experience]) -> Question[PlanForm]:
+    told = prompts.render_planning(goal, roles, experience)
+    return Question("strong", prompts.PLANNER, told, SUBMIT_PLAN, PlanForm, lambda form: check_plan(form, (), roles))
 
 
-def next_plan(
+def build_replan_question(
     goal: Goal, roles: Roles, experience: Sequence[Experience], known: Sequence[SubGoal], why: str
 ) -> Question[ReplanForm]:
     def checked(form: ReplanForm) -> None:
         if not form.give_up.strip():
-            check(form, known, roles)
+            check_plan(form, known, roles)
 
-    told = prompts.replanning(goal, roles, experience, known, why)
+    told = prompts.render_replanning(goal, roles, experience, known, why)
     return Question("strong", prompts.REPLANNER, told, SUBMIT_REPLAN, ReplanForm, checked)
 
 
-def check(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:
+def check_plan(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:
     """What would never work is sent back before it is tried."""
     steps = form.sub_goals
     if not steps and not any(one.status == "completed" for one in known):
         raise Invalid("The plan is empty: name at least one sub-goal.")
-    if len(steps) > MOST_NODES:
-        raise Invalid(f"The plan has {len(steps)} sub-goals; at most {MOST_NODES} are allowed. Make them larger.")
-    there = {key_of(one): one for one in known}
+    if len(steps) > MAX_SUB_GOALS:
+        raise Invalid(f"The plan has {len(steps)} sub-goals; at most {MAX_SUB_GOALS} are allowed. Make them larger.")
+    there = {format_key(one): one for one in known}
     for step in steps:
         check_step(step, there, roles)
-    refuse_twice("id", (step.id for step in steps))
-    refuse_twice("description", (wording(described(step, there)) for step in steps))
+    check_unique("id", (step.id for step in steps))
+    check_unique("description", (normalize_description(get_description(step, there)) for step in steps))
     check_dependencies(steps, there)
 
 
 def check_step(step: PlannedSubGoal, there: dict[str, SubGoal], roles: Roles) -> None:
-    if EXISTING.fullmatch(step.id):
-        if step.id not in there or there[step.id].status not in OPEN:
+    if EXISTING_ID.fullmatch(step.id):
+        if step.id not in there or there[step.id].status not in OPEN_STATUSES:
             raise Invalid(f"{step.id} is no sub-goal that is still open: leave it out, or give a new one a name of your own.")
         return
-    if not text.safe(step.description, "description", DESCRIPTION_LIMIT).strip():
-        raise Invalid(f"description of {text.one_line(step.id)} is missing.")
-    text.safe(step.expected_outcome, "expected_outcome", DESCRIPTION_LIMIT)
-    text.safe(step.kind, "kind")
+    if not text.check_text(step.description, "description", DESCRIPTION_LIMIT).strip():
+        raise Invalid(f"description of {text.to_one_line(step.id)} is missing.")
+    text.check_text(step.expected_outcome, "expected_outcome", DESCRIPTION_LIMIT)
+    text.check_text(step.kind, "kind")
     if step.mode == "agent":
         roles.find(step.role)
 
 
-def described(step: PlannedSubGoal, there: dict[str, SubGoal]) -> str:
+def get_description(step: PlannedSubGoal, there: dict[str, SubGoal]) -> str:
     return there[step.id].description if step.id in there else step.description
 
 
-def refuse_twice(what: str, values: Iterable[str]) -> None:
+def check_unique(what: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            raise Invalid(f"The {what} {text.one_line(value)[:100]!r} is there twice.")
+            raise Invalid(f"The {what} {text.to_one_line(value)[:100]!r} is there twice.")
         seen.add(value)
 
 
 def check_dependencies(steps: Sequence[PlannedSubGoal], there: dict[str, SubGoal]) -> None:
     named = {step.id: place for place, step in enumerate(steps)}
     for step in steps:
-        for below in needs(step, there):
+        for below in list_dependencies(step, there):
             if below in named:
                 continue
             if below not in there:
-                raise Invalid(f"{text.one_line(step.id)} depends on {text.one_line(below)[:60]!r}, which is unknown.")
+                raise Invalid(f"{text.to_one_line(step.id)} depends on {text.to_one_line(below)[:60]!r}, which is unknown.")
             if there[below].status != "completed":
-                raise Invalid(f"{text.one_line(step.id)} depends on {below}, which is {there[below].status} and not in the plan.")
-    edges = {named[step.id]: [named[below] for below in needs(step, there) if below in named] for step in steps}
+                raise Invalid(
+                    f"{text.to_one_line(step.id)} depends on {below}, which is {there[below].status} and not in the plan."
+                )
+    edges = {named[step.id]: [named[below] for below in list_dependencies(step, there) if below in named] for step in steps}
     if cycle := find_cycle(edges):
-        shown = " → ".join(text.one_line(steps[place].id) for place in [*cycle[:20], cycle[0]])
+        shown = " → ".join(text.to_one_line(steps[place].id) for place in [*cycle[:20], cycle[0]])
         raise Invalid(f"These wait for each other and none could ever start: {shown}.")
 
 
-def needs(step: PlannedSubGoal, there: dict[str, SubGoal]) -> list[str]:
+def list_dependencies(step: PlannedSubGoal, there: dict[str, SubGoal]) -> list[str]:
     """One that stays goes on waiting for what it waited for, unless the plan says otherwise."""
     if step.depends_on is not None:
         return list(dict.fromkeys(step.depends_on))
     return [f"#{below}" for below in there[step.id].depends_on] if step.id in there else []
 
 
-def steps_of(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedStep]:
-    there = {key_of(one): one for one in known}
+def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedStep]:
+    there = {format_key(one): one for one in known}
     return [
         PlannedStep(
             key=step.id,
             description=step.description.strip(),
-            expected_outcome=step.expected_outcome.strip() or AS_DESCRIBED,
-            kind=text.one_line(step.kind.strip().lower()) or "work",
+            expected_outcome=step.expected_outcome.strip() or DEFAULT_OUTCOME,
+            kind=text.to_one_line(step.kind.strip().lower()) or "work",
             mode=step.mode,
             role=step.role if step.mode == "agent" else "index",
             priority=step.priority,
             expected_value=step.expected_value,
-            cost_limit=int(step.cost_limit_usd * NANOS),
-            depends_on=tuple(needs(step, there)),
+            cost_limit=int(step.cost_limit_usd * NANOS_PER_DOLLAR),
+            depends_on=tuple(list_dependencies(step, there)),
         )
         for step in form.sub_goals
     ]

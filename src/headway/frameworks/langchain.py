@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from headway.agents.own_loop import OwnLoop
-from headway.agents.toolbox import Tool
+from headway.agents.tools.external_loop import ExternalLoop
+from headway.agents.tools.toolbox import Tool
 
 try:
     from langchain_core.tools import StructuredTool, ToolException
@@ -11,12 +11,12 @@ except ModuleNotFoundError:
     raise ImportError("LangChain is not installed: pip install 'headway[langchain]'") from None
 
 
-def langchain_tools(loop: OwnLoop) -> list[StructuredTool]:
+def langchain_tools(loop: ExternalLoop) -> list[StructuredTool]:
     """They are awaited (`ainvoke`): a ledger is no thing to call from a thread that nobody looks after."""
-    return [structured(loop, tool) for tool in loop.tools]
+    return [build_structured_tool(loop, tool) for tool in loop.tools]
 
 
-def structured(loop: OwnLoop, tool: Tool) -> StructuredTool:
+def build_structured_tool(loop: ExternalLoop, tool: Tool) -> StructuredTool:
     async def call(**arguments: Any) -> Any:
         result = await loop.call(tool.name, arguments)
         if result.is_error:

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from headway.agents.own_loop import OwnLoop
-from headway.agents.toolbox import Tool
+from headway.agents.tools.external_loop import ExternalLoop
+from headway.agents.tools.toolbox import Tool
 
 try:
     from agents import FunctionTool
@@ -12,19 +12,19 @@ try:
 except ModuleNotFoundError:
     raise ImportError("The OpenAI Agents SDK is not installed: pip install 'headway[openai-agents]'") from None
 
-NO_OBJECT = "Invalid arguments: send a JSON object."
+NOT_AN_OBJECT = "Invalid arguments: send a JSON object."
 
 
-def openai_agents_tools(loop: OwnLoop) -> list[FunctionTool]:
-    return [function_tool(loop, tool) for tool in loop.tools]
+def openai_agents_tools(loop: ExternalLoop) -> list[FunctionTool]:
+    return [build_function_tool(loop, tool) for tool in loop.tools]
 
 
-def function_tool(loop: OwnLoop, tool: Tool) -> FunctionTool:
+def build_function_tool(loop: ExternalLoop, tool: Tool) -> FunctionTool:
     async def call(_context: ToolContext[Any], written: str) -> str:
         """What was refused is returned as well: here an exception would end the whole run."""
-        arguments = parsed(written)
+        arguments = parse_arguments(written)
         if arguments is None:
-            return json.dumps(tool.refuse(NO_OBJECT), ensure_ascii=False)
+            return json.dumps(tool.refuse(NOT_AN_OBJECT), ensure_ascii=False)
         return (await loop.call(tool.name, arguments)).as_text
 
     return FunctionTool(
@@ -36,7 +36,7 @@ def function_tool(loop: OwnLoop, tool: Tool) -> FunctionTool:
     )
 
 
-def parsed(written: str) -> dict[str, Any] | None:
+def parse_arguments(written: str) -> dict[str, Any] | None:
     try:
         arguments = json.loads(written or "{}")
     except (ValueError, RecursionError):

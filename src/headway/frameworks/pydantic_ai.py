@@ -5,15 +5,15 @@ from typing import Any
 from pydantic_ai import FunctionToolset, Tool
 from pydantic_ai.exceptions import ToolFailed
 
-from headway.agents import toolbox
-from headway.agents.own_loop import OwnLoop
+from headway.agents.tools import toolbox
+from headway.agents.tools.external_loop import ExternalLoop
 
 
-def headway_toolset(loop: OwnLoop) -> FunctionToolset[Any]:
-    return FunctionToolset([schema_tool(loop, tool) for tool in loop.tools], id="headway")
+def headway_toolset(loop: ExternalLoop) -> FunctionToolset[Any]:
+    return FunctionToolset([build_schema_tool(loop, tool) for tool in loop.tools], id="headway")
 
 
-def schema_tool(loop: OwnLoop, tool: toolbox.Tool) -> Tool[Any]:
+def build_schema_tool(loop: ExternalLoop, tool: toolbox.Tool) -> Tool[Any]:
     async def call(**arguments: Any) -> Any:
         result = await loop.call(tool.name, arguments)
         if result.is_error:

@@ -11,17 +11,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from headway.ledger.text import lines, one_line
+from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import Status, Todo
 
 MARKS: Final[dict[Status, str]] = {"pending": " ", "in_progress": "/", "completed": "x", "canceled": "-"}
-MEANINGS: Final[dict[str, Status]] = {mark: status for status, mark in MARKS.items()} | {"X": "completed"}
+STATUS_BY_MARK: Final[dict[str, Status]] = {mark: status for status, mark in MARKS.items()} | {"X": "completed"}
 ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX/-])\]\s+(\S.*)$")
 LIST_LINE: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
-RULE: Final = re.compile(r"^\s*([-*])(?:\s*\1){2,}$")
+HORIZONTAL_RULE: Final = re.compile(r"^\s*([-*])(?:\s*\1){2,}$")
 FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
 MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
-UNSAID: Final = {
+UNSUPPORTED_FIELDS: Final = {
     "outcome": "outcome",
     "completion_criteria": "completion criteria",
     "agent_type": "agent type",
@@ -30,7 +30,7 @@ UNSAID: Final = {
 }
 
 
-class Item(NamedTuple):
+class ChecklistItem(NamedTuple):
     """One line of a checklist. `parent` is the place, in the list, of the item that waits for this one."""
 
     subject: str
@@ -39,53 +39,53 @@ class Item(NamedTuple):
     parent: int | None
 
 
-class Rendering(NamedTuple):
+class RenderedChecklist(NamedTuple):
     text: str
     lost: list[str]  # what a checklist cannot say
 
 
-class Line(NamedTuple):
+class ChecklistLine(NamedTuple):
     text: str
     item: re.Match[str] | None
     parent: int | None  # the place of the item that it belongs to
 
 
-def parse(document: str) -> list[Item]:
+def parse(document: str) -> list[ChecklistItem]:
     """The items in order. Headings, prose and fenced code are not items."""
-    items: list[Item] = []
+    items: list[ChecklistItem] = []
     details: list[list[str]] = []
-    for line in placed(document):
+    for line in parse_lines(document):
         if line.item:
-            items.append(Item(line.item[3], MEANINGS[line.item[2]], "", line.parent))
+            items.append(ChecklistItem(line.item[3], STATUS_BY_MARK[line.item[2]], "", line.parent))
             details.append([])
         elif line.parent is not None:
             details[line.parent].append(MARGIN.sub("", line.text))
     return [item._replace(description="\n".join(said)) for item, said in zip(items, details, strict=True)]
 
 
-def passed_over(document: str) -> int:
+def count_skipped_lines(document: str) -> int:
     """How many lines of lists are neither items nor part of one."""
-    left = (line.text for line in placed(document) if not line.item and line.parent is None)
-    return sum(bool(LIST_LINE.match(text)) and not RULE.match(text) for text in left)
+    left = (line.text for line in parse_lines(document) if not line.item and line.parent is None)
+    return sum(bool(LIST_LINE.match(text)) and not HORIZONTAL_RULE.match(text) for text in left)
 
 
-def placed(document: str) -> Iterator[Line]:
+def parse_lines(document: str) -> Iterator[ChecklistLine]:
     """The lines that say something, each with the item that it belongs to."""
     above: list[tuple[int, int]] = []  # (indent, place) of the items this line may belong to
     items = 0
-    for line in outside_fences(document.expandtabs(4).splitlines()):
+    for line in strip_fenced_code(document.expandtabs(4).splitlines()):
         if not line.strip():
             continue
         indent = len(line) - len(line.lstrip())
         above = [(width, place) for width, place in above if width < indent]
-        found = Line(line.rstrip(), ITEM.match(line.rstrip()), above[-1][1] if above else None)
+        found = ChecklistLine(line.rstrip(), ITEM.match(line.rstrip()), above[-1][1] if above else None)
         if found.item:
             above.append((indent, items))
             items += 1
         yield found
 
 
-def outside_fences(document: Iterable[str]) -> Iterator[str]:
+def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
     """The lines that are not code. A fence is closed by one of its kind, at least as long; else it reaches to the end."""
     fence = ""
     for line in document:
@@ -99,7 +99,7 @@ def outside_fences(document: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-def render(todos: Iterable[Todo]) -> Rendering:
+def render(todos: Iterable[Todo]) -> RenderedChecklist:
     """A checklist in which what a todo waits for is nested below it."""
     by_id = {todo.id: todo for todo in todos}
     waits: dict[int, list[int]] = {}  # who waits for this one
@@ -115,16 +115,16 @@ def render(todos: Iterable[Todo]) -> Rendering:
             continue
         seen.add(todo.id)
         margin = "  " * depth
-        written.append(f"{margin}- [{MARKS[todo.status]}] {one_line(todo.subject)}")
-        written += [f"{margin}  > {line}".rstrip() for line in lines(todo.description.rstrip())]
+        written.append(f"{margin}- [{MARKS[todo.status]}] {to_one_line(todo.subject)}")
+        written += [f"{margin}  > {line}".rstrip() for line in to_lines(todo.description.rstrip())]
         stack += [(by_id[other], depth + 1) for other in reversed(todo.depends_on) if other in by_id]
-    return Rendering("".join(f"{line}\n" for line in written), lost(by_id, waits))
+    return RenderedChecklist("".join(f"{line}\n" for line in written), describe_losses(by_id, waits))
 
 
-def lost(by_id: dict[int, Todo], waits: dict[int, list[int]]) -> list[str]:
+def describe_losses(by_id: dict[int, Todo], waits: dict[int, list[int]]) -> list[str]:
     shared = [todo for todo in by_id.values() if len(waits.get(todo.id, ())) > 1]
-    said = [f"that several todos wait for #{todo.id} ({one_line(todo.subject)[:60]})" for todo in shared]
-    for field, word in UNSAID.items():
+    said = [f"that several todos wait for #{todo.id} ({to_one_line(todo.subject)[:60]})" for todo in shared]
+    for field, word in UNSUPPORTED_FIELDS.items():
         having = sum(bool(getattr(todo, field)) for todo in by_id.values())
         if having:
             said.append(f"the {word} of {having} todo{'s' if having > 1 else ''}")

@@ -173,7 +173,7 @@ class StorageError(HeadwayError):
     """The database could not do this."""
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether it is the database that is in trouble, and not what it was asked to do, which it would refuse again."""
         return type(self) is not StorageError
 

@@ -6,56 +6,67 @@ from functools import cache
 from typing import Final
 from unicodedata import normalize
 
-from headway.ledger.text import one_line
+from headway.ledger.text import to_one_line
 
-SHOWN_LIMIT: Final = 300
+INLINE_LIMIT: Final = 300
 # What nobody sees between letters: white space, controls, marks that only go with the letter before them, Unicode's default
 # ignorable code points; and what `one_line` puts in the place of some of them.
-UNSEEN: Final = (
+INVISIBLE: Final = (
     r"[\s\x00-\x1f\x7f-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffd\U000e0000-\U000e0fff]*"
 )
 # Where Unicode keeps letters and signs that are others in another dress: wide, bold, in a circle, upright.
-DRESSED: Final = ((0x2100, 0x214F), (0x24B6, 0x24E9), (0xFE30, 0xFE6F), (0xFF01, 0xFF5E), (0x1D400, 0x1D7FF), (0x1F130, 0x1F149))
-LOOKS: Final[dict[str, str]] = {}
-for code in (code for first, last in DRESSED for code in range(first, last + 1)):
+STYLED_RANGES: Final = (
+    (0x2100, 0x214F),
+    (0x24B6, 0x24E9),
+    (0xFE30, 0xFE6F),
+    (0xFF01, 0xFF5E),
+    (0x1D400, 0x1D7FF),
+    (0x1F130, 0x1F149),
+)
+LOOKALIKES: Final[dict[str, str]] = {}
+for code in (code for first, last in STYLED_RANGES for code in range(first, last + 1)):
     plain = normalize("NFKC", chr(code)).upper()
-    LOOKS[plain] = LOOKS.get(plain, "") + chr(code)
+    LOOKALIKES[plain] = LOOKALIKES.get(plain, "") + chr(code)
 
 
-def reads_as(*words: str) -> str:
+def build_lookalike_pattern(*words: str) -> str:
     """A pattern for whatever reads like one of these words."""
-    return "|".join(UNSEEN.join(f"[{re.escape(sign + sign.lower() + LOOKS.get(sign, ''))}]" for sign in word) for word in words)
+    return "|".join(
+        INVISIBLE.join(f"[{re.escape(sign + sign.lower() + LOOKALIKES.get(sign, ''))}]" for sign in word) for word in words
+    )
 
 
 @cache
-def frames() -> re.Pattern[str]:
+def get_frame_pattern() -> re.Pattern[str]:
     """The bracket of whatever reads like the head or the end of a frame of ours. Made when it is first needed: it takes a while."""
-    of_runs = reads_as("TURNCONTEXT", "DELEGATIONCONTEXT", "GOALCONTEXT")
-    of_writs = reads_as("/TODO", "/AGENT", "/SCHEDULE", "/PARALLEL")
-    ends = reads_as("ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL")
-    goal = rf"(?:{reads_as('GOAL')}){UNSEEN}(?:{reads_as(']')})"
-    first = reads_as(*"TDG/E")  # of them all: most brackets are looked at no further
-    return re.compile(rf"{reads_as('[')}(?={UNSEEN}(?:{first}))(?={UNSEEN}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))")
+    of_runs = build_lookalike_pattern("TURNCONTEXT", "DELEGATIONCONTEXT", "GOALCONTEXT")
+    of_writs = build_lookalike_pattern("/TODO", "/AGENT", "/SCHEDULE", "/PARALLEL")
+    ends = build_lookalike_pattern("ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL")
+    goal = rf"(?:{build_lookalike_pattern('GOAL')}){INVISIBLE}(?:{build_lookalike_pattern(']')})"
+    first = build_lookalike_pattern(*"TDG/E")  # of them all: most brackets are looked at no further
+    return re.compile(
+        rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{first}))(?={INVISIBLE}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))"
+    )
 
 
 @cache
-def beginnings() -> re.Pattern[str]:
+def get_frame_start_pattern() -> re.Pattern[str]:
     """The bracket of whatever begins like one: enough in a line among others of ours."""
-    words = reads_as("END", "DELEGATION", "TURN", "GOAL")
-    return re.compile(rf"{reads_as('[')}(?={UNSEEN}(?:{reads_as('/')}|(?:{words})(?!\w)))")
+    words = build_lookalike_pattern("END", "DELEGATION", "TURN", "GOAL")
+    return re.compile(rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{build_lookalike_pattern('/')}|(?:{words})(?!\w)))")
 
 
-def inline(text: str, limit: int = SHOWN_LIMIT) -> str:
+def format_inline(text: str, limit: int = INLINE_LIMIT) -> str:
     """Foreign text as one line that no frame can be forged with."""
-    shown = beginnings().sub("(", one_line(text))
+    shown = get_frame_start_pattern().sub("(", to_one_line(text))
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
-def unframed(text: str) -> str:
+def escape_frames(text: str) -> str:
     """Foreign text of many lines, as it is but for what reads like a frame of ours."""
-    return frames().sub("(", text)
+    return get_frame_pattern().sub("(", text)
 
 
-def frame(head: str, lines: list[str], end: str) -> str:
+def format_frame(head: str, lines: list[str], end: str) -> str:
     return "\n".join([f"[{head}]", *lines, f"[{end}]"])

@@ -4,29 +4,29 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.ledger.run import dollars
+from headway.ledger.run import to_dollars
 
-Source = Literal["operator-injected", "agent-discovered"]
+GoalSource = Literal["operator-injected", "agent-discovered"]
 GoalStatus = Literal["active", "paused", "completed", "abandoned"]
 # Who or what it waits for: the operator who paused it, a decision after too many replans or where nothing else helps, money,
 # a yes to a proposal, or somebody who mends a fault.
 PauseKind = Literal["", "operator", "replans", "escalation", "budget", "proposal", "fault"]
 SubGoalStatus = Literal["pending", "in-progress", "completed", "failed", "skipped"]
 Divergence = Literal["none", "minor", "major"]
-HowItRuns = Literal["inline", "agent"]
+SubGoalMode = Literal["inline", "agent"]
 Decision = Literal["continue", "replan", "abandon"]
-Discovery = Literal["ask", "auto"]  # what becomes of a goal that an agent found: the operator decides, or it begins
+DiscoveryPolicy = Literal["ask", "auto"]  # what becomes of a goal that an agent found: the operator decides, or it begins
 
 STATUSES: Final[tuple[SubGoalStatus, ...]] = ("pending", "in-progress", "completed", "failed", "skipped")
-OPEN: Final = ("pending", "in-progress")
-MINOR_BORNE: Final = 2  # minor divergences under one plan that call for no new one
-JUDGED_AT_LEAST: Final = 4  # before a share of them says anything
+OPEN_STATUSES: Final = ("pending", "in-progress")
+MINOR_DIVERGENCE_LIMIT: Final = 2  # minor divergences under one plan that call for no new one
+MIN_JUDGED: Final = 4  # before a share of them says anything
 
 
 class Goal(NamedTuple):
     id: int
     tenant_id: int
-    source: Source
+    source: GoalSource
     description: str
     success_criteria: str
     evidence: str  # why an agent proposed it
@@ -69,7 +69,7 @@ class SubGoal(NamedTuple):
     description: str
     expected_outcome: str
     kind: str  # what sort of work it is: the next plan learns by that
-    mode: HowItRuns
+    mode: SubGoalMode
     role: str
     priority: int  # 10 is the most urgent
     expected_value: float  # from 0 to 1
@@ -104,9 +104,9 @@ class SubGoal(NamedTuple):
         return self.priority * self.expected_value
 
     def as_json(self) -> dict[str, Any]:
-        return {**self.all_but_outcome(), "outcome": json.loads(self.outcome) if self.outcome else None}
+        return {**self.as_json_without_outcome(), "outcome": json.loads(self.outcome) if self.outcome else None}
 
-    def all_but_outcome(self) -> dict[str, Any]:
+    def as_json_without_outcome(self) -> dict[str, Any]:
         """What is not JSON already."""
         return {
             "id": self.id,
@@ -124,7 +124,7 @@ class SubGoal(NamedTuple):
             "divergence_reason": self.divergence_reason,
             "run_id": self.run_id,
             "plan_no": self.plan_no,
-            "cost_usd": dollars(self.cost) if self.ended else 0.0,
+            "cost_usd": to_dollars(self.cost) if self.ended else 0.0,
             "created_at": self.created_at // 1000,
             "started_at": self.started_at // 1000,
             "ended_at": self.ended_at // 1000,
@@ -139,7 +139,7 @@ class PlannedStep(NamedTuple):
     description: str
     expected_outcome: str
     kind: str
-    mode: HowItRuns
+    mode: SubGoalMode
     role: str
     priority: int
     expected_value: float
@@ -151,7 +151,7 @@ class GoalLimits(NamedTuple):
     """How far the pursuit of a goal goes by itself."""
 
     replans: int = 5  # then a person decides
-    discovery: Discovery = "ask"
+    discovery: DiscoveryPolicy = "ask"
     check_in_ms: int = 30_000  # between two looks at a sub-goal at work,
     stuck_after_ms: int = 600_000  # and how long it may get no further
 
@@ -181,7 +181,7 @@ class Experience(NamedTuple):
             "tried": self.tried,
             "succeeded": self.succeeded,
             "success_rate": round(self.succeeded / self.tried, 2),
-            "cost_usd": dollars(self.cost),
+            "cost_usd": to_dollars(self.cost),
             "duration_s": round(self.duration_ms / 1000, 1),
         }
 
@@ -189,20 +189,20 @@ class Experience(NamedTuple):
 # What can be done next
 
 
-def ready(sub_goals: Sequence[SubGoal]) -> list[SubGoal]:
+def list_ready(sub_goals: Sequence[SubGoal]) -> list[SubGoal]:
     """Pending ones that wait for nothing, the worthiest first. What they build on is done, and was found to be as expected."""
     good = {one.id for one in sub_goals if one.status == "completed" and one.divergence is not None}
     waiting = [one for one in sub_goals if one.status == "pending" and all(below in good for below in one.depends_on)]
     return sorted(waiting, key=lambda one: (-one.worth, one.id))
 
 
-def stranded(sub_goals: Sequence[SubGoal]) -> list[tuple[SubGoal, SubGoal]]:
+def list_stranded(sub_goals: Sequence[SubGoal]) -> list[tuple[SubGoal, SubGoal]]:
     """Pending ones that could never start, each with what it waits for in vain."""
     lost = {one.id: one for one in sub_goals if one.status in ("failed", "skipped")}
     return [(one, lost[below]) for one in sub_goals if one.status == "pending" for below in one.depends_on if below in lost]
 
 
-def replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
+def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
     """Why the plan in force will not do any more, if so: any major divergence, more than two minor ones, or more than half of
     at least four."""
     if goal.replan_why:
@@ -212,25 +212,25 @@ def replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
     if major:
         return f"#{major.id} diverged: {major.divergence_reason}"
     minor = [one for one in judged if one.divergence == "minor"]
-    if len(minor) > MINOR_BORNE or (len(judged) >= JUDGED_AT_LEAST and len(minor) * 2 > len(judged)):
+    if len(minor) > MINOR_DIVERGENCE_LIMIT or (len(judged) >= MIN_JUDGED and len(minor) * 2 > len(judged)):
         return f"{len(minor)} of {len(judged)} outcomes diverged a little: " + " ".join(one.divergence_reason for one in minor[:5])
-    lost = stranded(sub_goals)
+    lost = list_stranded(sub_goals)
     if lost:
         return f"#{lost[0][0].id} waits for #{lost[0][1].id}, which was {lost[0][1].status}."
     return None
 
 
-def in_doubt(goal: Goal, doubts: Collection[str]) -> bool:
+def has_replan_reason(goal: Goal, doubts: Collection[str]) -> bool:
     """Whether `replan_reason` has one to give, from the divergences under the plan in force other than none, and whether anything
     waits in vain. (More than half of at least four are more than two.)"""
     minor = sum(doubt == "minor" for doubt in doubts)
-    return bool(goal.replan_why) or minor > MINOR_BORNE or len(doubts) > minor
+    return bool(goal.replan_why) or minor > MINOR_DIVERGENCE_LIMIT or len(doubts) > minor
 
 
-def frontier(sub_goals: Iterable[SubGoal]) -> frozenset[str]:
+def compute_frontier(sub_goals: Iterable[SubGoal]) -> frozenset[str]:
     """What is still to be done, by what it says: the same words under a new number are the same work."""
-    return frozenset(wording(one.description) for one in sub_goals if one.status in OPEN)
+    return frozenset(normalize_description(one.description) for one in sub_goals if one.status in OPEN_STATUSES)
 
 
-def wording(description: str) -> str:
+def normalize_description(description: str) -> str:
     return " ".join(description.casefold().split())

@@ -34,13 +34,13 @@ def find_cycle(edges: Mapping[int, Sequence[int]]) -> list[int]:
     return []
 
 
-def refuse_cycle(edges: Mapping[int, Sequence[int]]) -> None:
+def check_acyclic(edges: Mapping[int, Sequence[int]]) -> None:
     cycle = find_cycle(edges)
     if cycle:
         shown = " → ".join(f"#{node}" for node in [*cycle[:20], cycle[0]])
         raise DependencyCycle(f"These todos wait for each other and none could ever start: {shown}.")
 
 
-def ready(pending: Iterable[int], edges: Mapping[int, Sequence[int]], ended: set[int]) -> list[int]:
+def list_ready(pending: Iterable[int], edges: Mapping[int, Sequence[int]], ended: set[int]) -> list[int]:
     """The pending ones whose dependencies have all ended, in the order given."""
     return [node for node in pending if all(below in ended for below in edges.get(node, ()))]

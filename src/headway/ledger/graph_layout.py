@@ -10,11 +10,11 @@ from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-WIDTH: Final = 176
-HEIGHT: Final = 46
-GAP: Final = 16  # between neighbours of a layer
-DROP: Final = 32  # between layers
-BEND: Final = 6  # the room an edge takes where it passes a layer
+CARD_WIDTH: Final = 176
+CARD_HEIGHT: Final = 46
+CARD_GAP: Final = 16  # between neighbours of a layer
+LAYER_GAP: Final = 32  # between layers
+BEND_WIDTH: Final = 6  # the room an edge takes where it passes a layer
 SWEEPS: Final = 12
 PASSES: Final = 16
 
@@ -23,7 +23,7 @@ Links = list[list[int]]
 Rows = list[list[int]]
 
 
-class Spot(NamedTuple):
+class CardPosition(NamedTuple):
     """The upper left corner of a node's card."""
 
     id: int
@@ -31,7 +31,7 @@ class Spot(NamedTuple):
     y: int
 
 
-class Curve(NamedTuple):
+class EdgePath(NamedTuple):
     """An edge as the path of an SVG, from the foot of one card to the head of another."""
 
     source: int
@@ -42,11 +42,11 @@ class Curve(NamedTuple):
 class Layout(NamedTuple):
     width: int
     height: int
-    spots: tuple[Spot, ...]
-    curves: tuple[Curve, ...]
+    positions: tuple[CardPosition, ...]
+    paths: tuple[EdgePath, ...]
 
 
-class Web(NamedTuple):
+class LayeredGraph(NamedTuple):
     """The graph in layers. `chains` has, for every edge, its two cards and the bends between them."""
 
     cards: int
@@ -59,15 +59,15 @@ class Web(NamedTuple):
         return vertex >= self.cards
 
     def width(self, vertex: int) -> int:
-        return BEND if self.is_bend(vertex) else WIDTH
+        return BEND_WIDTH if self.is_bend(vertex) else CARD_WIDTH
 
     def distance(self, left: int, right: int) -> float:
         """How far apart the centres of two neighbours are at least."""
-        gap = GAP * 0.75 if self.is_bend(left) or self.is_bend(right) else GAP
+        gap = CARD_GAP * 0.75 if self.is_bend(left) or self.is_bend(right) else CARD_GAP
         return (self.width(left) + self.width(right)) / 2 + gap
 
 
-def layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, Spot] | None = None) -> Layout:
+def compute_layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, CardPosition] | None = None) -> Layout:
     """Draws edges downwards, from what comes first to what waits for it.
 
     Edges of unknown nodes are left out, and one that closes a circle is drawn the other way round. With the spots of the
@@ -79,27 +79,28 @@ def layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, Spot] | None
     ids = sorted(dict.fromkeys(nodes), key=lambda node: places[node].x if node in places else inf)
     number = {node: place for place, node in enumerate(ids)}
     links = sorted({(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
-    order, downward = without_circles(len(ids), links)
-    web = in_layers(range(len(ids)) if places else order, ranks(order, downward), downward)
-    web = web._replace(rows=uncrossed(web))
-    centres = straightened(web, balanced(web))
+    order, downward = break_cycles(len(ids), links)
+    web = build_layered_graph(range(len(ids)) if places else order, assign_layers(order, downward), downward)
+    web = web._replace(rows=reduce_crossings(web))
+    centres = straighten_edges(web, compute_centres(web))
     left = min(centre - web.width(vertex) / 2 for vertex, centre in centres.items())
     right = max(centre + web.width(vertex) / 2 for vertex, centre in centres.items())
-    tops = {vertex: layer * (HEIGHT + DROP) for layer, row in enumerate(web.rows) for vertex in row}
+    tops = {vertex: layer * (CARD_HEIGHT + LAYER_GAP) for layer, row in enumerate(web.rows) for vertex in row}
     shifted = {vertex: centre - left for vertex, centre in centres.items()}
     return Layout(
         width=round(right - left),
-        height=len(web.rows) * (HEIGHT + DROP) - DROP,
-        spots=tuple(Spot(node, round(shifted[place] - WIDTH / 2), tops[place]) for node, place in number.items()),
-        curves=tuple(
-            Curve(ids[a], ids[b], path(web, chain, shifted, tops)) for (a, b), chain in zip(links, web.chains, strict=True)
+        height=len(web.rows) * (CARD_HEIGHT + LAYER_GAP) - LAYER_GAP,
+        positions=tuple(CardPosition(node, round(shifted[place] - CARD_WIDTH / 2), tops[place]) for node, place in number.items()),
+        paths=tuple(
+            EdgePath(ids[a], ids[b], format_edge_path(web, chain, shifted, tops))
+            for (a, b), chain in zip(links, web.chains, strict=True)
         ),
     )
 
 
-def without_circles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, int]]]:
+def break_cycles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, int]]]:
     """The vertices in topological order; an edge that would close a circle is turned round."""
-    after = neighbours(count, edges)
+    after = build_links(count, edges)
     order: list[int] = []
     open_, seen, turned = set[int](), set[int](), set[tuple[int, int]]()
     for root in range(count):
@@ -124,7 +125,7 @@ def without_circles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int
     return order[::-1], [(b, a) if (a, b) in turned else (a, b) for a, b in edges]
 
 
-def neighbours(count: int, edges: Edges) -> Links:
+def build_links(count: int, edges: Edges) -> Links:
     """For every vertex, where its edges lead."""
     links: Links = [[] for _ in range(count)]
     for a, b in edges:
@@ -132,10 +133,10 @@ def neighbours(count: int, edges: Edges) -> Links:
     return links
 
 
-def ranks(order: Sequence[int], edges: Edges) -> list[int]:
+def assign_layers(order: Sequence[int], edges: Edges) -> list[int]:
     """The layer of every vertex: below all it waits for, and near what waits for it where that shortens its edges."""
-    below = neighbours(len(order), edges)
-    above = neighbours(len(order), [(b, a) for a, b in edges])
+    below = build_links(len(order), edges)
+    above = build_links(len(order), [(b, a) for a, b in edges])
     rank = [0] * len(order)
     for vertex in order:
         rank[vertex] = max((rank[one] + 1 for one in above[vertex]), default=0)
@@ -146,7 +147,7 @@ def ranks(order: Sequence[int], edges: Edges) -> list[int]:
     return [one - lowest for one in rank]
 
 
-def in_layers(order: Sequence[int], rank: list[int], edges: Edges) -> Web:
+def build_layered_graph(order: Sequence[int], rank: list[int], edges: Edges) -> LayeredGraph:
     rows: Rows = [[] for _ in range(max(rank) + 1)]
     for vertex in order:
         rows[rank[vertex]].append(vertex)
@@ -159,16 +160,16 @@ def in_layers(order: Sequence[int], rank: list[int], edges: Edges) -> Web:
         vertices += len(bends)
         chains.append([a, *bends, b])
     steps = [step for chain in chains for step in pairwise(chain)]
-    return Web(len(rank), rows, neighbours(vertices, [(b, a) for a, b in steps]), neighbours(vertices, steps), chains)
+    return LayeredGraph(len(rank), rows, build_links(vertices, [(b, a) for a, b in steps]), build_links(vertices, steps), chains)
 
 
 # The order within the layers
 
 
-def uncrossed(web: Web) -> Rows:
+def reduce_crossings(web: LayeredGraph) -> Rows:
     """Sweeps down and up: each vertex goes to the middle of its neighbours. The order with the fewest crossings is kept."""
     rows = [list(row) for row in web.rows]
-    best, fewest = rows, crossings(rows, web.below)
+    best, fewest = rows, count_crossings(rows, web.below)
     for sweep in range(SWEEPS):
         if not fewest:
             break
@@ -179,16 +180,16 @@ def uncrossed(web: Web) -> Rows:
             sort_by_middle(rows[layer], rows[layer - 1 if downwards else layer + 1], web.above if downwards else web.below)
         for layer in range(len(rows)):
             swap_neighbours(rows, layer, web)
-        crossed = crossings(rows, web.below)
+        crossed = count_crossings(rows, web.below)
         if crossed < fewest:
             best, fewest = rows, crossed
     return best
 
 
-def crossings(rows: Rows, below: Links) -> int:
+def count_crossings(rows: Rows, below: Links) -> int:
     total = 0
     for upper, lower in pairwise(rows):
-        place = places_of(lower)
+        place = index_row(lower)
         ends_so_far: list[int] = []
         for vertex in upper:
             ends = sorted(place[one] for one in below[vertex])
@@ -198,12 +199,12 @@ def crossings(rows: Rows, below: Links) -> int:
     return total
 
 
-def places_of(row: list[int]) -> dict[int, int]:
+def index_row(row: list[int]) -> dict[int, int]:
     return {vertex: place for place, vertex in enumerate(row)}
 
 
 def sort_by_middle(row: list[int], fixed: list[int], near: Links) -> None:
-    place, here = places_of(fixed), places_of(row)
+    place, here = index_row(fixed), index_row(row)
 
     def middle(vertex: int) -> float:
         """Whoever has no neighbour there stays where it is."""
@@ -213,10 +214,10 @@ def sort_by_middle(row: list[int], fixed: list[int], near: Links) -> None:
     row.sort(key=middle)
 
 
-def swap_neighbours(rows: Rows, layer: int, web: Web) -> None:
+def swap_neighbours(rows: Rows, layer: int, web: LayeredGraph) -> None:
     row = rows[layer]
     around = [
-        (near, places_of(rows[other])) for near, other in ((web.above, layer - 1), (web.below, layer + 1)) if 0 <= other < len(rows)
+        (near, index_row(rows[other])) for near, other in ((web.above, layer - 1), (web.below, layer + 1)) if 0 <= other < len(rows)
     ]
     for k in range(len(row) - 1):
         a, b = row[k], row[k + 1]
@@ -228,11 +229,11 @@ def swap_neighbours(rows: Rows, layer: int, web: Web) -> None:
 # The position across the layers
 
 
-def balanced(web: Web) -> dict[int, float]:
+def compute_centres(web: LayeredGraph) -> dict[int, float]:
     """The centre of every vertex, drawn to its neighbours above and below in turns, in the end to both."""
     centres: dict[int, float] = {}
     for row in web.rows:
-        centres |= placed(row, [0.0] * len(row), [1.0] * len(row), web.distance)
+        centres |= place_row(row, [0.0] * len(row), [1.0] * len(row), web.distance)
     for turn in range(PASSES):
         downwards = turn % 2 == 0
         last = turn >= PASSES - 2
@@ -246,11 +247,11 @@ def balanced(web: Web) -> dict[int, float]:
                 8.0 if web.is_bend(vertex) and any(map(web.is_bend, around)) else 1.0 + len(around)
                 for vertex, around in zip(row, near, strict=True)
             ]
-            centres |= placed(row, wanted, weights, web.distance)
+            centres |= place_row(row, wanted, weights, web.distance)
     return centres
 
 
-def placed(row: list[int], wanted: list[float], weights: list[float], distance: Callable[[int, int], float]) -> dict[int, float]:
+def place_row(row: list[int], wanted: list[float], weights: list[float], distance: Callable[[int, int], float]) -> dict[int, float]:
     """The positions closest to the wanted ones that keep the order and the distances (pool adjacent violators)."""
     offsets: list[float] = []
     blocks: list[tuple[float, float, int]] = []  # (mean, weight, how many)
@@ -266,7 +267,7 @@ def placed(row: list[int], wanted: list[float], weights: list[float], distance: 
     return {vertex: mean + offset for vertex, mean, offset in zip(row, means, offsets, strict=True)}
 
 
-def straightened(web: Web, centres: dict[int, float]) -> dict[int, float]:
+def straighten_edges(web: LayeredGraph, centres: dict[int, float]) -> dict[int, float]:
     """Each long edge runs straight down for as many layers as the free room allows."""
     centres = dict(centres)
     beside = {
@@ -288,30 +289,30 @@ def straightened(web: Web, centres: dict[int, float]) -> dict[int, float]:
         for bend in chain[1:-1]:
             lowest, highest = room(bend)
             if run and max(low, lowest) > min(high, highest):
-                settle(run, low, high, centres)
+                align_bends(run, low, high, centres)
                 run, low, high = [], -inf, inf
                 lowest, highest = room(bend)
             run.append(bend)
             low, high = max(low, lowest), min(high, highest)
-        settle(run, low, high, centres)
+        align_bends(run, low, high, centres)
     return centres
 
 
-def settle(run: list[int], low: float, high: float, centres: dict[int, float]) -> None:
+def align_bends(run: list[int], low: float, high: float, centres: dict[int, float]) -> None:
     """All bends of a straight run stand where their mean is, as far as there is room."""
     if run:
         mean = sum(centres[bend] for bend in run) / len(run)
         centres.update(dict.fromkeys(run, min(max(mean, low), high)))
 
 
-def path(web: Web, chain: list[int], centres: Mapping[int, float], tops: Mapping[int, int]) -> str:
-    x, y = centres[chain[0]], tops[chain[0]] + HEIGHT
+def format_edge_path(web: LayeredGraph, chain: list[int], centres: Mapping[int, float], tops: Mapping[int, int]) -> str:
+    x, y = centres[chain[0]], tops[chain[0]] + CARD_HEIGHT
     drawn = f"M{round(x)} {y}"
     for vertex in chain[1:]:
         to_x, to_y = centres[vertex], tops[vertex]
         half = (y + to_y) // 2
         drawn += f"C{round(x)} {half} {round(to_x)} {half} {round(to_x)} {to_y}"
-        x, y = to_x, to_y + HEIGHT
+        x, y = to_x, to_y + CARD_HEIGHT
         if web.is_bend(vertex):
             drawn += f"L{round(x)} {y}"
     return drawn

@@ -8,7 +8,7 @@ from headway.ledger.run import Limits
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
 MAX_ATTEMPTS: Final = 5
-LONGEST_DELAY_MS: Final = 300_000
+MAX_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
 NEVER: Final = 2**62  # due when somebody wakes it
 LEASE_MS: Final = 5_000  # a process that was not heard of for so long is no more
@@ -40,7 +40,7 @@ class Job(NamedTuple):
         """When it is tried again after a failure, in epoch seconds; 0 if it does not wait for that."""
         return self.due_at // 1000 if self.state == "delayed" and self.attempts and self.due_at < NEVER else 0
 
-    def failures_like(self, error: str) -> int:
+    def count_trailing_failures(self, error: str) -> int:
         """How often in a row this was the last that happened to it."""
         others = (place for place, one in enumerate(reversed(json.loads(self.errors))) if one != error)
         return next(others, len(json.loads(self.errors)))
@@ -63,10 +63,10 @@ class Job(NamedTuple):
         }
 
 
-def backoff_ms(attempts: int, limits: Limits, chance: float, asked_s: float | None = None) -> int:
+def compute_backoff_ms(attempts: int, limits: Limits, chance: float, asked_s: float | None = None) -> int:
     """How long to wait after so many failures: as long as the provider asked, up to the cap of the settings; without its word twice
     as long each time, give or take a quarter. `chance` is from 0 to 1."""
     if asked_s is not None:
         return int(min(max(asked_s, 0.0) * 1000, limits.retry_after_max_ms))
-    delay = min(limits.retry_delay_ms * 2 ** min(attempts - 1, 30), LONGEST_DELAY_MS)
+    delay = min(limits.retry_delay_ms * 2 ** min(attempts - 1, 30), MAX_DELAY_MS)
     return int(delay * (1 - JITTER + 2 * JITTER * chance))

@@ -5,14 +5,14 @@ from typing import Any, Final, Literal, NamedTuple
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
 EffectState = Literal["started", "succeeded", "failed", "unknown"]
-Mode = Literal["plan", "queue"]
+TurnMode = Literal["plan", "queue"]
 
-REHEARSAL: Final = "rehearsal"  # the model that needs no key: a stand-in, not an LLM
-NANOS: Final = 1_000_000_000  # money is counted in billionths of a dollar
+REHEARSAL_MODEL: Final = "rehearsal"  # the model that needs no key: a stand-in, not an LLM
+NANOS_PER_DOLLAR: Final = 1_000_000_000  # money is counted in billionths of a dollar
 
 
-def dollars(nanos: int) -> float:
-    return nanos / NANOS
+def to_dollars(nanos: int) -> float:
+    return nanos / NANOS_PER_DOLLAR
 
 
 class Run(NamedTuple):
@@ -97,8 +97,8 @@ class Limits(NamedTuple):
     depth: int = 2  # of sub-agents within sub-agents
     breadth: int = 16  # sub-agents of a turn at once, waiting ones included
     lifetime: int = 64  # and in all
-    budget: int = 5 * NANOS  # of a tenant, per rolling 24 hours
+    budget: int = 5 * NANOS_PER_DOLLAR  # of a tenant, per rolling 24 hours
 
-    def extended(self, limit: int, used: int, *, has_open: bool) -> int:
+    def extend_iterations(self, limit: int, used: int, *, has_open: bool) -> int:
         """A turn that has open todos may take ten more steps from wherever it is, up to a cap."""
         return max(limit, min(self.iterations_with_plan, used + self.iterations)) if has_open else limit

@@ -9,9 +9,9 @@ from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, Unkn
 Status = Literal["pending", "in_progress", "completed", "canceled"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
-OPEN: Final[tuple[Status, ...]] = ("in_progress", "pending")  # what remains, in the order in which it is shown
+OPEN_STATUSES: Final[tuple[Status, ...]] = ("in_progress", "pending")  # what remains, in the order in which it is shown
 ENDED: Final[tuple[Status, ...]] = ("completed", "canceled")
-LEGAL: Final[dict[Status, tuple[Status, ...]]] = {
+LEGAL_TRANSITIONS: Final[dict[Status, tuple[Status, ...]]] = {
     "pending": ("in_progress", "completed", "canceled"),
     "in_progress": ("pending", "completed", "canceled"),
     "completed": ("pending", "in_progress"),
@@ -125,13 +125,13 @@ class Draft(NamedTuple):
     def checked(self) -> "Draft":
         """The draft with every text and number checked."""
         return self._replace(
-            subject=text.subject(self.subject),
-            description=text.safe(self.description, "description"),
-            completion_criteria=text.safe(self.completion_criteria, "completion_criteria"),
-            agent_type=None if self.agent_type is None else text.name(self.agent_type, "agent_type"),
-            agent_id=text.name(self.agent_id, "agent_id"),
+            subject=text.check_subject(self.subject),
+            description=text.check_text(self.description, "description"),
+            completion_criteria=text.check_text(self.completion_criteria, "completion_criteria"),
+            agent_type=None if self.agent_type is None else text.check_name(self.agent_type, "agent_type"),
+            agent_id=text.check_name(self.agent_id, "agent_id"),
             position=None if self.position is None else check_position(self.position),
-            outcome=None if self.outcome is None else text.safe(self.outcome, "outcome"),
+            outcome=None if self.outcome is None else text.check_text(self.outcome, "outcome"),
             depends_on=tuple(dict.fromkeys(self.depends_on)),
             completed_at=None if self.completed_at is None else check_completed_at(self.completed_at, self.status),
         )
@@ -150,24 +150,24 @@ class Change(NamedTuple):
     depends_on: tuple[int, ...] | Unset = UNSET
     completed_at: int | Unset = UNSET
 
-    def applied_to(self, todo: Todo, now: int) -> Todo:
+    def apply_to(self, todo: Todo, now: int) -> Todo:
         """The todo as it will be, checked. Position and dependencies are the store's business."""
         if self.status is not UNSET:
-            todo = move(todo, self.status, now)
+            todo = change_status(todo, self.status, now)
         if self.completed_at is not UNSET:
             todo = todo._replace(completed_at=check_completed_at(self.completed_at, todo.status))
         if self.subject is not UNSET:
-            todo = todo._replace(subject=text.subject(self.subject))
+            todo = todo._replace(subject=text.check_subject(self.subject))
         if self.description is not UNSET:
-            todo = todo._replace(description=text.safe(self.description, "description"))
+            todo = todo._replace(description=text.check_text(self.description, "description"))
         if self.completion_criteria is not UNSET:
-            todo = todo._replace(completion_criteria=text.safe(self.completion_criteria, "completion_criteria"))
+            todo = todo._replace(completion_criteria=text.check_text(self.completion_criteria, "completion_criteria"))
         if self.agent_type is not UNSET:
             kind = self.agent_type
-            todo = todo._replace(agent_type=None if kind is None else text.name(kind, "agent_type"))
+            todo = todo._replace(agent_type=None if kind is None else text.check_name(kind, "agent_type"))
         if self.outcome is not UNSET:
             said = self.outcome
-            todo = todo._replace(outcome=None if said is None else text.safe(said, "outcome"))
+            todo = todo._replace(outcome=None if said is None else text.check_text(said, "outcome"))
         return todo
 
 
@@ -187,18 +187,18 @@ def check_completed_at(moment: int, status: Status) -> int:
     return moment
 
 
-def stamps(draft: Draft, now: int) -> tuple[int, int]:
+def compute_timestamps(draft: Draft, now: int) -> tuple[int, int]:
     """(started_at, completed_at) of a draft that enters the ledger."""
     ended_at = now if draft.completed_at is None else draft.completed_at
     return (now if draft.status == "in_progress" else 0, ended_at if draft.status in ENDED else 0)
 
 
-def move(todo: Todo, to: Status, now: int) -> Todo:
+def change_status(todo: Todo, to: Status, now: int) -> Todo:
     """The todo in its new status. The status it already has changes nothing."""
     if to == todo.status:
         return todo
-    if to not in LEGAL[todo.status]:
-        legal = " or ".join(LEGAL[todo.status])
+    if to not in LEGAL_TRANSITIONS[todo.status]:
+        legal = " or ".join(LEGAL_TRANSITIONS[todo.status])
         raise IllegalTransition(f"Todo {todo.id} is {todo.status} and cannot become {to}; it can become {legal}.")
     if todo.ended:  # reopening: the work is ahead again, and what was said of its end no longer holds
         return todo._replace(status=to, started_at=now if to == "in_progress" else 0, completed_at=0, outcome=None)
@@ -216,7 +216,7 @@ def refuse_start_of_ended(todo: Todo) -> None:
         )
 
 
-def refuse_second_end(todo: Todo, to: Status) -> None:
+def check_not_already_ended(todo: Todo, to: Status) -> None:
     """Agents and the CLI are told when they end what has ended; a PATCH of the same status is a quiet no."""
     if todo.ended and todo.status == to:
         raise AlreadyEnded(f"Todo {todo.id} is already {to}.")

@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
+WRIT_WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
 FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
 
@@ -24,14 +24,14 @@ class Writ(NamedTuple):
     complete: bool = True
 
 
-class Parsed(NamedTuple):
+class ParsedText(NamedTuple):
     """What a piece of text added."""
 
     visible: str
     writs: list[Writ]
 
 
-class Where(Enum):
+class ParserState(Enum):
     TEXT = "text"
     AFTER_ADD = "after add"  # the next line decides whether the add has a body
     BODY = "body"
@@ -42,7 +42,7 @@ class WritParser:
     """Feed it pieces, then finish it."""
 
     def __init__(self) -> None:
-        self.where = Where.TEXT
+        self.where = ParserState.TEXT
         self.line = ""  # what has arrived of the line being read
         self.shown = 0  # how much of that line has been given out already
         self.fence = ""  # the mark that opened the fence we are in
@@ -51,40 +51,40 @@ class WritParser:
         self.visible: list[str] = []
         self.writs: list[Writ] = []
 
-    def feed(self, piece: str) -> Parsed:
+    def feed(self, piece: str) -> ParsedText:
         *whole, last = piece.split("\n")
         for part in whole:
             self.line += part
             self._end_line("\n")
         self.line += last
         self._show_early()
-        return self._taken()
+        return self._take_parsed()
 
-    def finish(self) -> Parsed:
+    def finish(self) -> ParsedText:
         """The text is over."""
         if self.line:
             self._end_line("")
-        if self.where is Where.AFTER_ADD:
-            self._give(Writ("todo", self.head))
-        elif self.where is Where.BODY:
-            self._give(Writ("todo", self.head, "\n".join(self.body), complete=False))
-        elif self.where is Where.PARALLEL:
-            self._give(Writ("parallel", self.head, "\n".join(self.body), complete=False))
-        return self._taken()
+        if self.where is ParserState.AFTER_ADD:
+            self._add_writ(Writ("todo", self.head))
+        elif self.where is ParserState.BODY:
+            self._add_writ(Writ("todo", self.head, "\n".join(self.body), complete=False))
+        elif self.where is ParserState.PARALLEL:
+            self._add_writ(Writ("parallel", self.head, "\n".join(self.body), complete=False))
+        return self._take_parsed()
 
-    def _taken(self) -> Parsed:
-        parsed = Parsed("".join(self.visible), self.writs)
+    def _take_parsed(self) -> ParsedText:
+        parsed = ParsedText("".join(self.visible), self.writs)
         self.visible, self.writs = [], []
         return parsed
 
-    def _give(self, writ: Writ) -> None:
+    def _add_writ(self, writ: Writ) -> None:
         self.writs.append(writ)
-        self.where = Where.TEXT
+        self.where = ParserState.TEXT
         self.body = []
 
     def _show_early(self) -> None:
         """Show what has arrived of a line as soon as it cannot become a writ any more."""
-        if self.where is Where.TEXT and (self.shown or self.fence or not could_be_writ(self.line)):
+        if self.where is ParserState.TEXT and (self.shown or self.fence or not could_be_writ(self.line)):
             self.visible.append(self.line[self.shown :])
             self.shown = len(self.line)
 
@@ -92,13 +92,13 @@ class WritParser:
         raw, self.line = self.line, ""
         shown, self.shown = self.shown, 0
         line = raw.removesuffix("\r")
-        if self.where is Where.BODY or self.where is Where.PARALLEL:
+        if self.where is ParserState.BODY or self.where is ParserState.PARALLEL:
             self._block_line(line)
             return
-        if self.where is Where.AFTER_ADD:
+        if self.where is ParserState.AFTER_ADD:
             if self._begins_body(line):
                 return
-            self._give(Writ("todo", self.head))
+            self._add_writ(Writ("todo", self.head))
         word, rest = ("", "") if self.fence else split_writ(line)
         if word in ("todo", "agent", "parallel", "schedule"):
             self._begin_writ(word, rest)
@@ -111,26 +111,26 @@ class WritParser:
         word, _ = split_writ(line)
         if not line.strip() or word not in ("", "endtodo"):
             return False
-        self.where = Where.BODY
+        self.where = ParserState.BODY
         self._block_line(line)
         return True
 
     def _begin_writ(self, word: str, rest: str) -> None:
         self.head = rest
         if word == "parallel":
-            self.where = Where.PARALLEL
+            self.where = ParserState.PARALLEL
         elif word == "todo" and rest.split(maxsplit=1)[:1] == ["add"]:
-            self.where = Where.AFTER_ADD
+            self.where = ParserState.AFTER_ADD
         else:
-            self._give(Writ(word, rest))
+            self._add_writ(Writ(word, rest))
 
     def _block_line(self, line: str) -> None:
         """Inside a block everything is its body, except the line that ends it."""
-        terminator = "/endtodo" if self.where is Where.BODY else "/endparallel"
+        terminator = "/endtodo" if self.where is ParserState.BODY else "/endparallel"
         if line.rstrip() != terminator:
             self.body.append(line)
             return
-        self._give(Writ("todo" if self.where is Where.BODY else "parallel", self.head, "\n".join(self.body)))
+        self._add_writ(Writ("todo" if self.where is ParserState.BODY else "parallel", self.head, "\n".join(self.body)))
 
     def _follow_fence(self, line: str) -> None:
         found = FENCE.match(line)
@@ -147,7 +147,7 @@ class WritParser:
 def split_writ(line: str) -> tuple[str, str]:
     """(word, rest) of a line that starts with a writ's word, else two empty texts."""
     word, _, rest = line.partition(" ")
-    return (word[1:], rest.strip()) if word in WORDS else ("", "")
+    return (word[1:], rest.strip()) if word in WRIT_WORDS else ("", "")
 
 
 def could_be_writ(line: str) -> bool:
@@ -155,14 +155,14 @@ def could_be_writ(line: str) -> bool:
     if not line:
         return True
     if " " in line:
-        return line.partition(" ")[0] in WORDS
-    return any(word.startswith(line.rstrip("\r")) for word in WORDS)
+        return line.partition(" ")[0] in WRIT_WORDS
+    return any(word.startswith(line.rstrip("\r")) for word in WRIT_WORDS)
 
 
-def parse(text: str) -> Parsed:
+def parse(text: str) -> ParsedText:
     """A whole text at once."""
     if "/" not in text:
-        return Parsed(text, [])
+        return ParsedText(text, [])
     parser = WritParser()
     first, last = parser.feed(text), parser.finish()
-    return Parsed(first.visible + last.visible, first.writs + last.writs)
+    return ParsedText(first.visible + last.visible, first.writs + last.writs)

@@ -14,29 +14,29 @@ from typing import Any, NamedTuple, TypeVar
 
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.storage.clocks import Clock, wall_clock
-from headway.storage.direct import connect, is_sqlite, nobody_listens
+from headway.storage.direct import connect, ignore_commit, is_sqlite
 from headway.storage.migrate import migrate
-from headway.storage.transaction import Connection, Listener, Outcome, Work
+from headway.storage.transaction import CommitListener, Connection, Work, WorkOutcome
 
 T = TypeVar("T")
 
 GROUP_LIMIT = 256
-READ_PATIENCE_S = 0.5  # a file that another process keeps to itself must not hold up the event loop
-CLOSED = "The database is closed."
+READ_BUSY_LIMIT_S = 0.5  # a file that another process keeps to itself must not hold up the event loop
+CLOSED_MESSAGE = "The database is closed."
 POSTGRES_CONNECTIONS = 8
 
 
-class Job(NamedTuple):
+class Submission(NamedTuple):
     work: Work[Any]
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
 
 
-class Crew:
+class ThreadPool:
     """Threads that each own a connection and take jobs from one queue."""
 
     def __init__(self, name: str, size: int, open_connection: Callable[[], Connection], group: int, *, reading: bool) -> None:
-        self.waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self.waiting: SimpleQueue[Submission | None] = SimpleQueue()
         self.open_connection = open_connection
         self.group = group
         self.reading = reading
@@ -51,8 +51,8 @@ class Crew:
         future: asyncio.Future[T] = loop.create_future()
         with self.door:
             if self.closed:
-                raise StorageError(CLOSED)
-            self.waiting.put(Job(work, future, loop))
+                raise StorageError(CLOSED_MESSAGE)
+            self.waiting.put(Submission(work, future, loop))
         return await future
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Crew:
 
     def _serve(self) -> None:
         connection: Connection | None = None
-        while (jobs := self._next_jobs()) is not None:
+        while (jobs := self._next_submissions()) is not None:
             jobs = [job for job in jobs if not job.future.cancelled()]  # whoever gave up may ask again: do it only then
             if not jobs:
                 continue
@@ -74,12 +74,12 @@ class Crew:
                 connection = connection or self.open_connection()
                 outcomes = self._run(connection, jobs)
             except Exception as error:  # noqa: BLE001  every caller must get an answer, or it would wait for ever
-                outcomes = [Outcome(error=error)] * len(jobs)
-            settle(jobs, outcomes)
+                outcomes = [WorkOutcome(error=error)] * len(jobs)
+            deliver_outcomes(jobs, outcomes)
         if connection is not None:
             connection.close()
 
-    def _next_jobs(self) -> list[Job] | None:
+    def _next_submissions(self) -> list[Submission] | None:
         first = self.waiting.get()
         if first is None:
             return None
@@ -92,44 +92,44 @@ class Crew:
             jobs.append(job)
         return jobs
 
-    def _run(self, connection: Connection, jobs: list[Job]) -> list[Outcome]:
+    def _run(self, connection: Connection, jobs: list[Submission]) -> list[WorkOutcome]:
         if len(jobs) > 1:
             return connection.write_group([job.work for job in jobs])
         work = jobs[0].work
         try:
-            return [Outcome(connection.read(work) if self.reading else connection.write(work))]
+            return [WorkOutcome(connection.read(work) if self.reading else connection.write(work))]
         except Exception as error:  # noqa: BLE001  it belongs to its caller, who gets it
-            return [Outcome(error=error)]
+            return [WorkOutcome(error=error)]
 
 
-def settle(jobs: list[Job], outcomes: list[Outcome]) -> None:
+def deliver_outcomes(jobs: list[Submission], outcomes: list[WorkOutcome]) -> None:
     """Tell every caller, waking each event loop once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], WorkOutcome]]] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         by_loop.setdefault(job.loop, []).append((job.future, outcome))
     for loop, answers in by_loop.items():
         with suppress(RuntimeError):  # the loop was closed: nobody is left to hear
-            loop.call_soon_threadsafe(answer_all, answers)
+            loop.call_soon_threadsafe(resolve_futures, answers)
 
 
-def answer_all(answers: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
+def resolve_futures(answers: "list[tuple[asyncio.Future[Any], WorkOutcome]]") -> None:
     for future, outcome in answers:
         if future.cancelled():
             continue
         if outcome.error is None:
             future.set_result(outcome.value)
         else:
-            future.set_exception(own_error(outcome.error))
+            future.set_exception(copy_error(outcome.error))
 
 
-def own_error(error: BaseException) -> BaseException:
+def copy_error(error: BaseException) -> BaseException:
     """The error as one caller gets it: those of one group must not share a traceback that grows with each of them."""
     if isinstance(error, StopIteration):  # a future refuses to carry it, and the answers behind it would be lost
         return RuntimeError("The work raised StopIteration.")
     return type(error)(str(error)) if isinstance(error, HeadwayError) else error
 
 
-class OnTheSpot:
+class InlineReader:
     """Reads on the caller's own thread. In WAL mode a read waits for nobody and is over in well under a millisecond;
     handing it to another thread and back would take several times as long."""
 
@@ -141,7 +141,7 @@ class OnTheSpot:
 
     async def run(self, work: Work[T]) -> T:
         if self.closed:
-            raise StorageError(CLOSED)
+            raise StorageError(CLOSED_MESSAGE)
         connection: Connection | None = getattr(self.own, "connection", None)
         if connection is None:
             connection = self.own.connection = self.open_connection()
@@ -157,7 +157,7 @@ class OnTheSpot:
 class Database:
     """The database of a long-lived process with an event loop."""
 
-    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> None:
+    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
         self.url = url
 
         def open_connection() -> Connection:
@@ -168,13 +168,13 @@ class Database:
             migrate(first)
         finally:
             first.close()
-        self.readers: Crew | OnTheSpot
+        self.readers: ThreadPool | InlineReader
         if is_sqlite(url):
-            self.writers = Crew("writer", 1, open_connection, GROUP_LIMIT, reading=False)
-            self.readers = OnTheSpot(lambda: connect(url, clock, on_commit, READ_PATIENCE_S))
+            self.writers = ThreadPool("writer", 1, open_connection, GROUP_LIMIT, reading=False)
+            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S))
         else:
-            self.writers = Crew("postgres", POSTGRES_CONNECTIONS, open_connection, 1, reading=False)
-            self.readers = Crew("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, reading=True)
+            self.writers = ThreadPool("postgres", POSTGRES_CONNECTIONS, open_connection, 1, reading=False)
+            self.readers = ThreadPool("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, reading=True)
 
     async def write(self, work: Work[T]) -> T:
         return await self.writers.run(work)

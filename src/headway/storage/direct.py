@@ -7,26 +7,26 @@ from typing import TypeVar
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import migrate
-from headway.storage.transaction import Connection, Listener, Work
+from headway.storage.transaction import CommitListener, Connection, Work
 
 T = TypeVar("T")
 
-PATIENCE_S = 10.0
+BUSY_LIMIT_S = 10.0
 
 
-def nobody_listens(_tenants: frozenset[int]) -> None:
+def ignore_commit(_tenants: frozenset[int]) -> None:
     """For processes in which nobody follows the log."""
 
 
 def connect(
-    url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens, patience_s: float = PATIENCE_S
+    url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit, patience_s: float = BUSY_LIMIT_S
 ) -> Connection:
     """A connection to the database of this URL, which waits this long for a locked file.
     Drivers are imported here, so that a SQLite user never loads psycopg."""
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
-        return SqliteConnection(sqlite_path(url), clock, on_commit, patience_s)
+        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s)
     if url.startswith(("postgresql://", "postgres://")):
         from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
 
@@ -38,7 +38,7 @@ def is_sqlite(url: str) -> bool:
     return url.startswith("sqlite:///")
 
 
-def sqlite_path(url: str) -> str:
+def prepare_sqlite_path(url: str) -> str:
     path = url.removeprefix("sqlite:///")
     if path in ("", ":memory:"):  # every thread and process opens the database anew, and must find the same one
         raise SettingsError("HEADWAY_DATABASE_URL must name a file: sqlite:///PATH.")
@@ -55,7 +55,7 @@ def sqlite_path(url: str) -> str:
 class DirectDatabase:
     """Work runs here and now, on the caller's thread."""
 
-    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: Listener = nobody_listens) -> None:
+    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
         self.connection = connect(url, clock, on_commit)
         try:
             migrate(self.connection)

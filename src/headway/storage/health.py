@@ -1,7 +1,7 @@
 """Is the database sound, and which one is it?"""
 
 from headway.ledger.errors import DatabaseDamaged
-from headway.storage.migrate import current_version
+from headway.storage.migrate import get_current_version
 from headway.storage.transaction import Transaction
 
 
@@ -15,4 +15,4 @@ def check_database(tx: Transaction) -> str:
     else:
         name = tx.one("SELECT 'PostgreSQL ' || current_setting('server_version')")
     assert name is not None
-    return f"{name[0]}, schema {current_version(tx)}"
+    return f"{name[0]}, schema {get_current_version(tx)}"

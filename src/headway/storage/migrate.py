@@ -6,25 +6,25 @@ from functools import partial
 from headway.ledger.errors import DatabaseTooNew
 from headway.storage.transaction import Connection, Transaction
 
-FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
+MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
 
 
-def migrations() -> list[tuple[int, str]]:
+def list_migrations() -> list[tuple[int, str]]:
     """(number, name) of every migration this code knows, in order."""
-    names = sorted(name for name in os.listdir(FOLDER) if name.endswith(".sql"))
+    names = sorted(name for name in os.listdir(MIGRATIONS_FOLDER) if name.endswith(".sql"))
     return [(int(name[:4]), name) for name in names]
 
 
-def newest_version() -> int:
-    return migrations()[-1][0]
+def get_newest_version() -> int:
+    return list_migrations()[-1][0]
 
 
 def migrate(connection: Connection) -> None:
     """Apply what is missing, under a lock, in one transaction. Eight processes may do this at once."""
-    known = migrations()
-    newest = newest_version()
-    version = connection.read(current_version)
+    known = list_migrations()
+    newest = get_newest_version()
+    version = connection.read(get_current_version)
     if version < newest:
         version = connection.write(partial(apply_missing, known=known))
     if version > newest:
@@ -33,7 +33,7 @@ def migrate(connection: Connection) -> None:
         )
 
 
-def current_version(tx: Transaction) -> int:
+def get_current_version(tx: Transaction) -> int:
     table = tx.one(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
         if tx.dialect.name == "sqlite"
@@ -47,19 +47,19 @@ def apply_missing(tx: Transaction, known: list[tuple[int, str]]) -> int:
     if tx.dialect.name == "postgresql":  # SQLite's BEGIN IMMEDIATE is the lock already
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
-    version = current_version(tx)
+    version = get_current_version(tx)
     for number, name in known:
         if number > version:
-            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            with open(os.path.join(MIGRATIONS_FOLDER, name), encoding="utf-8") as file:
                 text = file.read()
-            for statement in statements(text.replace("{id}", tx.dialect.primary_key)):
+            for statement in split_statements(text.replace("{id}", tx.dialect.primary_key)):
                 tx.run(statement)
             tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
             version = number
     return version
 
 
-def statements(text: str) -> list[str]:
+def split_statements(text: str) -> list[str]:
     """The file's statements. Comments are whole lines, and no statement holds a semicolon of its own."""
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
     return [statement.strip() for statement in code.split(";") if statement.strip()]

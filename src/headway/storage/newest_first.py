@@ -10,28 +10,28 @@ from headway.ledger.text import MAX_INTEGER
 CURSOR_PATTERN: Final = r"^([0-9]{1,18}\.[0-9a-f-]{36})?$"  # created_at.id
 
 
-class Place(NamedTuple):
+class RowCursor(NamedTuple):
     created_at: int
     id: str
 
 
-class Dated(Protocol):
+class TimestampedRow(Protocol):
     @property
     def created_at(self) -> int: ...
     @property
     def id(self) -> str: ...
 
 
-BEFORE_ALL: Final = Place(MAX_INTEGER, "")
+FIRST_PAGE: Final = RowCursor(MAX_INTEGER, "")
 
 
-def decode(cursor: str | None) -> Place:
+def decode_cursor(cursor: str | None) -> RowCursor:
     if not re.fullmatch(CURSOR_PATTERN, cursor or ""):
         raise BadCursor
     created_at, _, row_id = (cursor or "").partition(".")
-    return Place(int(created_at), row_id) if created_at else BEFORE_ALL
+    return RowCursor(int(created_at), row_id) if created_at else FIRST_PAGE
 
 
-def next_cursor(found: Sequence[Dated], limit: int) -> str | None:
+def encode_next_cursor(found: Sequence[TimestampedRow], limit: int) -> str | None:
     """Behind the last row of the page, if one more was found than the page holds."""
     return f"{found[limit - 1].created_at}.{found[limit - 1].id}" if len(found) > limit else None

@@ -23,52 +23,52 @@ from headway.ledger.events import Event
 from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
 from headway.storage.transaction import (
     ANOTHER_EVENT,
-    EVENTS_AT_ONCE,
+    EVENTS_PER_INSERT,
     POSTGRES,
+    CommitListener,
     Dialect,
-    Listener,
     LoggedTransaction,
-    Outcome,
     Row,
     Work,
-    reads,
-    tell,
+    WorkOutcome,
+    is_read_statement,
+    notify_listener,
 )
 
 T = TypeVar("T")
 
 CHANNEL = "headway_events"
-READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Nothing is wrong with the connection, and once the others are done the same work may well succeed, or see why it cannot: a row
 # that was unique when we looked, say.
-OTHERS_WERE_FASTER = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-CONNECTION_LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
-GIVES_UP = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
-GAVE_UP_WAITING = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
+RETRYABLE_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
+FINAL_ERRORS = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
+BUSY_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
 ATTEMPTS = 6
 # A process that is frozen in the middle of a transaction keeps its locks, and nobody could take its work over. Transactions here
 # take milliseconds: whoever says nothing for so long is not going to.
 IDLE_IN_TRANSACTION_MS = 5_000
 # A server that vanished without a word is noticed in half a minute, and not in the two hours that are usual.
-CONNECTING: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
 # Names the advisory locks of the log among those of other programs on the same server.
 LOG_LOCK = 0x4865_6164
 
 
 @cache
-def insert_events(count: int) -> str:
+def build_insert_events(count: int) -> str:
     """So many, and the lock before them."""
     rows = ANOTHER_EVENT.removeprefix(", ") + ANOTHER_EVENT * (count - 1)
     return f"""INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at)
         SELECT news.* FROM (SELECT pg_advisory_xact_lock(?, ?)) held, (VALUES {rows}) news"""
 
 
-def lock_of(tenant_id: int) -> int:
+def to_lock_key(tenant_id: int) -> int:
     return tenant_id & 0x7FFF_FFFF
 
 
 @cache
-def translated(sql: str) -> bytes:
+def translate_sql(sql: str) -> bytes:
     """The statement as psycopg wants it; there are few statements, so each is translated once."""
     return sql.replace("%", "%%").replace("?", "%s").encode()
 
@@ -83,33 +83,33 @@ class PostgresTransaction(LoggedTransaction):
         super().__init__(now, no_drift, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        if self.unset and not reads(sql):
+        if self.unset and not is_read_statement(sql):
             self.set_savepoints()
-        return self._cursor.execute(translated(sql), parameters).fetchone()
+        return self._cursor.execute(translate_sql(sql), parameters).fetchone()
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        if self.unset and not reads(sql):
+        if self.unset and not is_read_statement(sql):
             self.set_savepoints()
-        return self._cursor.execute(translated(sql), parameters).fetchall()
+        return self._cursor.execute(translate_sql(sql), parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
-        if self.unset and not reads(sql):
+        if self.unset and not is_read_statement(sql):
             self.set_savepoints()
-        self._cursor.execute(translated(sql), parameters)
+        self._cursor.execute(translate_sql(sql), parameters)
 
     def write_log(self) -> None:
         """Numbers are given under a lock per tenant that is held until commit: whoever has read up to a number
         has missed nothing before it. It is the last thing a transaction does, so the lock is short and cannot deadlock."""
         *others, last = sorted({event.tenant_id for event in self.events})
         for tenant_id in others:
-            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, lock_of(tenant_id))
-        if len(self.events) > EVENTS_AT_ONCE:
-            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, lock_of(last))
+            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, to_lock_key(tenant_id))
+        if len(self.events) > EVENTS_PER_INSERT:
+            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, to_lock_key(last))
             super().write_log()
         else:  # on one journey: no row comes out of the join, and gets its number, before the lock is there
-            self.run(insert_events(len(self.events)), LOG_LOCK, lock_of(last), *self.rows_of(self.events))
+            self.run(build_insert_events(len(self.events)), LOG_LOCK, to_lock_key(last), *self.flatten_rows(self.events))
 
-    def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
         self.set_savepoints()  # the server takes giving up for a failure: whoever goes on after it goes back to one
         self.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
         try:
@@ -123,26 +123,26 @@ class PostgresTransaction(LoggedTransaction):
 class PostgresConnection:
     """One connection, opened when first needed and again when it broke."""
 
-    def __init__(self, url: str, clock: Clock, on_commit: Listener) -> None:
-        self.url = checked(url)
+    def __init__(self, url: str, clock: Clock, on_commit: CommitListener) -> None:
+        self.url = check_url(url)
         self.clock = clock
         self.server_clock = ServerClock() if clock is wall_clock else None
         self.on_commit = on_commit
         self.raw: psycopg.Connection[Row] | None = None
 
     def read(self, work: Work[T]) -> T:
-        return self._retried(lambda raw: self._run(raw, work, READ_ONLY))
+        return self._run_with_retries(lambda raw: self._run(raw, work, BEGIN_READ_ONLY))
 
     def write(self, work: Work[T]) -> T:
-        return self._retried(lambda raw: self._run(raw, work, "BEGIN"))
+        return self._run_with_retries(lambda raw: self._run(raw, work, "BEGIN"))
 
-    def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
+    def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         outcomes = []
         for work in works:
             try:
-                outcomes.append(Outcome(self.write(work)))
+                outcomes.append(WorkOutcome(self.write(work)))
             except Exception as error:  # noqa: BLE001  it belongs to its caller alone, who gets it
-                outcomes.append(Outcome(error=error))
+                outcomes.append(WorkOutcome(error=error))
         return outcomes
 
     def close(self) -> None:
@@ -150,16 +150,16 @@ class PostgresConnection:
             self.raw.close()
             self.raw = None
 
-    def _connected(self) -> psycopg.Connection[Row]:
+    def _get_connection(self) -> psycopg.Connection[Row]:
         if self.raw is None or self.raw.closed:
-            self.raw = opened(self.url)
+            self.raw = open_connection(self.url)
         return self.raw
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
         with raw.cursor() as cursor:
             now = self._now(cursor)  # before it begins: a question that fails leaves nothing open
             cursor.execute(begin.encode())
-            transaction = PostgresTransaction(cursor, now, read_only=begin is READ_ONLY)
+            transaction = PostgresTransaction(cursor, now, read_only=begin is BEGIN_READ_ONLY)
             try:
                 value = work(transaction)
                 transaction.finish()
@@ -171,8 +171,8 @@ class PostgresConnection:
                 cursor.execute("COMMIT")
             except psycopg.OperationalError as error:
                 raise CommitUncertain from error
-            tell(self.on_commit, transaction.events)
-            announce(cursor, transaction.events)
+            notify_listener(self.on_commit, transaction.events)
+            notify_processes(cursor, transaction.events)
         return value
 
     def _now(self, cursor: psycopg.Cursor[Row]) -> int:
@@ -187,29 +187,29 @@ class PostgresConnection:
 
         return self.server_clock.now(ask)
 
-    def _retried(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
+    def _run_with_retries(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
         """Run again what certainly was not committed: whoever came too late, or lost the connection on the way."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return step(self._connected())
-            except (*OTHERS_WERE_FASTER, *CONNECTION_LOST) as error:
-                if isinstance(error, GIVES_UP) or attempt == ATTEMPTS:
-                    raise explain(error) from error
-                if not isinstance(error, OTHERS_WERE_FASTER):
+                return step(self._get_connection())
+            except (*RETRYABLE_ERRORS, *CONNECTION_ERRORS) as error:
+                if isinstance(error, FINAL_ERRORS) or attempt == ATTEMPTS:
+                    raise to_headway_error(error) from error
+                if not isinstance(error, RETRYABLE_ERRORS):
                     self.close()
                 time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
             except psycopg.Error as error:
-                raise explain(error) from error
+                raise to_headway_error(error) from error
         raise AssertionError("unreachable")
 
 
-def opened(url: str) -> psycopg.Connection[Row]:
-    connection = psycopg.connect(url, autocommit=True, **CONNECTING)
+def open_connection(url: str) -> psycopg.Connection[Row]:
+    connection = psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
     connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
     return connection
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """The URL, or an error that does not quote it: where a password is not escaped, libpq takes parts of it for a host,
     a port or a database, and would name them."""
     try:
@@ -222,7 +222,7 @@ def checked(url: str) -> str:
     return url
 
 
-def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
+def notify_processes(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
     """Tell other processes. After the commit and on its own: a NOTIFY inside would line up all committers of the server
     behind one lock. An announcement that gets lost is made good by the readers' slow poll."""
     tenants = {event.tenant_id for event in events}
@@ -233,13 +233,13 @@ def announce(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
         return  # the commit stands, and the connection is mended at its next use
 
 
-def explain(error: psycopg.Error) -> HeadwayError:
+def to_headway_error(error: psycopg.Error) -> HeadwayError:
     if isinstance(error, errors.DiskFull):
         return DatabaseFull("The database server's disk is full; nothing was changed.")
     # The server's words can hold the connection string's host and user, never its password.
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-    if isinstance(error, GAVE_UP_WAITING):
+    if isinstance(error, BUSY_ERRORS):
         return DatabaseBusy(f"Postgres gave up waiting for others ({reason}); nothing was changed. Try again shortly.")
-    if isinstance(error, CONNECTION_LOST):
+    if isinstance(error, CONNECTION_ERRORS):
         return DatabaseUnreachable(f"Postgres cannot be reached: {reason}")
     return StorageError(f"The database refused the statement: {error.diag.message_primary or type(error).__name__}")

@@ -16,14 +16,24 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
-from headway.storage.clocks import Clock, DriftOf, machine_drift, no_drift, wall_clock
-from headway.storage.transaction import SQLITE, Dialect, Listener, LoggedTransaction, Outcome, Row, Work, reads, tell
+from headway.storage.clocks import Clock, DriftReader, build_machine_drift, no_drift, wall_clock
+from headway.storage.transaction import (
+    SQLITE,
+    CommitListener,
+    Dialect,
+    LoggedTransaction,
+    Row,
+    Work,
+    WorkOutcome,
+    is_read_statement,
+    notify_listener,
+)
 
 T = TypeVar("T")
 
-LONGEST_NAP_S = 0.05
+MAX_NAP_S = 0.05
 
-ERRORS: dict[type[apsw.Error], type[StorageError]] = {
+ERROR_CLASSES: dict[type[apsw.Error], type[StorageError]] = {
     apsw.BusyError: DatabaseBusy,
     apsw.LockedError: DatabaseBusy,
     apsw.FullError: DatabaseFull,
@@ -40,23 +50,23 @@ class SqliteTransaction(LoggedTransaction):
 
     dialect: Dialect = SQLITE
 
-    def __init__(self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftOf, *, read_only: bool = False) -> None:
+    def __init__(self, execute: Callable[..., apsw.Cursor], now: int, drift_of: DriftReader, *, read_only: bool = False) -> None:
         self._execute = execute
         super().__init__(now, drift_of, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        if self.unset and not reads(sql):
+        if self.unset and not is_read_statement(sql):
             self.set_savepoints()
         rows = self._execute(sql, parameters).fetchall()
         return rows[0] if rows else None
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        if self.unset and not reads(sql):
+        if self.unset and not is_read_statement(sql):
             self.set_savepoints()
         return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
-        if self.unset and not reads(sql):
+        if self.unset and not is_read_statement(sql):
             self.set_savepoints()
         self._execute(sql, parameters)
 
@@ -64,10 +74,10 @@ class SqliteTransaction(LoggedTransaction):
 class SqliteConnection:
     """One connection to the file, in WAL with synchronous=FULL: what was acknowledged survives a power cut."""
 
-    def __init__(self, path: str, clock: Clock, on_commit: Listener, busy_limit_s: float) -> None:
+    def __init__(self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float) -> None:
         self.path = path
         self.clock = clock
-        self.drift_of = machine_drift() if clock is wall_clock else no_drift
+        self.read_drift = build_machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit
         self.busy_limit_s = busy_limit_s
         self.waiting_since = 0.0
@@ -85,7 +95,7 @@ class SqliteConnection:
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of, read_only=True)
+        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift, read_only=True)
         try:
             self.execute("BEGIN")
             try:
@@ -96,7 +106,7 @@ class SqliteConnection:
             raise self._explain(error) from error
 
     def write(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
+        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
         try:
             self.execute("BEGIN IMMEDIATE")
             value = work(transaction)
@@ -107,10 +117,10 @@ class SqliteConnection:
             if isinstance(error, apsw.Error):
                 raise self._explain(error) from error
             raise
-        tell(self.on_commit, transaction.events)
+        notify_listener(self.on_commit, transaction.events)
         return value
 
-    def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
+    def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         """Hardly any group needs savepoints, and with them it takes an eighth longer. So they are set only when a piece of work
         has failed: then all is undone and done again, and what fails fails alone."""
         try:
@@ -119,20 +129,20 @@ class SqliteConnection:
             self.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back()
-            return [Outcome(error=self._explain(error))] * len(works)
-        tell(self.on_commit, events)
+            return [WorkOutcome(error=self._explain(error))] * len(works)
+        notify_listener(self.on_commit, events)
         return outcomes
 
     def close(self) -> None:
         self.raw.close()
 
-    def _all(self, works: list[Work[Any]]) -> tuple[list[Outcome], list[Event]] | None:
+    def _all(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]] | None:
         """Nothing, if one of them fails, and as if none had begun."""
         outcomes, events = [], []
         try:
             for work in works:
-                transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
-                outcomes.append(Outcome(work(transaction)))
+                transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
+                outcomes.append(WorkOutcome(work(transaction)))
                 transaction.finish()
                 events += transaction.events
         except Exception:  # noqa: BLE001  it is raised again, where it can be told whose it is
@@ -141,12 +151,12 @@ class SqliteConnection:
             return None
         return outcomes, events
 
-    def _each(self, works: list[Work[Any]]) -> tuple[list[Outcome], list[Event]]:
+    def _each(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]]:
         events: list[Event] = []
         return [self._in_savepoint(work, events) for work in works], events
 
-    def _in_savepoint(self, work: Work[Any], events: list[Event]) -> Outcome:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.drift_of)
+    def _in_savepoint(self, work: Work[Any], events: list[Event]) -> WorkOutcome:
+        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
         self.execute("SAVEPOINT one")
         try:
             value = work(transaction)
@@ -156,10 +166,10 @@ class SqliteConnection:
                 raise
             self.execute("ROLLBACK TO one")
             self.execute("RELEASE one")
-            return Outcome(error=self._explain(error) if isinstance(error, apsw.Error) else error)
+            return WorkOutcome(error=self._explain(error) if isinstance(error, apsw.Error) else error)
         self.execute("RELEASE one")
         events += transaction.events
-        return Outcome(value)
+        return WorkOutcome(value)
 
     def _roll_back(self) -> None:
         if self.raw.in_transaction:
@@ -195,11 +205,11 @@ class SqliteConnection:
             self.waiting_since = time.monotonic()
         elif time.monotonic() - self.waiting_since > self.busy_limit_s:
             return False
-        time.sleep(min(LONGEST_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
+        time.sleep(min(MAX_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
         return True
 
     def _explain(self, error: apsw.Error) -> HeadwayError:
-        kind = ERRORS.get(type(error))
+        kind = ERROR_CLASSES.get(type(error))
         if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:  # not even room for the index of the write-ahead log
             kind = DatabaseFull
         if kind is DatabaseBusy:

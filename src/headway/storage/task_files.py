@@ -67,12 +67,12 @@ class TaskFile(NamedTuple):
         """Remove the list, and what a killed writer left of it."""
         if any(map(os.path.lexists, (self._lock, self.path, self.alias))):  # or there never was one
             with self._locked():
-                remove(self.path)
-                remove(self.alias)
+                remove_if_exists(self.path)
+                remove_if_exists(self.alias)
 
     def _load(self) -> dict[str, Any]:
         """What was put in the link's place counts. It may be adopted while it is read; then it is found under our own name."""
-        return load(self.alias, self.path) if is_plain_file(self.alias) else load(self.path)
+        return load_document(self.alias, self.path) if is_plain_file(self.alias) else load_document(self.path)
 
     def _adopt(self) -> None:
         if is_plain_file(self.alias):
@@ -102,7 +102,7 @@ class TaskFile(NamedTuple):
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            remove(self._scratch)  # a killed writer's
+            remove_if_exists(self._scratch)  # a killed writer's
             yield
         finally:
             os.close(handle)
@@ -116,7 +116,7 @@ class TaskFile(NamedTuple):
                 os.fsync(target.fileno())
             os.replace(self._scratch, self.path)
         except BaseException:
-            remove(self._scratch)  # on a full disk half a list would be in the way of everything else
+            remove_if_exists(self._scratch)  # on a full disk half a list would be in the way of everything else
             raise
         folder = os.open(self.folder, os.O_RDONLY)
         try:
@@ -131,14 +131,14 @@ def is_plain_file(path: str) -> bool:
     return False
 
 
-def load(path: str, *others: str) -> dict[str, Any]:
+def load_document(path: str, *others: str) -> dict[str, Any]:
     """The first of these documents that exists, else an empty list. Some editors begin a file with a byte order mark."""
     try:
         with open(path, encoding="utf-8-sig") as source:
             document = json.load(source)
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read, and never be written again
     except FileNotFoundError:
-        return load(*others) if others else {"tasks": []}
+        return load_document(*others) if others else {"tasks": []}
     except (ValueError, RecursionError) as error:
         raise DatabaseDamaged(f"{path} is not valid JSON: {error}") from error
     if not is_task_list(document):
@@ -153,18 +153,18 @@ def is_task_list(document: Any) -> bool:
     )
 
 
-def next_id(tasks: list[Task]) -> str:
+def get_next_id(tasks: list[Task]) -> str:
     """The number after the highest; ids that others gave and that are no numbers of ours do not count."""
     numbers = (int(task["id"]) for task in tasks if re.fullmatch("[0-9]{1,18}", task["id"]))
     return str(max(numbers, default=0) + 1)
 
 
-def forget(folder: str, conversations: list[tuple[str, int]]) -> None:
+def delete_task_files(folder: str, conversations: list[tuple[str, int]]) -> None:
     """Remove the lists of conversations (UUID, id) that are no more. Few keep one."""
     for uuid, conversation_id in conversations:
         TaskFile(folder, uuid, conversation_id).forget()
 
 
-def remove(path: str) -> None:
+def remove_if_exists(path: str) -> None:
     with suppress(FileNotFoundError):
         os.remove(path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
-from headway.storage.clocks import DriftOf
+from headway.storage.clocks import DriftReader
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -21,7 +21,7 @@ Row = tuple[Any, ...]
 
 INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
 ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?)"
-EVENTS_AT_ONCE = 32  # in one statement: few enough for databases to keep one of every length prepared
+EVENTS_PER_INSERT = 32  # in one statement: few enough for databases to keep one of every length prepared
 
 
 class Dialect(NamedTuple):
@@ -71,11 +71,11 @@ class Transaction(Protocol):
         """Run work whose failure undoes itself alone, its events included; the error goes on to the caller."""
         ...
 
-    def glance(self, work: "Work[T]") -> T | None:
+    def try_read(self, work: "Work[T]") -> T | None:
         """Look up something that one can do without: nothing, if that fails, also for the database's own reasons."""
         ...
 
-    def waiting_at_most(self, wait_ms: int, work: "Work[T]", gave_up: HeadwayError) -> T:
+    def run_with_lock_timeout(self, wait_ms: int, work: "Work[T]", gave_up: HeadwayError) -> T:
         """Run work that waits no longer than this for what others hold locked, and then gives up with this error."""
         ...
 
@@ -98,7 +98,7 @@ class LoggedTransaction(ABC):
 
     dialect: Dialect
 
-    def __init__(self, now: int, drift_of: DriftOf, *, read_only: bool) -> None:
+    def __init__(self, now: int, drift_of: DriftReader, *, read_only: bool) -> None:
         self.now = now
         self.read_only = read_only
         self._drift_of = drift_of
@@ -137,11 +137,11 @@ class LoggedTransaction(ABC):
 
     def write_log(self) -> None:
         """Rows of one statement are numbered in their order, as statements are."""
-        for start in range(0, len(self.events), EVENTS_AT_ONCE):
-            some = self.events[start : start + EVENTS_AT_ONCE]
-            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.rows_of(some))
+        for start in range(0, len(self.events), EVENTS_PER_INSERT):
+            some = self.events[start : start + EVENTS_PER_INSERT]
+            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.flatten_rows(some))
 
-    def rows_of(self, events: list[Event]) -> Iterable[Any]:
+    def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
         rows = ((one.tenant_id, one.conversation_id, one.turn_id, one.kind, one.data, self.now) for one in events)
         return chain.from_iterable(rows)
 
@@ -172,27 +172,27 @@ class LoggedTransaction(ABC):
         for _ in range(due):
             self.run("SAVEPOINT attempt")
 
-    def glance(self, work: Work[T]) -> T | None:
+    def try_read(self, work: Work[T]) -> T | None:
         self.run("SAVEPOINT glance")
         try:
             return work(self)
         except Exception:  # noqa: BLE001  a database that cannot go back to the savepoint either raises an error that goes on
-            log().warning("a look-up that one can do without failed", exc_info=True)
+            get_logger().warning("a look-up that one can do without failed", exc_info=True)
             return None
         finally:
             self.run("ROLLBACK TO SAVEPOINT glance")
             self.run("RELEASE SAVEPOINT glance")
 
-    def waiting_at_most(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
         return work(self)  # where there is one writer, nobody waits
 
 
-def reads(sql: str) -> bool:
+def is_read_statement(sql: str) -> bool:
     """Whether a statement certainly changes nothing."""
     return sql.startswith("SELECT")
 
 
-class Outcome(NamedTuple):
+class WorkOutcome(NamedTuple):
     """How one piece of work ended."""
 
     value: Any = None
@@ -208,7 +208,7 @@ class Connection(Protocol):
 
     def write(self, work: Work[T]) -> T: ...
 
-    def write_group(self, works: list[Work[Any]]) -> list[Outcome]:
+    def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         """Run several pieces of work and make them durable together; each fails on its own."""
         ...
 
@@ -216,20 +216,20 @@ class Connection(Protocol):
 
 
 # Called after a commit, on the thread that made it, with the tenants that have news.
-Listener = Callable[[frozenset[int]], None]
+CommitListener = Callable[[frozenset[int]], None]
 
 
-def tell(listener: Listener, events: Iterable[Event]) -> None:
+def notify_listener(listener: CommitListener, events: Iterable[Event]) -> None:
     """The commit stands, so a listener that fails must not make it look as if it did not."""
     tenants = frozenset(event.tenant_id for event in events)
     try:
         if tenants:
             listener(tenants)
     except Exception:  # noqa: BLE001
-        log().exception("a listener failed after a commit")
+        get_logger().exception("a listener failed after a commit")
 
 
-def log() -> "Logger":
+def get_logger() -> "Logger":
     import logging  # noqa: PLC0415  a cold start that meets no failure need not load it
 
     return logging.getLogger("headway.storage")

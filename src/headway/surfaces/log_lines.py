@@ -4,25 +4,25 @@ import json
 import logging
 from typing import Any
 
-from headway.ledger.hush import Hush
-from headway.settings import Settings, hush
+from headway.ledger.redaction import Redactor
+from headway.settings import Settings, build_redactor
 
 
-def log_as_json(level: str, settings: Settings) -> None:
+def configure_json_logging(level: str, settings: Settings) -> None:
     handler: logging.StreamHandler[Any] = logging.StreamHandler()
-    handler.setFormatter(JsonLines(hush(settings)))
+    handler.setFormatter(JsonLogFormatter(build_redactor(settings)))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-def log_in_words(settings: Settings) -> None:
+def configure_plain_logging(settings: Settings) -> None:
     """For commands in which agents work before somebody's eyes. A program around us that has its own log keeps it."""
     handler: logging.StreamHandler[Any] = logging.StreamHandler()
-    handler.setFormatter(PlainWords(hush(settings)))
+    handler.setFormatter(PlainLogFormatter(build_redactor(settings)))
     logging.basicConfig(handlers=[handler])
 
 
-class PlainWords(logging.Formatter):
-    def __init__(self, hush: Hush) -> None:
+class PlainLogFormatter(logging.Formatter):
+    def __init__(self, hush: Redactor) -> None:
         super().__init__()
         self.hush = hush
 
@@ -30,11 +30,11 @@ class PlainWords(logging.Formatter):
         return self.hush(super().format(record))
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """Fields are named by us; bodies, query strings and secrets are not among them. Libraries that we call may quote what we gave
     them, in tracebacks above all: known secrets are cut out of whatever is said."""
 
-    def __init__(self, hush: Hush) -> None:
+    def __init__(self, hush: Redactor) -> None:
         super().__init__()
         self.hush = hush
 

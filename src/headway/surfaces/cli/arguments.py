@@ -9,7 +9,7 @@ from headway.ledger.errors import HeadwayError
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, parse_status
 
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class RowId(click.ParamType[int]):
@@ -18,12 +18,12 @@ class RowId(click.ParamType[int]):
     name = "id"
 
     def __init__(self, what: str) -> None:
-        self.what = what
+        self.noun = what
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).removeprefix("#")
         if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > MAX_INTEGER:
-            self.fail(f"{str(value)[:60]!r} is not a {self.what} id; ids look like 14 or #14.", param, ctx)
+            self.fail(f"{str(value)[:60]!r} is not a {self.noun} id; ids look like 14 or #14.", param, ctx)
         return int(text)
 
 
@@ -46,7 +46,7 @@ class StatusName(click.ParamType[Status]):
             self.fail(str(error), param, ctx)
 
 
-class Seconds(click.ParamType[float]):
+class Duration(click.ParamType[float]):
     """60s, 5m, 2h or plain seconds."""
 
     name = "duration"
@@ -55,13 +55,13 @@ class Seconds(click.ParamType[float]):
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", str(value).strip().lower(), re.ASCII)
         if not found:
             self.fail(f"{str(value)[:60]!r} is not a duration; they look like 60s, 5m or 2h.", param, ctx)
-        return float(found[1]) * UNITS[found[2]]
+        return float(found[1]) * SECONDS_PER_UNIT[found[2]]
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """As it may be written: 30s, 90m, 100d."""
-    unit = next((unit for unit in "dhm" if seconds and seconds % UNITS[unit] == 0), "s")
-    return f"{seconds / UNITS[unit]:.3f}".rstrip("0").rstrip(".") + unit
+    unit = next((unit for unit in "dhm" if seconds and seconds % SECONDS_PER_UNIT[unit] == 0), "s")
+    return f"{seconds / SECONDS_PER_UNIT[unit]:.3f}".rstrip("0").rstrip(".") + unit
 
 
 class Dollars(click.ParamType[float]):
@@ -82,5 +82,5 @@ GOAL_ID = RowId("goal")
 TOKEN_ID = RowId("token")
 SUB_GOAL_ID = RowId("sub-goal")
 STATUS = StatusName()
-SECONDS = Seconds()
+SECONDS = Duration()
 DOLLARS = Dollars()

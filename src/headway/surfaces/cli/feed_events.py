@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 
-async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+async def decode_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
     """(kind, data) of the frames in a stream."""
 
     async for chunk in chunks:

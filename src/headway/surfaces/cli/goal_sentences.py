@@ -3,100 +3,100 @@
 from collections.abc import Callable
 from typing import Any
 
-from headway.ledger.text import one_line
+from headway.ledger.text import to_one_line
 
-SHOWN = 160  # characters of what others wrote
-TITLE = 60
+MAX_QUOTE_LENGTH = 160  # characters of what others wrote
+MAX_TITLE_LENGTH = 60
 
 Data = dict[str, Any]
 
 
-def sentence(entry: dict[str, Any]) -> str:
+def describe_entry(entry: dict[str, Any]) -> str:
     """One harmless line. Kinds that only a newer Headway writes are named."""
     told = SENTENCES.get(entry["kind"])
-    return one_line(told(entry["data"]) if told else entry["kind"].replace("_", " "))
+    return to_one_line(told(entry["data"]) if told else entry["kind"].replace("_", " "))
 
 
-def named(data: Data) -> str:
-    return f"#{data.get('sub_goal_id')} “{cut(data.get('description'), TITLE)}”"
+def format_sub_goal(data: Data) -> str:
+    return f"#{data.get('sub_goal_id')} “{shorten(data.get('description'), MAX_TITLE_LENGTH)}”"
 
 
-def cut(words: Any, most: int = SHOWN) -> str:
-    line = one_line(str(words or "")).strip()
+def shorten(words: Any, most: int = MAX_QUOTE_LENGTH) -> str:
+    line = to_one_line(str(words or "")).strip()
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def goal_set(data: Data) -> str:
+def describe_goal_set(data: Data) -> str:
     if data.get("source") == "agent-discovered":
-        return f"An agent set the goal: {cut(data.get('evidence'))}"
+        return f"An agent set the goal: {shorten(data.get('evidence'))}"
     return "The goal was set."
 
 
-def planned(data: Data) -> str:
+def describe_plan(data: Data) -> str:
     return f"Plan {data.get('plan_no')}: {len(data.get('added', ()))} sub-goals."
 
 
-def replanned(data: Data) -> str:
+def describe_replan(data: Data) -> str:
     changes = ", ".join(f"{len(data.get(what, ()))} {what}" for what in ("added", "kept", "dropped"))
-    return f"Plan {data.get('plan_no')} ({changes}), because {cut(data.get('why'))}"
+    return f"Plan {data.get('plan_no')} ({changes}), because {shorten(data.get('why'))}"
 
 
-def started(data: Data) -> str:
+def describe_start(data: Data) -> str:
     who = "the main agent itself" if data.get("mode") == "inline" else f"a {data.get('role')}"
-    return f"{named(data)} began, by {who}."
+    return f"{format_sub_goal(data)} began, by {who}."
 
 
-def ended(data: Data) -> str:
+def describe_end(data: Data) -> str:
     outcome = data.get("outcome") or {}
     words = outcome.get("summary") if data.get("status") == "completed" else outcome.get("error") or outcome.get("summary")
     effort = f"{data.get('duration_s', 0)} s, ${outcome.get('cost_usd') or 0:.4f}"
-    return f"{named(data)} {data.get('status')} ({effort}): {cut(words)}"
+    return f"{format_sub_goal(data)} {data.get('status')} ({effort}): {shorten(words)}"
 
 
-def evaluated(data: Data) -> str:
+def describe_evaluation(data: Data) -> str:
     match data.get("divergence"):
         case "none":
-            return f"{named(data)} came out as expected."
+            return f"{format_sub_goal(data)} came out as expected."
         case "minor":
-            return f"{named(data)} is a little off: {cut(data.get('reason'))}"
-    return f"{named(data)} is off: {cut(data.get('reason'))}"
+            return f"{format_sub_goal(data)} is a little off: {shorten(data.get('reason'))}"
+    return f"{format_sub_goal(data)} is off: {shorten(data.get('reason'))}"
 
 
-def intervened(data: Data) -> str:
+def describe_intervention(data: Data) -> str:
     what = {"message": "was given a hint", "rescope": "was cut anew", "cancel": "was given up", "wait": "gets more time"}
-    return f"{named(data)} {what.get(str(data.get('action')), 'was looked after')}: {cut(data.get('why'))}"
+    return f"{format_sub_goal(data)} {what.get(str(data.get('action')), 'was looked after')}: {shorten(data.get('why'))}"
 
 
-def interrupted(data: Data) -> str:
+def describe_interruption(data: Data) -> str:
     return f"A process was lost while {len(data.get('agents', ()))} of its agents were at work."
 
 
-def decided(data: Data) -> str:
-    note = f": {cut(data.get('note'))}" if data.get("note") else "."
+def describe_decision(data: Data) -> str:
+    note = f": {shorten(data.get('note'))}" if data.get("note") else "."
     return f"The operator decided to {data.get('action')}{note}"
 
 
-def goal_evaluated(data: Data) -> str:
-    return "The goal was found to be met." if data.get("met") else f"The goal is not met yet: {cut(data.get('reason'))}"
+def describe_goal_evaluation(data: Data) -> str:
+    return "The goal was found to be met." if data.get("met") else f"The goal is not met yet: {shorten(data.get('reason'))}"
 
 
 SENTENCES: dict[str, Callable[[Data], str]] = {
-    "goal_set": goal_set,
-    "goal_proposed": lambda data: f"An agent proposed the goal: {cut(data.get('evidence'))}",
+    "goal_set": describe_goal_set,
+    "goal_proposed": lambda data: f"An agent proposed the goal: {shorten(data.get('evidence'))}",
     "cycle_began": lambda _data: "Its pursuit began.",
-    "planned": planned,
-    "replanned": replanned,
-    "sub_goal_started": started,
-    "sub_goal_ended": ended,
-    "sub_goal_skipped": lambda data: f"{named(data)} was skipped: {cut(data.get('reason'))}",
-    "evaluated": evaluated,
-    "intervened": intervened,
-    "interrupted": interrupted,
+    "planned": describe_plan,
+    "replanned": describe_replan,
+    "sub_goal_started": describe_start,
+    "sub_goal_ended": describe_end,
+    "sub_goal_skipped": lambda data: f"{format_sub_goal(data)} was skipped: {shorten(data.get('reason'))}",
+    "evaluated": describe_evaluation,
+    "intervened": describe_intervention,
+    "interrupted": describe_interruption,
     "recovered": lambda _data: "It goes on from the last checkpoint.",
-    "goal_evaluated": goal_evaluated,
-    "paused": lambda data: f"Paused: {cut(data.get('reason'))}",
+    "goal_evaluated": describe_goal_evaluation,
+    "paused": lambda data: f"Paused: {shorten(data.get('reason'))}",
     "resumed": lambda _data: "It goes on.",
-    "decided": decided,
-    "abandoned": lambda data: f"Abandoned: {cut(data.get('reason'))}",
-    "completed": lambda data: f"Completed: {cut(data.get('summary'))}",
+    "decided": describe_decision,
+    "abandoned": lambda data: f"Abandoned: {shorten(data.get('reason'))}",
+    "completed": lambda data: f"Completed: {shorten(data.get('summary'))}",
 }

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from headway.ledger.text import one_line
+from headway.ledger.text import to_one_line
 from headway.surfaces.cli import goal_drawing as drawing
-from headway.surfaces.cli.drawing import console, on_a_terminal
+from headway.surfaces.cli.render import build_console, is_terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-SHOWN_ROWS = 24
-ABOVE_THE_PLAN = 4
+MAX_PLAN_ROWS = 24
+ROWS_ABOVE_PLAN = 4
 
 
 class GoalView(Protocol):
@@ -29,9 +29,9 @@ class GoalView(Protocol):
 
 
 @contextmanager
-def goal_view(*, quiet: bool) -> Iterator[GoalView]:
+def open_goal_view(*, quiet: bool) -> Iterator[GoalView]:
     """The view that fits where the output goes. Quiet: somebody wants the document at the end, and nothing before."""
-    if quiet or not on_a_terminal():
+    if quiet or not is_terminal():
         yield PlainGoalView(quiet=quiet)
         return
     with LiveGoalView() as view:
@@ -45,20 +45,20 @@ class PlainGoalView:
         self.quiet = quiet
 
     def begin(self, goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
-        self.say(drawing.goal_line(goal))
+        self.say(drawing.render_goal_line(goal))
         for entry in entries:
             self.entry(entry)
 
     def entry(self, entry: dict[str, Any]) -> None:
-        self.say(drawing.entry_line(entry))
+        self.say(drawing.render_entry(entry))
 
     def update(self, goal: dict[str, Any]) -> None:
         """The journal tells all there is to tell."""
 
     def note(self, words: str) -> None:
-        click.echo(f"headway: {one_line(words)}", err=True)
+        click.echo(f"headway: {to_one_line(words)}", err=True)
 
-    def say(self, line: drawing.Line) -> None:
+    def say(self, line: drawing.StyledLine) -> None:
         if not self.quiet:
             click.echo(line.plain())
 
@@ -67,7 +67,7 @@ class LiveGoalView:
     """For people: what happened scrolls up, the plan stays at the bottom."""
 
     def __init__(self) -> None:
-        self.console = console()
+        self.console = build_console()
         self.live: Live | None = None
         self.goal: dict[str, Any] | None = None
 
@@ -88,7 +88,7 @@ class LiveGoalView:
         self.update(goal)
 
     def entry(self, entry: dict[str, Any]) -> None:
-        self.say(drawing.entry_line(entry))
+        self.say(drawing.render_entry(entry))
 
     def update(self, goal: dict[str, Any]) -> None:
         from rich.console import Group  # noqa: PLC0415
@@ -98,9 +98,9 @@ class LiveGoalView:
             self.live.update(Group(*self.parts(goal)))
 
     def note(self, words: str) -> None:
-        self.say(drawing.Line(((f"· {one_line(words)}", "yellow"),)))
+        self.say(drawing.StyledLine(((f"· {to_one_line(words)}", "yellow"),)))
 
-    def say(self, line: drawing.Line) -> None:
+    def say(self, line: drawing.StyledLine) -> None:
         self.console.print(line.styled(self.console.width))
 
     def parts(self, goal: dict[str, Any]) -> "list[RenderableType]":
@@ -109,18 +109,18 @@ class LiveGoalView:
         from rich.text import Text  # noqa: PLC0415
 
         width = self.console.width
-        title, state, *_ = drawing.header(goal)
-        rows = list(drawing.plan(goal))
-        room = max(min(self.console.height - ABOVE_THE_PLAN, SHOWN_ROWS), 1)
+        title, state, *_ = drawing.render_header(goal)
+        rows = list(drawing.render_plan(goal))
+        room = max(min(self.console.height - ROWS_ABOVE_PLAN, MAX_PLAN_ROWS), 1)
         left_out = max(0, len(rows) - room)
-        shown: list[RenderableType] = [Text(), cut(title, width), cut(state, width)]
+        shown: list[RenderableType] = [Text(), to_single_row(title, width), to_single_row(state, width)]
         if left_out:
             shown.append(Text(f"… {left_out} lines above: `headway goal show {goal['id']}` shows them", "dim"))
-        shown += [cut(row, width) for row in rows[left_out:]]
+        shown += [to_single_row(row, width) for row in rows[left_out:]]
         return [*shown, Spinner("dots", Text("Ctrl-C leaves", "dim"))]
 
 
-def cut(line: drawing.Line, width: int) -> "RenderableType":
+def to_single_row(line: drawing.StyledLine, width: int) -> "RenderableType":
     """One row, whatever it says."""
     row = line.styled(width)
     row.no_wrap = True

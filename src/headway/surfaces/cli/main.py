@@ -13,35 +13,35 @@ from click.exceptions import NoArgsIsHelpError
 from headway import __version__
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError
-from headway.surfaces.cli.calling import Family, exit_code
+from headway.surfaces.cli.context import CommandGroup, get_exit_code
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 # Where each command lives. A module is imported when its command is called, so that `todo add` loads no web stack.
 COMMANDS = {
-    "serve": "serve_command:serve",
-    "worker": "worker_command:worker",
-    "demo": "demo_command:demo",
-    "chat": "chat_command:chat",
-    "turn": "turn_commands:turn",
-    "todo": "todo_commands:todo",
-    "goal": "goal_commands:goal",
-    "conversation": "tenant_commands:conversation",
-    "tenant": "tenant_commands:tenant",
-    "token": "tenant_commands:token",
-    "mcp": "mcp_command:mcp",
-    "agents": "engine_commands:agents",
-    "jobs": "engine_commands:jobs",
-    "schedule": "engine_commands:schedule",
-    "halt": "halt_commands:halt",
-    "unhalt": "halt_commands:unhalt",
+    "serve": "serve:serve",
+    "worker": "worker:worker",
+    "demo": "demo:demo",
+    "chat": "chat:chat",
+    "turn": "turn:turn",
+    "todo": "todo:todo",
+    "goal": "goal:goal",
+    "conversation": "tenant:conversation",
+    "tenant": "tenant:tenant",
+    "token": "tenant:token",
+    "mcp": "mcp:mcp",
+    "agents": "engine:agents",
+    "jobs": "engine:jobs",
+    "schedule": "engine:schedule",
+    "halt": "halt:halt",
+    "unhalt": "halt:unhalt",
     "doctor": "doctor:doctor",
-    "completion": "completion_command:completion",
+    "completion": "completion:completion",
 }
 
 
-class Headway(Family):
+class RootGroup(CommandGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -49,7 +49,7 @@ class Headway(Family):
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name].split(":")
-        command: click.Command = getattr(import_module(f"headway.surfaces.cli.{module}"), name)
+        command: click.Command = getattr(import_module(f"headway.surfaces.cli.commands.{module}"), name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -60,33 +60,33 @@ class Headway(Family):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-@click.group(cls=Headway)
+@click.group(cls=RootGroup)
 @click.version_option(__version__, prog_name="headway")
 def headway() -> None:
     """The work ledger and the engine room of LLM agents."""
 
 
 def main() -> None:
-    speak_utf8()
+    use_utf8_output()
     try:
-        code = headway(typed(), standalone_mode=False)  # a command's Exit(n) comes back as n
+        code = headway(read_arguments(), standalone_mode=False)  # a command's Exit(n) comes back as n
     except NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "headway"
         said = error.format_message()
-        stop(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try `{command} --help`.", error.exit_code)
+        exit_with_message(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try `{command} --help`.", error.exit_code)
     except click.ClickException as error:
-        stop(error.format_message(), error.exit_code)
+        exit_with_message(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        stop("Interrupted.", 1)
+        exit_with_message("Interrupted.", 1)
     except HeadwayError as error:
-        stop(str(error), exit_code(error))
+        exit_with_message(str(error), get_exit_code(error))
     except OSError as error:
         # Commands explain the files they touch, and click takes broken pipes: this is mostly a full disk behind our output.
-        forget_output()
-        stop(f"The system refused: {error.strerror or error}.", 1)
+        discard_output()
+        exit_with_message(f"The system refused: {error.strerror or error}.", 1)
     sys.exit(code)
 
 
@@ -102,25 +102,25 @@ def run() -> None:
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
-def speak_utf8() -> None:
+def use_utf8_output() -> None:
     """What we print is UTF-8 wherever it goes, like the documents we read: a narrow locale must not cost an answer."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def typed() -> list[str]:
+def read_arguments() -> list[str]:
     """The arguments. Bytes that are no text arrive as lone surrogates, which no command could store or find."""
-    return [text.safe(argument, f"Argument {place}", len(argument)) for place, argument in enumerate(sys.argv[1:], 1)]
+    return [text.check_text(argument, f"Argument {place}", len(argument)) for place, argument in enumerate(sys.argv[1:], 1)]
 
 
-def forget_output() -> None:
+def discard_output() -> None:
     """The interpreter would try to write the rest at exit, and complain again."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def stop(message: str, code: int) -> NoReturn:
+def exit_with_message(message: str, code: int) -> NoReturn:
     """One line, whatever is quoted in it."""
-    click.echo(f"headway: {text.one_line(message)}", err=True)
+    click.echo(f"headway: {text.to_one_line(message)}", err=True)
     sys.exit(code)

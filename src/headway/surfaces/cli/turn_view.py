@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from headway.ledger.text import lines, one_line
-from headway.surfaces.cli.drawing import console, on_a_terminal, waiting_words
+from headway.ledger.text import to_lines, to_one_line
+from headway.surfaces.cli.render import build_console, is_terminal, waiting_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-SHOWN_ITEMS = 8
-SHOWN_ARGUMENTS = 60
-SEEN_IN_THE_LIST = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
+MAX_ITEMS = 8
+MAX_SUMMARY_LENGTH = 60
+LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
 MARKS = {"done": "✔", "current": "▶", "pending": "○"}
 STYLES = {"done": "dim", "current": "bold cyan", "pending": ""}
 
@@ -25,20 +25,20 @@ class TurnView(Protocol):
 
     def note(self, words: str) -> None: ...
 
-    def farewell(self, conversation_id: int) -> None: ...
+    def show_resume_hint(self, conversation_id: int) -> None: ...
 
 
 @contextmanager
-def turn_view(*, quiet: bool) -> Iterator[TurnView]:
+def open_turn_view(*, quiet: bool) -> Iterator[TurnView]:
     """The view that fits where the output goes. A script gets the answers and nothing else."""
-    if quiet or not on_a_terminal():
-        yield PlainView(quiet=quiet)
+    if quiet or not is_terminal():
+        yield PlainTurnView(quiet=quiet)
         return
-    with LiveView() as view:
+    with LiveTurnView() as view:
         yield view
 
 
-class PlainView:
+class PlainTurnView:
     """For pipes: what the agent said, as text."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -50,25 +50,25 @@ class PlainView:
         elif kind == "turn_delayed":
             self.note(waiting_words(data["retry_at"], data["reason"]))
         elif kind == "message" and data["role"] == "assistant" and not self.quiet:
-            click.echo("\n".join(lines(data["content"])))
+            click.echo("\n".join(to_lines(data["content"])))
 
     def note(self, words: str) -> None:
-        click.echo(f"headway: {one_line(words)}", err=True)
+        click.echo(f"headway: {to_one_line(words)}", err=True)
 
-    def farewell(self, conversation_id: int) -> None:
+    def show_resume_hint(self, conversation_id: int) -> None:
         """A pipe needs none."""
 
 
-class LiveView:
+class LiveTurnView:
     """For people: finished things scroll up, what is going on stays at the bottom."""
 
     def __init__(self) -> None:
-        self.console = console()
+        self.console = build_console()
         self.live: Live | None = None
         self.saying = ""
         self.items: list[dict[str, Any]] = []
 
-    def __enter__(self) -> "LiveView":
+    def __enter__(self) -> "LiveTurnView":
         from rich.live import Live  # noqa: PLC0415  pipes never need it
 
         self.live = Live(console=self.console, transient=True, refresh_per_second=12)
@@ -96,15 +96,15 @@ class LiveView:
     def on_message(self, data: dict[str, Any]) -> None:
         self.saying = ""
         if data["role"] == "assistant":
-            self.print(self.markdown(data["content"]))
+            self.print(self.render_markdown(data["content"]))
 
     def on_tool_call(self, data: dict[str, Any]) -> None:
-        if data["tool"] not in SEEN_IN_THE_LIST:
-            self.note(f"{data['tool']} {summary(data['arguments'])}")
+        if data["tool"] not in LIST_TOOLS:
+            self.note(f"{data['tool']} {format_summary(data['arguments'])}")
 
     def on_tool_result(self, data: dict[str, Any]) -> None:
         if data["is_error"]:
-            self.note(f"{data['tool']} failed: {summary(data['result'])}", "red")
+            self.note(f"{data['tool']} failed: {format_summary(data['result'])}", "red")
 
     def on_todos_updated(self, data: dict[str, Any]) -> None:
         self.items = data["items"]
@@ -138,19 +138,19 @@ class LiveView:
     def note(self, words: str, style: str = "dim") -> None:
         from rich.text import Text  # noqa: PLC0415
 
-        self.print(Text(f"· {one_line(words)}", style))
+        self.print(Text(f"· {to_one_line(words)}", style))
 
-    def farewell(self, conversation_id: int) -> None:
+    def show_resume_hint(self, conversation_id: int) -> None:
         self.note(f"conversation {conversation_id}: go on with `headway chat --conversation {conversation_id}`")
 
     def print(self, shown: "RenderableType") -> None:
         self.refresh()  # what is printed takes the place of what was shown below
         self.console.print(shown)
 
-    def markdown(self, words: str) -> "RenderableType":
+    def render_markdown(self, words: str) -> "RenderableType":
         from rich.markdown import Markdown  # noqa: PLC0415
 
-        return Markdown("\n".join(lines(words)), hyperlinks=False)
+        return Markdown("\n".join(to_lines(words)), hyperlinks=False)
 
     def refresh(self) -> None:
         if self.live:
@@ -163,31 +163,33 @@ class LiveView:
         from rich.spinner import Spinner  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        shown: list[RenderableType] = [self.markdown(self.saying) if self.saying else Spinner("dots", Text("thinking", "dim"))]
+        shown: list[RenderableType] = [
+            self.render_markdown(self.saying) if self.saying else Spinner("dots", Text("thinking", "dim"))
+        ]
         if self.items:
             left = sum(item["status"] != "done" for item in self.items)
             title = f"{len(self.items) - left} of {len(self.items)} done"
-            shown.append(Panel(self.todo_lines(), title=title, title_align="left", border_style="dim"))
+            shown.append(Panel(self.render_todos(), title=title, title_align="left", border_style="dim"))
         return shown
 
-    def todo_lines(self) -> "RenderableType":
+    def render_todos(self) -> "RenderableType":
         """As many as fit, around the current one."""
         from rich.text import Text  # noqa: PLC0415
 
         current = next((n for n, item in enumerate(self.items) if item["status"] == "current"), len(self.items))
-        first = max(0, min(current - 2, len(self.items) - SHOWN_ITEMS))
+        first = max(0, min(current - 2, len(self.items) - MAX_ITEMS))
         text = Text(no_wrap=True, overflow="ellipsis")
-        for item in self.items[first : first + SHOWN_ITEMS]:
-            text.append(f"{MARKS[item['status']]} {one_line(item['description'])}\n", STYLES[item["status"]])
-        if more := len(self.items) - SHOWN_ITEMS:
+        for item in self.items[first : first + MAX_ITEMS]:
+            text.append(f"{MARKS[item['status']]} {to_one_line(item['description'])}\n", STYLES[item["status"]])
+        if more := len(self.items) - MAX_ITEMS:
             text.append(f"+{more} more\n" if more > 0 else "", "dim")
         text.rstrip()
         return text
 
 
-def summary(value: Any) -> str:
+def format_summary(value: Any) -> str:
     """Arguments or a result in half a line."""
     if isinstance(value, dict):
         value = ", ".join(f"{name}={one}" for name, one in value.items())
-    words = one_line(str(value))
-    return words if len(words) <= SHOWN_ARGUMENTS else f"{words[: SHOWN_ARGUMENTS - 1]}…"
+    words = to_one_line(str(value))
+    return words if len(words) <= MAX_SUMMARY_LENGTH else f"{words[: MAX_SUMMARY_LENGTH - 1]}…"

@@ -18,7 +18,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.wait_for_head()
+        self.start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.stop_waiting()
@@ -31,7 +31,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.in_head and self.head_size > HEAD_LIMIT and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
         if self.in_head and self.head_size and self.waiting is None:
-            self.wait_for_head()
+            self.start_head_timer()
 
     def on_headers_complete(self) -> None:
         self.in_head = False
@@ -43,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.head_size = 0
         super().on_message_complete()
 
-    def wait_for_head(self) -> None:
+    def start_head_timer(self) -> None:
         self.waiting = self.loop.call_later(self.patience_s, self.give_up)
 
     def stop_waiting(self) -> None:
@@ -53,6 +53,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def give_up(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self.wait_for_head()  # it is still being answered, and has time to ask the next
+            self.start_head_timer()  # it is still being answered, and has time to ask the next
         elif not self.transport.is_closing():
             self.send_400_response(f"The head of the request did not arrive within {self.patience_s:g} s.")

@@ -24,7 +24,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
 # The first class that fits decides.
-STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
+ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (Invalid, 422),
     (Unauthorized, 401),
     (Forbidden, 403),
@@ -36,7 +36,7 @@ STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (StorageError, 503),
 )
 
-TITLES = {
+STATUS_TITLES = {
     400: "Bad request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -65,37 +65,37 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
-def status_of(error: HeadwayError) -> int:
-    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+def get_http_status(error: HeadwayError) -> int:
+    return next((status for kind, status in ERROR_STATUSES if isinstance(error, kind)), 500)
 
 
-def problem_of(error: HeadwayError) -> Problem:
-    status = status_of(error)
+def to_problem(error: HeadwayError) -> Problem:
+    status = get_http_status(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503 or isinstance(error, KeyBusy):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
     return Problem(status, error.code, str(error), headers)
 
 
-def invalid(error: ValidationError) -> Problem:
+def to_validation_problem(error: ValidationError) -> Problem:
     """Every complaint in one sentence, without repeating what was sent."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if found and found[0]["type"] == "json_invalid":
         return Problem(400, "malformed_json", f"{found[0]['msg']}.")
-    said = "; ".join(f"{place_of(one['loc'])}: {one['msg']}" for one in found[:5])
+    said = "; ".join(f"{format_path(one['loc'])}: {one['msg']}" for one in found[:5])
     more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
     return Problem(422, "invalid", f"{said}{more}")
 
 
-def place_of(path: tuple[str | int, ...]) -> str:
+def format_path(path: tuple[str | int, ...]) -> str:
     """Where in the body; names are the caller's own and may be as long as they like. Ours stand in brackets."""
     return ".".join(str(part)[:60] for part in path if not str(part).startswith("(")) or "body"
 
 
-def body_of(problem: Problem) -> str:
-    title = TITLES.get(problem.status, "Error")
+def encode_problem(problem: Problem) -> str:
+    title = STATUS_TITLES.get(problem.status, "Error")
     return json.dumps({"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code})
 
 
-def response_of(problem: Problem) -> Response:
-    return Response(body_of(problem), problem.status, problem.headers, MEDIA_TYPE)
+def to_problem_response(problem: Problem) -> Response:
+    return Response(encode_problem(problem), problem.status, problem.headers, MEDIA_TYPE)

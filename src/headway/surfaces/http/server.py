@@ -17,15 +17,15 @@ import uvicorn
 
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
-from headway.settings import Settings, link
-from headway.storage import tenant_store
+from headway.settings import Settings, build_local_url
 from headway.storage.direct import DirectDatabase
-from headway.surfaces.http.calls import LOOPBACK_NAMES
-from headway.surfaces.http.web_app import WebApp
-from headway.surfaces.log_lines import log_as_json
+from headway.storage.stores import tenants as tenant_store
+from headway.surfaces.http.app import WebApp
+from headway.surfaces.http.request_context import LOOPBACK_NAMES
+from headway.surfaces.log_lines import configure_json_logging
 
-GRACE_S = 5
-LAST_WORDS_S = 0.4
+SHUTDOWN_GRACE_S = 5
+FLUSH_GRACE_S = 0.4
 KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would use it just when we close it
 
 
@@ -33,7 +33,7 @@ class PortTaken(HeadwayError):
     """The address cannot be listened on."""
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Says when it is there, and leaves at once: a stream never ends by itself."""
 
     def __init__(self, config: uvicorn.Config, headway: Headway, announce: Callable[[], None]) -> None:
@@ -47,10 +47,10 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.headway.feed.close()
-        asyncio.get_running_loop().call_later(LAST_WORDS_S, self.hang_up)
+        asyncio.get_running_loop().call_later(FLUSH_GRACE_S, self.abort_stalled)
         await super().shutdown(sockets)
 
-    def hang_up(self) -> None:
+    def abort_stalled(self) -> None:
         """Whoever does not take what we send cannot keep us from ending."""
         for connection in list(self.server_state.connections):
             if connection.transport.get_write_buffer_size():
@@ -61,49 +61,49 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     """Serve until SIGTERM or SIGINT. `announce` is told the address and the one-time login link once it answers there."""
     local = settings.host in LOOPBACK_NAMES
     if not local:
-        refuse_without_tokens(settings)
-    log_as_json(log_level, settings)
+        check_has_tokens(settings)
+    configure_json_logging(log_level, settings)
     logging.getLogger("uvicorn.error").setLevel("WARNING")
-    listener = listen(settings)
+    listener = open_listener(settings)
     port = listener.getsockname()[1]
     address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
     secret = urlsafe_b64encode(os.urandom(24)).decode() if local else None
-    headway = Headway(with_port(settings, port))
+    headway = Headway(replace_port(settings, port))
     config = uvicorn.Config(
         WebApp(headway, secret),
         loop="auto",
-        http=protocol(),
+        http=choose_protocol(),
         access_log=False,
         ws="none",  # there are none: whoever asks for one is answered as everybody is
         proxy_headers=False,  # who a caller is, their token says
         log_config=None,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACE_S,
+        timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
     )
     # For a signal that comes before uvicorn takes them over, and for the one it raises again when all is closed.
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: sys.exit(0))
     login = f"{address}/login?token={secret}" if secret else None
-    Server(config, headway, partial(announce, address, login)).run(sockets=[listener])
+    HttpServer(config, headway, partial(announce, address, login)).run(sockets=[listener])
 
 
-def with_port(settings: Settings, port: int) -> Settings:
+def replace_port(settings: Settings, port: int) -> Settings:
     """What links say by themselves is the port that was found free; what HEADWAY_URL says, stands."""
-    own = settings.url == link(settings.host, settings.port)
-    return settings._replace(port=port, url=link(settings.host, port) if own else settings.url)
+    own = settings.url == build_local_url(settings.host, settings.port)
+    return settings._replace(port=port, url=build_local_url(settings.host, port) if own else settings.url)
 
 
-def refuse_without_tokens(settings: Settings) -> None:
+def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url) as database:
-        if not database.read(tenant_store.any_token):
+        if not database.read(tenant_store.has_permanent_token):
             raise SettingsError(
                 f"Listening on {settings.host} would let others in, and there are no tokens to tell them apart. "
                 "Make one first: `headway token new --tenant NAME`, or listen on 127.0.0.1."
             )
 
 
-def listen(settings: Settings) -> socket.socket:
+def open_listener(settings: Settings) -> socket.socket:
     raise_file_limit()
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -118,7 +118,7 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+def choose_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     if find_spec("httptools") is None:
         return "h11"  # slower, and bounded by itself
     from headway.surfaces.http.bounded_protocol import BoundedProtocol  # noqa: PLC0415  not everywhere

@@ -3,98 +3,98 @@
 from collections.abc import Iterator
 from typing import Any
 
-from headway.ledger.events import encode
-from headway.surfaces.http.retelling import (
-    Beat,
-    Began,
-    Called,
-    Canceled,
-    Failed,
-    Finished,
-    Listed,
-    Noted,
-    Retelling,
-    Returned,
-    TextBegan,
-    TextEnded,
-    TextGrew,
+from headway.ledger.events import encode_json
+from headway.surfaces.http.turn_events import (
+    SideEvent,
+    TextAppended,
+    TextFinished,
+    TextStarted,
     TextWithdrawn,
+    TodosUpdated,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnCanceled,
+    TurnErrored,
+    TurnEvent,
+    TurnEventTranslator,
+    TurnFinished,
+    TurnStarted,
 )
 
-HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
-OURS = {"providerExecuted": True, "dynamic": True}  # the client need not know our tools, and must not call them
-WITHDRAWN = {"headway": {"withdrawn": True}}
-DONE = "data: [DONE]\n\n"
+UI_STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
+SERVER_TOOL_FLAGS = {"providerExecuted": True, "dynamic": True}  # the client need not know our tools, and must not call them
+WITHDRAWN_METADATA = {"headway": {"withdrawn": True}}
+DONE_FRAME = "data: [DONE]\n\n"
 Document = dict[str, Any]
 
 
-class UiStream:
+class UiStreamEncoder:
     """One message for a client. A step is what the model said and called before it heard of results."""
 
     def __init__(self) -> None:
         self.heard = False  # whether the model goes on with something new
-        self.retelling = Retelling()
+        self.translator = TurnEventTranslator()
 
     def tell(self, kind: str, data: Document) -> str:
         said = ""
-        for beat in self.retelling.hear(kind, data):
-            said += "".join(f"data: {encode(part)}\n\n" for part in self.parts(beat))
-            if isinstance(beat, Finished | Failed | Canceled):
-                said += DONE
+        for beat in self.translator.hear(kind, data):
+            said += "".join(f"data: {encode_json(part)}\n\n" for part in self.parts(beat))
+            if isinstance(beat, TurnFinished | TurnErrored | TurnCanceled):
+                said += DONE_FRAME
         return said
 
-    def parts(self, beat: Beat) -> Iterator[Document]:
+    def parts(self, beat: TurnEvent) -> Iterator[Document]:
         match beat:
-            case Began(turn):
+            case TurnStarted(turn):
                 yield {"type": "start", "messageId": turn["turn_id"], "messageMetadata": turn}
                 yield {"type": "start-step"}
-            case TextBegan() | TextGrew() | TextEnded() | TextWithdrawn():
+            case TextStarted() | TextAppended() | TextFinished() | TextWithdrawn():
                 yield from self.text(beat)
-            case Called() | Returned():
+            case ToolCallStarted() | ToolCallFinished():
                 yield from self.tool(beat)
-            case Listed(todos):
+            case TodosUpdated(todos):
                 yield {"type": "data-todos", "id": "todos", "data": todos}
-            case Noted(name, data):
+            case SideEvent(name, data):
                 yield {"type": f"data-{name.replace('_', '-')}", "data": data, "transient": True}
-            case Finished(end):
+            case TurnFinished(end):
                 yield {"type": "finish-step"}
                 reason = "content-filter" if end["outcome"] == "filtered" else "stop"
                 yield {"type": "finish", "finishReason": reason, "messageMetadata": end}
-            case Failed(message):
+            case TurnErrored(message):
                 yield {"type": "finish-step"}
                 yield {"type": "error", "errorText": message}
-            case Canceled():
+            case TurnCanceled():
                 yield {"type": "abort"}
 
-    def text(self, beat: TextBegan | TextGrew | TextEnded | TextWithdrawn) -> Iterator[Document]:
+    def text(self, beat: TextStarted | TextAppended | TextFinished | TextWithdrawn) -> Iterator[Document]:
         match beat:
-            case TextBegan(id):
-                yield from self.next_step()
+            case TextStarted(id):
+                yield from self.start_new_step()
                 yield {"type": "text-start", "id": id}
-            case TextGrew(id, delta):
+            case TextAppended(id, delta):
                 yield {"type": "text-delta", "id": id, "delta": delta}
-            case TextEnded(id):
+            case TextFinished(id):
                 yield {"type": "text-end", "id": id}
             case TextWithdrawn(id):
-                yield {"type": "text-end", "id": id, "providerMetadata": WITHDRAWN}
+                yield {"type": "text-end", "id": id, "providerMetadata": WITHDRAWN_METADATA}
                 self.heard = True
 
-    def tool(self, beat: Called | Returned) -> Iterator[Document]:
+    def tool(self, beat: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
         match beat:
-            case Called(id, tool, arguments):
-                yield from self.next_step()
-                yield {"type": "tool-input-start", "toolCallId": id, "toolName": tool, **OURS}
-                yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": encode(arguments)}
-                yield {"type": "tool-input-available", "toolCallId": id, "toolName": tool, "input": arguments, **OURS}
-            case Returned(id, result, is_error):
+            case ToolCallStarted(id, tool, arguments):
+                yield from self.start_new_step()
+                yield {"type": "tool-input-start", "toolCallId": id, "toolName": tool, **SERVER_TOOL_FLAGS}
+                yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": encode_json(arguments)}
+                yield {"type": "tool-input-available", "toolCallId": id, "toolName": tool, "input": arguments, **SERVER_TOOL_FLAGS}
+            case ToolCallFinished(id, result, is_error):
                 if is_error:
-                    error = result if isinstance(result, str) else encode(result)
-                    yield {"type": "tool-output-error", "toolCallId": id, "errorText": error, **OURS}
+                    error = result if isinstance(result, str) else encode_json(result)
+                    yield {"type": "tool-output-error", "toolCallId": id, "errorText": error, **SERVER_TOOL_FLAGS}
                 else:
-                    yield {"type": "tool-output-available", "toolCallId": id, "output": result, **OURS}
+                    yield {"type": "tool-output-available", "toolCallId": id, "output": result, **SERVER_TOOL_FLAGS}
                 self.heard = True
 
-    def next_step(self) -> Iterator[Document]:
+    def start_new_step(self) -> Iterator[Document]:
         if self.heard:
             self.heard = False
             yield {"type": "finish-step"}

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.surfaces.http.problems import Problem
-from headway.surfaces.web.static_files import File, site
+from headway.surfaces.web.static_files import StaticFile, load_site
 
 routes = APIRouter(include_in_schema=False)
 
@@ -13,37 +13,37 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-FOR_GOOD = "public, max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
-PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations")
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+ALWAYS_REVALIDATE = "no-cache"
+PAGE_PATHS = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations")
 
 
-async def page(request: Request) -> Response:
+async def serve_page(request: Request) -> Response:
     """Every page is the same shell: it says nothing of anybody's data, so it needs no session."""
-    return shell(request)
+    return build_shell_response(request)
 
 
-for path in PAGES:
-    routes.get(path)(page)
+for path in PAGE_PATHS:
+    routes.get(path)(serve_page)
 
 
 @routes.get("/static/{build}/{name:path}")
-async def static(request: Request) -> Response:
+async def serve_static_file(request: Request) -> Response:
     """A file of this build. Of another one there is none: the page that asks is out of date, and says so."""
-    found = site().files.get(request.path_params["name"])
-    if found is None or request.path_params["build"] != site().build:
+    found = load_site().files.get(request.path_params["name"])
+    if found is None or request.path_params["build"] != load_site().build:
         raise Problem(404, "no_such_path", "There is no such file in this version of the page.")
-    return answer(request, found, FOR_GOOD)
+    return build_file_response(request, found, CACHE_FOREVER)
 
 
-def shell(request: Request, status: int = 200) -> Response:
-    return answer(request, site().shell, ASK_AGAIN, status)
+def build_shell_response(request: Request, status: int = 200) -> Response:
+    return build_file_response(request, load_site().shell, ALWAYS_REVALIDATE, status)
 
 
-def answer(request: Request, file: File, caching: str, status: int = 200) -> Response:
+def build_file_response(request: Request, file: StaticFile, caching: str, status: int = 200) -> Response:
     headers = {"ETag": file.etag, "Cache-Control": caching, "Vary": "Accept-Encoding", "Content-Security-Policy": PAGE_POLICY}
     if status == 200 and request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(file.zipped, status, {**headers, "Content-Encoding": "gzip"}, file.kind)
+    if file.gzipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.gzipped, status, {**headers, "Content-Encoding": "gzip"}, file.kind)
     return Response(file.body, status, headers, file.kind)

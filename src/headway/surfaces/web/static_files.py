@@ -11,43 +11,43 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 FOLDER: Final = Path(__file__).parent / "static"
-SHELL: Final = "index.html"
-TYPES: Final = {
+SHELL_NAME: Final = "index.html"
+MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-COMPRESSED: Final = (".css", ".html", ".js", ".svg")
+COMPRESSIBLE_SUFFIXES: Final = (".css", ".html", ".js", ".svg")
 
 
-class File(NamedTuple):
+class StaticFile(NamedTuple):
     body: bytes
-    zipped: bytes | None
+    gzipped: bytes | None
     kind: str
     etag: str
 
 
-class Site(NamedTuple):
+class StaticSite(NamedTuple):
     build: str
-    files: dict[str, File]
-    shell: File
+    files: dict[str, StaticFile]
+    shell: StaticFile
 
 
 @cache
-def site() -> Site:
-    paths = sorted(path for path in FOLDER.rglob("*") if path.suffix in TYPES)
+def load_site() -> StaticSite:
+    paths = sorted(path for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES)
     contents = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in paths}
     digest = hashlib.sha256()
     for name, body in contents.items():
         digest.update(name.encode() + b"\0" + body)
     build = digest.hexdigest()[:12]
-    shell = contents.pop(SHELL).replace(b"{build}", build.encode())
-    return Site(build, {name: file(name, body) for name, body in contents.items()}, file(SHELL, shell))
+    shell = contents.pop(SHELL_NAME).replace(b"{build}", build.encode())
+    return StaticSite(build, {name: build_file(name, body) for name, body in contents.items()}, build_file(SHELL_NAME, shell))
 
 
-def file(name: str, body: bytes) -> File:
+def build_file(name: str, body: bytes) -> StaticFile:
     suffix = Path(name).suffix
-    zipped = gzip.compress(body, 9, mtime=0) if suffix in COMPRESSED else None
-    return File(body, zipped, TYPES[suffix], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
+    zipped = gzip.compress(body, 9, mtime=0) if suffix in COMPRESSIBLE_SUFFIXES else None
+    return StaticFile(body, zipped, MEDIA_TYPES[suffix], f'"{hashlib.sha256(body).hexdigest()[:24]}"')

@@ -1,0 +1,304 @@
+"""Taking todos out of the ledger and putting them back: JSON without loss, Markdown for people."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from headway.actions import conversations
+from headway.actions.todos import make_uuid
+from headway.actions.turn_state import emit_queue_at_commit
+from headway.ledger import checklist, graph, text
+from headway.ledger.errors import BadDocument, Invalid
+from headway.ledger.events import build_todo_event
+from headway.ledger.scope import Scope, Selection
+from headway.ledger.tenancy import Turn
+from headway.ledger.text import MAX_INTEGER
+from headway.ledger.todo import ENDED, LATEST_SECOND, Draft, Todo, parse_status
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import todo_pages
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import Transaction
+
+FORMAT_VERSION = 1
+IMPORT_LIMIT = 100_000
+TIME_FIELDS = ("created_at", "updated_at", "started_at", "completed_at")  # in a document each is optional
+
+
+class ExportResult(NamedTuple):
+    text: str
+    notes: list[str]  # what the text leaves out, in sentences
+
+
+class ImportResult(NamedTuple):
+    added: list[Todo]
+    known: int  # how many the ledger already had
+
+
+class ImportEntry(NamedTuple):
+    """One todo of a document, checked, with the document's own names for what it refers to."""
+
+    number: int  # the id it has in the document
+    uuid: str
+    draft: Draft
+    times: dict[str, int]  # those that the document gives
+
+
+def list_all(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:
+    todos: list[Todo] = []
+    cursor: str | None = None
+    while cursor or not todos:
+        page = todo_pages.list_page(tx, tenant_id, selection, 500, cursor)
+        todos += page.todos
+        cursor = page.next_cursor
+        if not page.todos:
+            break
+    return todos
+
+
+def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> ExportResult:
+    """A document from which the same todos can be made again: times keep their milliseconds."""
+    todos = sorted(list_all(tx, tenant_id, selection), key=lambda todo: todo.id)
+    numbers = {todo.id for todo in todos}
+    threads = [conversations.get(tx, tenant_id, one) for one in sorted({todo.conversation_id for todo in todos} - {0})]
+    document = {
+        "headway": FORMAT_VERSION,
+        "conversations": [{"id": one.id, "key": one.key, "title": one.title} for one in threads],
+        "todos": [
+            todo.as_json()
+            | {"uuid": todo.uuid, "depends_on": [one for one in todo.depends_on if one in numbers]}
+            | {name: getattr(todo, name) / 1000 for name in TIME_FIELDS}
+            for todo in todos
+        ],
+    }
+    return ExportResult(text.format_json(document) + "\n", describe_severed(todos))
+
+
+def export_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> ExportResult:
+    """A checklist in the order in which the todos were written down or arranged, so that ending one moves nothing."""
+    todos = sorted(
+        list_all(tx, tenant_id, selection), key=lambda todo: (todo.conversation_id, todo.turn_id or "", todo.position, todo.id)
+    )
+    rendering = checklist.render(todos)
+    unsaid = [f"A checklist cannot say {one}; export as JSON to keep it." for one in rendering.lost]
+    return ExportResult(rendering.text, unsaid + describe_severed(todos))
+
+
+def describe_severed(todos: Sequence[Todo]) -> list[str]:
+    """Dependencies that lead out of the document, into another conversation."""
+    numbers = {todo.id for todo in todos}
+    return [
+        f"#{todo.id} waits for #{other}, which is in a list that was not asked for."
+        for todo in todos
+        for other in todo.depends_on
+        if other not in numbers
+    ]
+
+
+def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResult:
+    items = checklist.parse(document)
+    if not items:
+        raise BadDocument("No checklist items found; they look like `- [ ] subject`.")
+    waits_for: dict[int, list[int]] = {}
+    for place, item in enumerate(items):
+        if item.parent is not None:
+            waits_for.setdefault(item.parent, []).append(place)
+    entries: list[ImportEntry] = []
+    for place, item in enumerate(items):
+        draft = Draft(
+            item.subject,
+            item.description,
+            agent_id=scope.agent_id,
+            conversation_id=scope.conversation_id,
+            status=item.status,
+            depends_on=tuple(waits_for.get(place, ())),
+        )
+        with locate_errors("Item", place):
+            entries.append(ImportEntry(place, make_uuid(), draft.checked(), {}))
+    return import_entries(tx, scope.tenant_id, entries)
+
+
+def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
+    """What `as_json` wrote, or anything with {"todos": [{"subject": …}, …]}. Todos the ledger knows already are left alone."""
+    try:
+        parsed = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise BadDocument(f"The document is not valid JSON: {error}.") from None
+    if isinstance(parsed, list):
+        parsed = {"todos": parsed}
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("todos"), list):
+        raise BadDocument('The document has no list of todos; it looks like {"todos": [{"subject": "…"}]}.')
+    if parsed.get("headway", FORMAT_VERSION) != FORMAT_VERSION:
+        raise BadDocument("The document was written by a newer Headway; upgrade this one.")
+    threads = resolve_conversations(tx, scope, parsed.get("conversations", []))
+    entries = [parse_entry(row, place, scope, threads) for place, row in enumerate(parsed["todos"])]
+    return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
+
+
+def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int, int]:
+    """The document's conversation ids → ours. A conversation is recognised by its key, or made."""
+    if not isinstance(rows, list):
+        raise BadDocument("The document's conversations are not a list.")
+    threads: dict[int, int] = {0: scope.conversation_id}
+    for place, row in enumerate(rows):
+        with locate_errors("Conversation", place):
+            fields = parse_mapping(row)
+            number = parse_integer(fields, "id", 0)
+            if number in threads:
+                raise BadDocument("it needs an id of its own.")
+            key = text.check_name(parse_string(fields, "key") or "", "key")
+            known = conversation_store.find_by_key(tx, scope.tenant_id, key)
+            threads[number] = (known or conversations.add(tx, scope.tenant_id, parse_string(fields, "title") or "", key)).id
+    return threads
+
+
+def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> list[ImportEntry]:
+    """The entries with the document's turns opened here. An id that is taken elsewhere gets a new one."""
+    turns: dict[tuple[str, int], str] = {}
+    for turn_id, conversation_id in ((one.draft.turn_id, one.draft.conversation_id) for one in entries):
+        if turn_id is None or (turn_id, conversation_id) in turns:
+            continue
+        known = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
+        if known or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
+            turns[turn_id, conversation_id] = turn_id
+        else:
+            turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
+    return [
+        one._replace(draft=one.draft._replace(turn_id=turns.get((one.draft.turn_id or "", one.draft.conversation_id))))
+        for one in entries
+    ]
+
+
+def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> ImportEntry:
+    with locate_errors("Todo", place):
+        fields = parse_mapping(row)
+        conversation = parse_integer(fields, "conversation_id", 0)
+        if conversation not in threads:
+            raise BadDocument(f"the document does not describe conversation {conversation}.")
+        turn = parse_string(fields, "turn_id") if threads[conversation] else None
+        times = {name: parse_milliseconds(fields, name) for name in TIME_FIELDS if fields.get(name) is not None}
+        draft = Draft(
+            subject=parse_string(fields, "subject") or "",
+            description=parse_string(fields, "description") or "",
+            completion_criteria=parse_string(fields, "completion_criteria") or "",
+            agent_type=parse_string(fields, "agent_type"),
+            agent_id=parse_string(fields, "agent_id") or scope.agent_id,
+            conversation_id=threads[conversation],
+            turn_id=text.check_name(turn, "turn_id") if turn else None,
+            status=parse_status(parse_string(fields, "status") or "pending"),
+            position=None if fields.get("position") is None else parse_integer(fields, "position", 0),
+            outcome=parse_string(fields, "outcome"),
+            depends_on=parse_integers(fields, "depends_on"),
+            completed_at=times.get("completed_at") or None,  # 0 says that it has not ended
+        ).checked()
+        if times.get("completed_at") == 0 and draft.status in ENDED:
+            raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
+        uuid = text.check_name(parse_string(fields, "uuid") or make_uuid(), "uuid")
+        return ImportEntry(parse_integer(fields, "id", -1 - place), uuid, draft, times)
+
+
+@contextmanager
+def locate_errors(what: str, place: int) -> Iterator[None]:
+    """Say which part of the document is wrong."""
+    try:
+        yield
+    except Invalid as error:
+        raise BadDocument(f"{what} {place + 1} of the document: {error}") from None
+
+
+def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> ImportResult:
+    """All of them, or none."""
+    if len(entries) > IMPORT_LIMIT:
+        raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
+    check_edges(entries)
+    known = todo_store.find_uuids(tx, tenant_id, [one.uuid for one in entries])
+    fresh = [one for one in entries if one.uuid not in known]
+    lists = {(one.draft.conversation_id, one.draft.turn_id) for one in fresh}
+    empty = {one for one in lists if not todo_store.has_list(tx, tenant_id, *one)}
+    ids = {one.number: known[one.uuid] for one in entries if one.uuid in known}
+    made: list[tuple[ImportEntry, Todo]] = []
+    for one in sorted(fresh, key=lambda one: compute_insert_order(one, empty)):
+        todo = todo_store.insert(tx, tenant_id, one.draft._replace(depends_on=()), one.uuid)
+        ids[one.number] = todo.id
+        keep_place = (one.draft.conversation_id, one.draft.turn_id) in empty
+        restored = restore_fields(todo, one, keep_place=keep_place)
+        if restored != todo:
+            todo_store.update(tx, tenant_id, todo, restored)
+            if not restored.ended:
+                todo_store.reserve_positions(tx, tenant_id, restored, restored.position)
+        made.append((one, restored))
+    added = []
+    for one, todo in made:
+        waits_for = tuple(sorted(ids[number] for number in one.draft.depends_on))
+        if waits_for:
+            todo_store.replace_edges(tx, tenant_id, todo.id, waits_for)
+        added.append(todo._replace(depends_on=waits_for))
+        tx.emit(build_todo_event(tenant_id, added[-1], "created"))
+        emit_queue_at_commit(tx, tenant_id, todo.turn_id)
+    return ImportResult(added, len(entries) - len(fresh))
+
+
+def compute_insert_order(one: ImportEntry, empty: set[tuple[int, str | None]]) -> float:
+    """When it is written down. Into an empty list as the document has it: ids and places stay. Whoever joins a list that is
+    there goes to its end, so that the first in the document's own order has to come first; without a place, last."""
+    if (one.draft.conversation_id, one.draft.turn_id) in empty:
+        return -1
+    return math.inf if one.draft.position is None else one.draft.position
+
+
+def restore_fields(todo: Todo, one: ImportEntry, *, keep_place: bool) -> Todo:
+    if keep_place and one.draft.position is not None:
+        todo = todo._replace(position=one.draft.position)
+    return todo._replace(
+        created_at=one.times.get("created_at", todo.created_at),
+        updated_at=one.times.get("updated_at", todo.updated_at),
+        started_at=one.times.get("started_at", todo.started_at),
+    )
+
+
+def check_edges(entries: Sequence[ImportEntry]) -> None:
+    numbers = {one.number for one in entries}
+    if not len(numbers) == len({one.uuid for one in entries}) == len(entries):
+        raise BadDocument("Two todos of the document have the same id.")
+    for one in entries:
+        for other in one.draft.depends_on:
+            if other not in numbers:
+                raise BadDocument(f"A todo of the document waits for {other}, which is not in it.")
+    graph.check_acyclic({one.number: one.draft.depends_on for one in entries})
+
+
+def parse_mapping(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise BadDocument("it is not an object.")
+    return row
+
+
+def parse_string(row: dict[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadDocument(f"{name} must be text.")
+    return value
+
+
+def parse_integer(row: dict[str, Any], name: str, default: int) -> int:
+    value = row.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not -MAX_INTEGER <= value <= MAX_INTEGER:
+        raise BadDocument(f"{name} must be a whole number.")
+    return value
+
+
+def parse_integers(row: dict[str, Any], name: str) -> tuple[int, ...]:
+    values = row.get(name)
+    if values is None:
+        return ()
+    if not isinstance(values, list):
+        raise BadDocument(f"{name} must be a list.")
+    return tuple(parse_integer({name: value}, name, 0) for value in values)
+
+
+def parse_milliseconds(row: dict[str, Any], name: str) -> int:
+    value = row[name]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LATEST_SECOND:
+        raise BadDocument(f"{name} must be a time in epoch seconds.")
+    return round(value * 1000)

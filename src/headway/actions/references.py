@@ -1,0 +1,57 @@
+"""Finding the todo that somebody means: by number, or by what it says."""
+
+from headway.actions import todos
+from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.scope import TENANT_WIDE, Scope
+from headway.ledger.text import MAX_INTEGER
+from headway.ledger.todo import Todo
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import Transaction
+
+SEARCH_LIMIT = 2_000  # how many open rows of a list, and how many of the most recently ended ones, are compared with a subject
+
+
+class Ambiguous(Invalid):
+    """Several todos match."""
+
+
+def resolve_todo(tx: Transaction, scope: Scope, reference: str) -> Todo:
+    """`14` and `#14` are ids and nothing else. Other text is a subject: exact, then in any case, then a unique beginning;
+    among open todos first, then among ended ones."""
+    reference = reference.strip()
+    digits = reference.removeprefix("#")
+    if digits.isascii() and digits.isdigit():
+        return get_visible(tx, scope, digits)
+    if not reference:
+        raise Invalid("name a todo by its id or its subject")
+    for ended in (False, True):
+        found = sorted(match_subjects(list_candidates(tx, scope, ended=ended), reference))
+        if len(found) > 1:
+            raise Ambiguous(f"ambiguous: {', '.join(f'#{todo_id}' for todo_id in found[:10])} match; use the id")
+        if found:
+            return todos.get(tx, scope.tenant_id, found[0])
+    raise NotFound("no todo with that subject")
+
+
+def get_visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
+    """By id, if it is one this scope sees: the conversation's own, or a tenant-wide one."""
+    if len(digits) < len(str(MAX_INTEGER)):
+        todo = todos.get(tx, scope.tenant_id, int(digits))
+        if todo.conversation_id in (0, scope.conversation_id) or not scope.conversation_id:
+            return todo
+    raise NotFound(f"No todo {digits[:20]}.")
+
+
+def list_candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple[int, str]]:
+    """(id, subject) of what this scope sees."""
+    lists = dict.fromkeys((scope.conversation_id, TENANT_WIDE))
+    return [row for one in lists for row in todo_store.list_subjects(tx, scope.tenant_id, one, SEARCH_LIMIT, ended=ended)]
+
+
+def match_subjects(rows: list[tuple[int, str]], reference: str) -> list[int]:
+    folded = reference.casefold()
+    return (
+        [todo_id for todo_id, subject in rows if subject == reference]
+        or [todo_id for todo_id, subject in rows if subject.casefold() == folded]
+        or [todo_id for todo_id, subject in rows if subject.casefold().startswith(folded)]
+    )

@@ -1,0 +1,75 @@
+"""Writing a turn's whole list at once, as agents trained on other tools do, without losing what the ledger knows.
+
+The new list is compared with the rows by content: a row that is named again keeps its id, history and outcome; one that is
+no longer named is canceled and reported, never silently lost.
+"""
+
+from typing import Any, NamedTuple
+
+from headway.actions import todos
+from headway.actions.turn_plan import renumber
+from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_plan
+from headway.ledger.scope import Scope
+from headway.ledger.todo import Change, Draft, Status, Todo
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import Transaction
+
+
+class ReplacementItem(NamedTuple):
+    content: str
+    status: Status
+
+
+class ReplacedList(NamedTuple):
+    rows: list[Todo]
+    dropped: list[Todo]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "todos": [{"id": row.id, "content": row.subject, "status": row.status} for row in self.rows],
+            "canceled": [{"id": row.id, "content": row.subject} for row in self.dropped],
+        }
+
+
+def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[ReplacementItem]) -> ReplacedList:
+    """Make the turn's list be this one. All of it happens, or nothing."""
+    check_room(0, len(wanted))
+    conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
+    known = match_rows(rows, wanted)
+    kept: list[int] = []
+    for place, item in enumerate(wanted):
+        row = known.get(place)
+        if row is None:
+            draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
+            row = todos.add(tx, scope.tenant_id, draft)
+        if place in known or item.status != row.status:  # what was just added needs no second look
+            set_status(tx, scope.tenant_id, row, item.status)
+        kept.append(row.id)
+    left_out = [row for row in rows if row.id not in kept and not row.ended]
+    dropped = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in left_out]
+    plan = {row.id: row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id)}
+    ordered = [plan.pop(todo_id) for todo_id in kept]
+    numbered = renumber(tx, scope.tenant_id, [*ordered, *plan.values()])
+    emit_queue_at_commit(tx, scope.tenant_id, turn_id)
+    return ReplacedList(numbered[: len(kept)], dropped)
+
+
+def match_rows(rows: list[Todo], wanted: list[ReplacementItem]) -> dict[int, Todo]:
+    """The rows that the items mean, by the items' places. What ended as it is written keeps its history; otherwise the
+    first that says the same is meant, an open one before one that would have to be reopened."""
+    free = sorted(rows, key=lambda row: (row.ended, row.status == "canceled"))
+    found: dict[int, Todo] = {}
+    for may_change in (False, True):
+        for place, (content, status) in enumerate(wanted):
+            same = (row for row in free if row.subject == content.strip() and (may_change or (row.ended and row.status == status)))
+            if place not in found and (row := next(same, None)):
+                found[place] = row
+                free.remove(row)
+    return found
+
+
+def set_status(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> None:
+    """Into the status that was written; one that had ended is reopened on the way."""
+    if row.ended and status not in (row.status, "pending"):
+        todos.change(tx, tenant_id, row.id, Change(status="pending"))
+    todos.change(tx, tenant_id, row.id, Change(status=status))

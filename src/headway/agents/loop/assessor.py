@@ -1,0 +1,90 @@
+"""Questions to the cheap tier: does this answer do what the item asked for, and what did this cut-off text say?"""
+
+import json
+import logging
+import re
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
+from pydantic_ai.messages import InstructionPart
+from pydantic_ai.models import ModelRequestParameters
+
+from headway.agents import prompts
+from headway.agents.loop.requests import Assess, Summarise, Summary, Verdict
+from headway.agents.models.client import ModelFailed, ModelReply, Models
+from headway.agents.transcript import build_user_message
+from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.framing import escape_frames
+from headway.ledger.text import to_one_line
+
+log = logging.getLogger("headway.assessor")
+
+JSON_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
+CUT_OFF_LIMIT: Final = 40_000
+TAIL_LIMIT: Final = 2_000
+REASON_LIMIT: Final = 1_000
+ASSESSMENT_FAILED: Final = "the answer could not be assessed"
+
+
+class Judgement(BaseModel):
+    """What an assessor has to say, and nothing that merely looks like it: "ok": "true" is not a yes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    ok: StrictBool
+    reason: str = ""
+
+
+async def assess(models: Models, need: Assess) -> Verdict:
+    """The assessor's decision, logged so that a wrong one can be found."""
+    verdict = await judge(models, need)
+    verdict = verdict._replace(reason=to_one_line(verdict.reason)[:REASON_LIMIT])
+    log.info("item %d: ok=%s: %s", need.item.id, verdict.ok, verdict.reason)
+    return verdict
+
+
+async def judge(models: Models, need: Assess) -> Verdict:
+    """An assessor that fails or talks nonsense never counts as a yes. What may pass is raised, until it was tried often enough."""
+    question = prompts.render_assessment(need.item.subject, need.item.completion_criteria, need.answer)
+    try:
+        reply = await ask_cheap_model(models, prompts.ASSESSOR, question)
+    except (ModelFailed, SettingsError) as error:
+        if is_transient(error) and not need.is_last_attempt:
+            raise
+        return Verdict(need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor failed).", call=None)
+    whole = reply.response.finish_reason in (None, "stop")
+    judgement = parse_judgement(reply.response.text or "") if whole else None
+    if judgement is None:
+        return Verdict(
+            need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's own answer made no sense).", call=reply.call
+        )
+    reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."
+    return Verdict(need.item, judgement.ok, reason, reply.call)
+
+
+def parse_judgement(text: str) -> Judgement | None:
+    found = JSON_OBJECT.search(text)
+    try:
+        return Judgement.model_validate(json.loads(found[0])) if found else None
+    except (ValueError, RecursionError, ValidationError):
+        return None
+
+
+async def summarise(models: Models, need: Summarise) -> Summary:
+    """A summary that cannot be had is no reason to lose the turn: the end of the text has to do."""
+    try:
+        reply = await ask_cheap_model(models, prompts.SUMMARISER, escape_frames(need.text[-CUT_OFF_LIMIT:]))
+    except (ModelFailed, SettingsError) as error:
+        if is_transient(error) and not need.is_last_attempt:
+            raise
+        return Summary(f"… {need.text[-TAIL_LIMIT:]}", None)
+    return Summary(reply.response.text or f"… {need.text[-TAIL_LIMIT:]}", reply.call)
+
+
+def is_transient(error: HeadwayError) -> bool:
+    return isinstance(error, ModelFailed) and error.passes
+
+
+async def ask_cheap_model(models: Models, instructions: str, question: str) -> ModelReply:
+    parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
+    return await models.ask("cheap", [build_user_message(question)], parameters)

@@ -1,0 +1,101 @@
+"""What a run works with, and what stays the same from one of its steps to the next."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from pydantic_ai.messages import InstructionPart, ModelMessage
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from headway.actions import conversations
+from headway.agents import prompts, transcript
+from headway.agents.models.client import Models
+from headway.agents.roles import Role, Roles
+from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
+from headway.agents.tools.toolbox import Tool, Toolbox
+from headway.agents.tracing import NullTracer, Tracer
+from headway.ledger.goal import GoalLimits
+from headway.ledger.run import Limits, Run, TurnMode
+from headway.ledger.scope import Scope
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+
+PLAN_FAMILIES = ("turn_plan", "queue")  # families that work on a turn's list
+
+
+class Runtime(NamedTuple):
+    """What all runs of a process share."""
+
+    database: Database
+    models: Models
+    toolbox: Toolbox
+    roles: Roles
+    limits: Limits
+    goals: GoalLimits
+    owner: str  # the name of this process among those that drive runs
+    execution: Callable[[ResolvedScope, Role], Execution]
+    stream: Callable[[Run, dict[str, Any]], None]  # tells live watchers what a model is saying; nobody else ever hears it
+    nudge: Callable[[], None]  # there is a job for somebody
+    tracer: Tracer = NullTracer()
+
+
+class RunContext(NamedTuple):
+    """One run, as it was when it was taken up."""
+
+    means: Runtime
+    run: Run
+    mode: TurnMode
+    role: Role
+    execution: Execution
+    before: list[ModelMessage]  # what was said in the conversation before this turn
+
+    @property
+    def scope(self) -> Scope:
+        return self.execution.scope
+
+    @property
+    def parameters(self) -> ModelRequestParameters:
+        may_delegate = self.run.depth < self.means.limits.depth
+        has_plan = self.scope.turn_id is not None
+        return build_parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
+
+
+def load_context(tx: Transaction, means: Runtime, run: Run) -> RunContext:
+    """A sub-agent knows nothing of the turn's plan nor of what was said before: only what it was handed."""
+    role = means.roles.find(run.role)
+    answers_turn = run.turn_id is not None and run.parent_run_id is None
+    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if answers_turn else None, role.name)
+    execution = means.execution(resolve_scope(tx, scope), role)
+    execution = execution._replace(run_id=run.id, roles=means.roles, limits=means.limits, goals=means.goals)
+    if not answers_turn:
+        return RunContext(means, run, "plan", role, execution, [])
+    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
+    before = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)
+    return RunContext(means, run, "queue" if turn.mode == "queue" else "plan", role, execution, before)
+
+
+@lru_cache(maxsize=64)
+def build_parameters(toolbox: Toolbox, role: Role, mode: TurnMode, *, may_delegate: bool, has_plan: bool) -> ModelRequestParameters:
+    """Who the model is and what it may call. Made once: it is the same at every step of every run."""
+    withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
+    tools = [tool for tool in list_offered_tools(toolbox, role, mode) if tool.family not in withheld]
+    said = prompts.render_instructions(role, [tool.name for tool in tools], mode)
+    return ModelRequestParameters(
+        function_tools=[to_tool_definition(tool) for tool in tools], instruction_parts=[InstructionPart(content=said)]
+    )
+
+
+def list_offered_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
+    """What the role grants, with one way to plan: the one that belongs to the turn's mode."""
+    other = "queue" if mode == "plan" else "turn_plan"
+    return [
+        tool
+        for tool in toolbox.tools.values()
+        if role.grants(tool.family, tool.name) and tool.family != other and not tool.is_hidden
+    ]
+
+
+def to_tool_definition(tool: Tool) -> ToolDefinition:
+    described = tool.as_json()
+    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=described["input_schema"])

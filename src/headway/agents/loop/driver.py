@@ -1,0 +1,299 @@
+"""The loop of a run: look at the last message of its transcript, do the one next thing.
+
+Each step is one transaction. It writes down what came from outside, does all that needs nothing from outside, and ends where
+the world is needed again: a model's answer, a tool's result. Nothing lives only in memory: kill the process between any two
+statements, drive the same run again, and it goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from contextvars import Context, copy_context
+from functools import partial
+from math import inf
+from typing import TypeVar
+
+from pydantic_ai.messages import ModelRequest, ModelResponse
+
+from headway.actions import jobs, runs, spending
+from headway.agents import prompts, transcript
+from headway.agents.loop import assessor, cut_off, gates, tool_calls
+from headway.agents.loop.context import RunContext, Runtime, load_context
+from headway.agents.loop.requests import (
+    AskModel,
+    Assess,
+    CallTool,
+    ModelAnswered,
+    PermanentFailure,
+    Reply,
+    Request,
+    RetryableFailure,
+    Stop,
+    Summarise,
+    Summary,
+    ToolReturned,
+    Verdict,
+)
+from headway.agents.loop.step import Step, list_open_items
+from headway.agents.models.client import ModelFailed
+from headway.agents.tools.toolbox import call_external
+from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
+from headway.agents.transcript import TranscriptEntry, build_user_message, get_text, select_window, to_storable
+from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
+from headway.ledger.framing import escape_frames
+from headway.ledger.run import Effect, Run
+from headway.ledger.writ_parser import WritParser
+from headway.storage.stores import runs as run_store
+from headway.storage.stores.spending import ModelCall
+from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.loop")
+
+T = TypeVar("T")
+STORAGE_RETRY_S = 1.0
+NOT_OWNER = Stop("it has ended, or somebody else goes on with it")
+MAX_STORAGE_REFUSALS = 3  # by the database, before an agent stops rather than going on without a checkpoint
+RESTART_DELTA = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
+
+
+async def drive(means: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
+    """Go on with a run until it ends, or has to stop here, or has had so many answers of its model."""
+    work = await retry_storage(lambda: means.database.read(partial(load_context, means=means, run=run)))
+    entries = await retry_storage(partial(load_journal, work))
+    news: Reply = None
+    if taken_over:
+        means.stream(run, RESTART_DELTA)  # whoever heard half an answer from another process will not hear the rest
+    with trace_run(means.tracer, run), ExitStack() as spans:
+        note: SetAttributes | None = None
+        while True:
+            need, entries = await commit_step(work, entries, news)
+            if isinstance(need, Stop):
+                means.nudge()  # whoever waited for it, or is to begin now
+                return need
+            if isinstance(need, AskModel):
+                if not answers:
+                    return Stop("answered")
+                answers -= 1
+                if need.planned:
+                    note = note or spans.enter_context(trace_plan(means.tracer, run))
+                    note(to_plan_attributes(need.planned, need.left))
+            news = await fulfil_request(work, entries, need)
+
+
+async def commit_step(work: RunContext, entries: list[TranscriptEntry], news: Reply) -> tuple[Request, list[TranscriptEntry]]:
+    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal. A database
+    that refuses is asked again and then believed."""
+    unpaid = news.call if isinstance(news, ModelAnswered | Summary | Verdict) else None
+    here = copy_context()  # what tools of the ledger do belongs to the span that is open here, on whatever thread they do it
+    refusals = 0
+    meant: list[Request] = []  # what the last attempt would have gone on with
+    lost: Effect | None = None
+    while True:
+        try:
+            attempt = partial(apply_in_context, here=here, work=work, entries=entries, news=news, lost=lost, meant=meant)
+            need, entries = await work.means.database.write(attempt)
+            if need == NOT_OWNER and unpaid:
+                await charge_late(work, unpaid)
+            return need, entries
+        except StorageError as error:
+            refusals += not error.is_transient
+            if refusals >= MAX_STORAGE_REFUSALS:
+                raise
+            if isinstance(error, CommitUncertain):
+                unpaid = None  # perhaps it is paid for, with the step: nothing is paid for twice
+                lost = next((need.effect for need in meant if isinstance(need, CallTool)), None)
+            log.warning("run %s waits for the database: %s", work.run.id, error)
+            await asyncio.sleep(STORAGE_RETRY_S)
+        stored = await retry_storage(partial(load_journal, work))
+        if len(stored) > len(entries):
+            entries, news = stored, None
+
+
+async def charge_late(work: RunContext, call: ModelCall) -> None:
+    run, budget = work.run, work.means.limits.budget
+    await work.means.database.write(lambda tx: spending.settle_late(tx, run.tenant_id, run.id, call, budget))
+
+
+def apply_in_context(
+    tx: Transaction,
+    here: Context,
+    work: RunContext,
+    entries: list[TranscriptEntry],
+    news: Reply,
+    lost: Effect | None,
+    meant: list[Request],
+) -> tuple[Request, list[TranscriptEntry]]:
+    need, entries = here.run(apply_step, tx, work, entries, news, lost)
+    meant[:] = [need]
+    return need, entries
+
+
+def apply_step(
+    tx: Transaction, work: RunContext, entries: list[TranscriptEntry], news: Reply, lost: Effect | None = None
+) -> tuple[Request, list[TranscriptEntry]]:
+    """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it.
+    Lost: a tool call that is perhaps stored as started, by a commit whose answer got lost, and that was certainly not made."""
+    held = runs.lock_job(tx, work.run)
+    if held is None or held.state != "running" or held.owner != work.means.owner:
+        return NOT_OWNER, entries
+    found = run_store.find_with_halt(tx, work.run.tenant_id, work.run.id)
+    if found is None:
+        return NOT_OWNER, entries
+    run, halted = found
+    step = Step(tx, work, held, run, entries, lost)
+    if step.over:
+        return NOT_OWNER, entries
+    if not entries:
+        step.append(build_user_message(escape_frames(run.task)))
+    record_reply(step, news)
+    need: Request | None = Stop("halted") if halted else None
+    while need is None:
+        need = advance(step)
+    need = step.settle(need)
+    step.write()
+    got_further = news is not None or len(step.entries) > len(entries) or step.run != run
+    if got_further and not step.run.ended:  # a look at what is next is no change, and needs no commit
+        run_store.save(tx, step.run._replace(updated_at=tx.now))
+    return need, step.entries
+
+
+def record_reply(step: Step, news: Reply) -> None:
+    if isinstance(news, ModelAnswered | Summary | Verdict):
+        step.held = jobs.clear_failures(step.tx, step.held)
+    match news:
+        case ModelAnswered(response, call, stored):
+            step.charge(call)
+            step.run = step.run._replace(iterations=step.run.iterations + 1)
+            step.append(response, stored)
+            if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):
+                step.say(response.text or "")
+        case ToolReturned():
+            tool_calls.accept_result(step, news)
+        case Summary(text, call):
+            step.charge(call)
+            step.say(get_text(step.entries[-1].message))  # what people have read of it stays with them
+            step.withdraw_last()
+            step.append(build_user_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
+        case Verdict():
+            step.charge(news.call)
+            gates.apply_verdict(step, news)
+        case PermanentFailure(message, code):
+            step.fail(message, code)
+        case RetryableFailure(message, retry_after_s):
+            step.handle_transient_failure(message, retry_after_s)
+
+
+def advance(step: Step) -> Request | None:
+    """Derived from the last message. Done here if it can be, and then there is another next thing."""
+    if step.over or step.held.state != "running":
+        return Stop("ended or delayed")
+    entry = next(entry for entry in reversed(step.entries) if entry.sent)
+    match entry.message:
+        case ModelRequest():
+            return prepare_model_request(step)
+        case ModelResponse() if cut_off.join_last(step):
+            return None
+        case ModelResponse(finish_reason="content_filter"):
+            return step.end_filtered()
+        case ModelResponse(finish_reason="error"):
+            step.withdraw_last()  # whoever retries the turn asks again
+            return step.fail("The model ended its answer with an error.", "model_error")
+        case ModelResponse(finish_reason="length") as response:
+            return cut_off.handle(step, response)
+        case ModelResponse(tool_calls=[_, *_]) as response:
+            return tool_calls.call_tools(step, entry, response)
+        case ModelResponse() as response:
+            return gates.check_answer(step, entry, response.text or "")
+
+
+def prepare_model_request(step: Step) -> AskModel | Stop:
+    plan = step.plan()
+    left = list_open_items(plan)
+    limit = step.limits.extend_iterations(step.run.limit, step.run.iterations, has_open=bool(left))
+    if step.run.iterations >= limit:
+        return step.give_up(prompts.describe_step_limit(step.run.iterations), "incomplete" if left else "limit")
+    step.run = step.run._replace(limit=limit)
+    if step.run.hint:
+        step.append(build_user_message(prompts.render_check_in(step.run.hint)))
+        step.run = step.run._replace(hint="")
+    return AskModel(prompts.render_turn_context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
+
+
+async def fulfil_request(work: RunContext, entries: list[TranscriptEntry], need: Request) -> Reply:
+    """What the next step needs, from outside; or what is in the way."""
+    try:
+        return await dispatch_request(work, entries, need)
+    except ModelFailed as error:
+        return RetryableFailure(str(error), error.retry_after_s) if error.passes else PermanentFailure(str(error), error.code)
+    except SettingsError as error:
+        return PermanentFailure(str(error), error.code)
+
+
+async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], need: Request) -> Reply:
+    match need:
+        case AskModel(context=context):
+            return await ask_model(work, entries, context)
+        case CallTool(effect, tool, arguments):
+            with trace_tool_call(work.means.tracer, effect.tool, effect.call_id) as noted:
+                execution = work.execution._replace(effect_key=effect.key(work.run.id))
+                result = await call_external(tool, arguments, execution)
+                noted(to_result_attributes(is_error=result.is_error))
+            return ToolReturned(effect, result)
+        case Summarise():
+            return await assessor.summarise(work.means.models, need)
+        case Assess():
+            return await assessor.assess(work.means.models, need)
+    return None
+
+
+async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: str | None) -> ModelAnswered:
+    messages = select_window(work.before, entries) + ([build_user_message(context)] if context else [])
+    voice = AnswerStream(work, len(entries))
+    reply = await work.means.models.ask(work.role.tier, messages, work.parameters, voice)
+    voice.ended()
+    return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
+
+
+async def load_journal(work: RunContext) -> list[TranscriptEntry]:
+    return await work.means.database.read(lambda tx: transcript.load(tx, work.run))
+
+
+async def retry_storage(read: Callable[[], Awaitable[T]]) -> T:
+    """A database that is away for a while ends no run."""
+    while True:
+        try:
+            return await read()
+        except StorageError as error:
+            if not error.is_transient:
+                raise
+            log.warning("a run waits for the database: %s", error)
+            await asyncio.sleep(STORAGE_RETRY_S)
+
+
+class AnswerStream:
+    """Passes on what a model says while it says it, without the writs. The words of one answer are numbered, so that who joins
+    in the middle can tell which ones are new."""
+
+    def __init__(self, work: RunContext, place: int) -> None:
+        self.work = work
+        self.place = place  # of the answer in the transcript
+        self.parser = WritParser()
+        self.chunk_count = 0
+
+    def heard(self, text: str) -> None:
+        self.tell(self.parser.feed(to_storable(text)).visible)
+
+    def ended(self) -> None:
+        self.tell(self.parser.finish().visible)
+
+    def on_withdrawn(self) -> None:
+        self.parser = WritParser()
+        if self.chunk_count:
+            self.chunk_count = 0
+            self.work.means.stream(self.work.run, RESTART_DELTA)
+
+    def tell(self, text: str) -> None:
+        if text:
+            self.chunk_count += 1
+            self.work.means.stream(self.work.run, {"text": text, "n": self.chunk_count, "step": self.place})

@@ -1,0 +1,78 @@
+"""The gates a plain answer goes through: writs, the drain gate, and in queue mode the assessor's verdict."""
+
+from hashlib import blake2b
+
+from pydantic_ai.messages import ModelRequest
+
+from headway.actions import turn_queue
+from headway.actions.turn_state import load_queue_state
+from headway.agents import prompts
+from headway.agents.loop import writ_calls
+from headway.agents.loop.requests import Assess, Sleep, Stop, Verdict
+from headway.agents.loop.step import Step, list_open_items
+from headway.agents.transcript import TranscriptEntry, build_user_message, get_text
+from headway.ledger.text import TEXT_LIMIT
+from headway.ledger.todo import Todo
+from headway.ledger.writ_parser import parse
+
+
+def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Sleep | Stop | None:
+    told = writ_calls.run_writs(step, entry, text)
+    if isinstance(told, Sleep):
+        return told
+    if told:  # an answer with writs in it never ends a turn: first the agent hears what came of them
+        step.say(text)
+        step.append(ModelRequest(told))
+        return None
+    if not text.strip():
+        return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text)
+    if step.work.mode == "queue":
+        current = load_queue_state(step.tx, step.run.tenant_id, step.turn_id).current
+        if current:
+            return Assess(current, text, step.is_last_attempt)
+    plan = step.plan()
+    if left := list_open_items(plan):
+        return reject_answer(step, prompts.describe_open_items(left), prompts.render_open_items_refusal(left), text)
+    return step.finish("drained" if plan else "answered", text)
+
+
+def reject_answer(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:
+    """Send an answer back. Some times in a row with no change to the list, and the turn ends rather than turning in circles."""
+    plan = step.plan()
+    mark = fingerprint_plan(plan)
+    refusals = step.run.refusals + 1 if step.run.plan_mark == mark else 1
+    step.run = step.run._replace(refusals=refusals, plan_mark=mark)
+    step.tell("refused", {"remaining": len(list_open_items(plan)), "reason": reason})
+    if refusals >= step.limits.refusals:
+        return step.give_up(last_words, "incomplete", answer)
+    step.append(build_user_message(message))
+    return None
+
+
+def fingerprint_plan(plan: list[Todo]) -> str:
+    """Changes when anything about the list does."""
+    return blake2b(repr([(todo.id, todo.status, todo.subject) for todo in plan]).encode(), digest_size=12).hexdigest()
+
+
+def apply_verdict(step: Step, verdict: Verdict) -> None:
+    """A turn in queue mode goes on with the next item once the current one is done."""
+    answer = parse(get_text(step.entries[-1].message)).visible
+    step.tell("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
+    if not verdict.ok:
+        message = prompts.render_rejection(verdict.item.subject, verdict.reason)
+        reject_answer(step, verdict.reason, message, answer, prompts.REJECTED_ANSWER)
+        return
+    state = turn_queue.complete(step.tx, step.work.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+    if state.current is None:
+        step.finish("drained", answer)
+        return
+    step.say(answer)
+    cap = step.limits.resubmissions
+    if step.run.resubmissions >= cap:
+        why = prompts.describe_resubmission_limit(cap)
+        step.tell("todos_limit", {"max": cap, "remaining": state.remaining, "message": why})
+        step.give_up(why, "limit")
+        return
+    step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
+    step.tell_after_list("todos_resubmitting", {"next": state.current.subject, "state": state.as_json()})
+    step.append(build_user_message(prompts.render_next_item(state.current.subject)))

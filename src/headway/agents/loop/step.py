@@ -1,0 +1,199 @@
+"""One step of a run, which is one transaction: what it may look at, and the few things it can do."""
+
+from typing import Any
+
+from pydantic_ai.messages import ModelMessage
+
+from headway.actions import goals, jobs, notices, pauses, runs, spending, turns
+from headway.agents import prompts, transcript
+from headway.agents.loop.context import RunContext
+from headway.agents.loop.requests import AskModel, Assess, Request, Sleep, Stop, Summarise
+from headway.agents.transcript import TranscriptEntry
+from headway.ledger.job import Job
+from headway.ledger.run import Effect, Run, RunStatus, TurnOutcome
+from headway.ledger.todo import Todo
+from headway.ledger.writ_parser import parse
+from headway.storage.stores import runs as run_store
+from headway.storage.stores import todos as todo_store
+from headway.storage.stores.spending import ModelCall
+from headway.storage.transaction import Transaction
+
+BUDGET_CHECK_MS = 15_000  # how often who waits for money looks whether there is some
+OVERHEAD_CHARACTERS = 8_000  # of instructions and tool schemas, roughly
+
+
+class Step:
+    def __init__(
+        self, tx: Transaction, work: RunContext, held: Job, run: Run, entries: list[TranscriptEntry], lost: Effect | None
+    ) -> None:
+        self.tx = tx
+        self.work = work
+        self.held = held
+        self.run = run
+        self.lost = lost  # the call that an attempt before this one was about to make
+        self.turn_id = work.scope.turn_id or ""  # whose plan it is: a sub-agent has none
+        self.entries = list(entries)
+        self.first_new = self.next_number
+        self.unsaved: list[str] = []  # the last of them, as they are to be stored
+        self.limits = work.means.limits
+
+    @property
+    def next_number(self) -> int:
+        return self.entries[-1].n + 1 if self.entries else self.run.begins_at
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left for this run to do; a goal's main agent then waits for its next sub-goal."""
+        return self.run.ended or (self.run.is_main and self.run.sub_goal_id is None)
+
+    @property
+    def is_last_attempt(self) -> bool:
+        return self.held.attempts + 1 >= self.held.max_attempts
+
+    def append(self, message: ModelMessage, stored: str = "") -> None:
+        self.unsaved.append(stored or transcript.encode(message))
+        self.entries.append(TranscriptEntry(self.next_number, message))
+
+    def write(self) -> None:
+        """What was appended, in one statement: before the step ends, or something happens to it."""
+        if self.unsaved:
+            first = self.next_number - len(self.unsaved)
+            run_store.append_messages(self.tx, self.run.tenant_id, self.run.id, first, *self.unsaved)
+            self.unsaved.clear()
+
+    def withdraw_last(self) -> None:
+        self.withdraw(-1)
+
+    def withdraw(self, place: int) -> None:
+        """A message stays in the journal and is not sent any more."""
+        self.write()
+        entry = self.entries[place]
+        run_store.withdraw_message(self.tx, self.run.tenant_id, self.run.id, entry.n)
+        self.entries[place] = entry._replace(sent=False)
+
+    def charge(self, call: ModelCall | None) -> None:
+        if call:
+            self.run = spending.settle(self.tx, self.run, call, self.limits.budget)
+
+    def plan(self) -> list[Todo]:
+        return todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id) if self.turn_id else []
+
+    def say(self, text: str) -> None:
+        """What a person gets to read of something the model said: all but the writs."""
+        turns.append_message(self.tx, self.run, "assistant", parse(text).visible)
+
+    def tell(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
+        turns.emit_event(self.tx, self.run, kind, data, **encoded)
+
+    def tell_after_list(self, kind: str, data: dict[str, Any]) -> None:
+        turns.tell_after_list(self.tx, self.run, kind, data)
+
+    # Endings
+
+    def finish(self, outcome: TurnOutcome, answer: str) -> Stop:
+        if self.run.turn_id is not None and self.run.parent_run_id is None:
+            self.run = turns.finish(self.tx, self.run, outcome, answer)
+        elif outcome in ("answered", "drained"):
+            self.end_task("completed", answer)
+        else:
+            self.end_task("failed", answer, error=outcome)
+        return Stop("ended")
+
+    def report(self, summary: str, data: Any, *, success: bool) -> None:
+        """Its own word on how its task ended."""
+        self.end_task("completed" if success else "failed", summary, data, None if success else summary)
+
+    def end_task(self, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> None:
+        """A sub-agent's task is all that it is for; a main agent's is one sub-goal among others."""
+        if self.run.is_main:
+            self.run = spending.release(self.tx, self.run)
+            self.run = goals.end_inline(self.tx, self.run, status, summary, data, error)
+        else:
+            self.run = runs.end_child(self.tx, self.run, status, summary, data, error)
+
+    def give_up(self, why: str, outcome: TurnOutcome, answer: str = "") -> Stop:
+        """End honestly: what was said last, why it ends here, and what is left, which stays open in the ledger."""
+        return self.finish(outcome, prompts.render_closing(answer, why, list_open_items(self.plan())))
+
+    def end_filtered(self) -> Stop:
+        whose = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
+        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{whose}.")
+        return self.finish("filtered", prompts.CONTENT_FILTER_ANSWER)
+
+    def fail(self, message: str, code: str) -> Stop:
+        if self.run.turn_id is not None and self.run.parent_run_id is None:
+            self.run = turns.fail(self.tx, self.run, message, code)
+        else:
+            if not self.run.is_main:
+                jobs.close(self.tx, self.run.tenant_id, self.run.id, "failed", message)
+            self.end_task("failed", "", error=message)
+        return Stop("ended")
+
+    def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
+        """Try again later, without a slot and whatever happens to this process in the meantime; but not for ever."""
+        self.run = spending.release(self.tx, self.run)
+        if self.run.is_main and self.is_last_attempt:  # the sub-goal failed; the goal's own job has more to do
+            self.held = jobs.clear_failures(self.tx, self.held)
+            self.fail(message, "model_failed")
+            return
+        self.retry_later(message, retry_after_s)
+        if self.held.state == "dead":
+            self.fail(message, "model_failed")
+
+    def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
+        """Delay the run's job with exponential backoff; without attempts left it is dead."""
+        self.held = jobs.retry_later(self.tx, self.held, error, self.limits, retry_after_s)
+        if self.held.state == "delayed":
+            runs.tell_delay(self.tx, self.run, self.held, error)
+
+    def notify(self, kind: str, text: str) -> None:
+        notices.notify_once(self.tx, self.run, kind, text)
+
+    # Before the world is asked
+
+    def settle(self, need: Request) -> Request:
+        """Whether that can be had: calls have to be paid for, and who waits for somebody else gives its slot away."""
+        if isinstance(need, Sleep):
+            self.held = jobs.delay(self.tx, self.held, need.until)
+            self.rest()
+            return Stop("waiting")
+        if isinstance(need, AskModel | Summarise | Assess) and not self.ensure_funded(need):
+            self.held = jobs.delay(self.tx, self.held, self.tx.now + BUDGET_CHECK_MS)
+            self.rest()
+            return Stop("paused")
+        if not isinstance(need, Stop) and self.run.status != "running":
+            self.run = pauses.resume_run(self.tx, self.run)
+        return need
+
+    def rest(self) -> None:
+        news = self.run.status != "waiting" and self.run.parent_run_id is not None
+        self.run = self.run._replace(status="waiting")
+        if news:
+            runs.emit_changed(self.tx, self.run)
+
+    def ensure_funded(self, need: AskModel | Summarise | Assess) -> bool:
+        """By its goal, if it is a sub-agent of one (a main agent's goal has looked already), and by the pool."""
+        if self.run.goal_id is not None and self.run.parent_run_id is not None:
+            goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
+            if not goals.can_spend(self.tx, goal):
+                return False
+        if not self.reserve_cost(need):
+            pauses.pause_run(self.tx, self.run, prompts.POOL_EXHAUSTED)
+            return False
+        return True
+
+    def reserve_cost(self, need: AskModel | Summarise | Assess) -> bool:
+        """Set aside what the call may cost, if the pool has room for it."""
+        tier = self.work.role.tier if isinstance(need, AskModel) else "cheap"
+        funded = spending.reserve(self.tx, self.run, self.work.means.models.estimate(tier, self.size), self.limits.budget)
+        self.run = funded or self.run
+        return funded is not None
+
+    def size(self) -> int:
+        """How many characters would be sent, roughly."""
+        sent = transcript.select_window(self.work.before, self.entries)
+        return sum(len(str(part)) for message in sent for part in message.parts) + OVERHEAD_CHARACTERS
+
+
+def list_open_items(plan: list[Todo]) -> list[Todo]:
+    return [todo for todo in plan if not todo.ended]

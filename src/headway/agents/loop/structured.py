@@ -1,0 +1,138 @@
+"""Asking a model for something of a given shape. What does not fit is sent back with the reason, twice at most. What the length
+limit cut off is continued, and the parts are joined."""
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from headway.agents.loop import cut_off
+from headway.agents.models.client import ModelFailed, Models
+from headway.agents.roles import Tier
+from headway.agents.tools.toolbox import compact_schema, describe_validation_error
+from headway.agents.transcript import build_user_message, to_storable_value
+from headway.ledger.errors import HeadwayError, Invalid, SettingsError
+from headway.ledger.framing import format_inline
+from headway.storage.stores.spending import ModelCall
+
+ATTEMPTS: Final = 3
+COMPLAINT_LIMIT: Final = 2_000
+CUT_OFF_COMPLAINT: Final = "The answer was cut off by the length limit."
+JSON_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
+
+
+class Form(BaseModel):
+    """What a model is to fill in. Unknown fields are ignored, names may be in camelCase, and null means that a field is absent."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_nulls(cls, given: Any) -> Any:
+        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+
+
+T = TypeVar("T", bound=Form)
+
+
+class Question(NamedTuple, Generic[T]):
+    tier: Tier
+    instructions: str
+    text: str
+    tool: str  # the name under which the form is handed in
+    form: type[T]
+    check: Callable[[T], None] = lambda _filled: None  # raises Invalid with what is wrong
+    exchange: tuple[ModelMessage, ...] = ()  # what was answered before, and why it was sent back
+    partial: str = ""  # the answer as far as it got before the length limit,
+    parts: int = 1  # and how many parts there are with the next one
+
+
+class FormResult(NamedTuple, Generic[T]):
+    """The form, or what was wrong with it, or what kept the model from answering; and what that cost."""
+
+    form: T | None = None
+    complaint: str = ""
+    failure: HeadwayError | None = None
+    call: ModelCall | None = None
+    again: Question[T] | None = None  # to be asked next, as long as it may still get better
+
+
+async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
+    """One call: whether there is to be another, its caller decides."""
+    asked = [build_user_message(question.text), *question.exchange, *cut_off.request_rest(question.partial)]
+    try:
+        reply = await models.ask(question.tier, asked, build_parameters(question))
+    except (ModelFailed, SettingsError) as error:
+        return FormResult(failure=error)
+    written = cut_off.join_json(question.partial, extract_answer(reply.response, question.tool))
+    if reply.response.finish_reason == "length" and written != question.partial and question.parts < cut_off.MAX_PARTS:
+        more = question._replace(partial=written, parts=question.parts + 1)
+        return FormResult(complaint=CUT_OFF_COMPLAINT, call=reply.call, again=more)
+    try:
+        form = parse_answer(reply.response, written, question)
+        question.check(form)
+    except Invalid as error:
+        wrong = str(error)
+        answer = ModelResponse([TextPart(written)]) if question.partial else reply.response
+        exchange = (*question.exchange, answer, build_rejection(answer, wrong, question.tool))
+        better = question._replace(exchange=exchange, partial="", parts=1) if len(exchange) < 2 * ATTEMPTS else None
+        return FormResult(complaint=wrong, call=reply.call, again=better)
+    return FormResult(form, call=reply.call)
+
+
+def build_parameters(question: Question[T]) -> ModelRequestParameters:
+    schema = build_schema(question.form)
+    tool = ToolDefinition(name=question.tool, description="Hand in your answer.", parameters_json_schema=schema)
+    return ModelRequestParameters(
+        function_tools=[tool],
+        instruction_parts=[InstructionPart(content=f"{question.instructions}\n\n{describe_submission(question)}")],
+    )
+
+
+@cache
+def build_schema(form: type[Form]) -> dict[str, Any]:
+    """Made once: it takes longer than everything else that is done about a question."""
+    return compact_schema(form.model_json_schema())
+
+
+def describe_submission(question: Question[T]) -> str:
+    return f"Hand your answer in by calling {question.tool}, once and completely."
+
+
+def extract_answer(response: ModelResponse, tool: str) -> str:
+    """The arguments of the call, or the text: not every model calls tools when it should."""
+    call = next((call for call in response.tool_calls if call.tool_name == tool), None)
+    return str(call.args) if call else response.text or ""
+
+
+def parse_answer(response: ModelResponse, written: str, question: Question[T]) -> T:
+    if response.finish_reason in ("length", "content_filter", "error"):
+        raise Invalid(f"Your answer did not come through ({response.finish_reason}). Make it shorter.")
+    found = None if cut_off.is_json(written) else JSON_OBJECT.search(written)
+    document = found[0] if found else written.strip()
+    if not document.startswith(("{", "[")):
+        raise Invalid(describe_submission(question))
+    try:
+        return question.form.model_validate(to_storable_value(json.loads(document)))
+    except ValidationError as error:
+        raise Invalid(describe_validation_error(error)) from None
+    except (ValueError, RecursionError):
+        raise Invalid("Your answer is not one JSON object.") from None
+
+
+def build_rejection(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
+    message = f"This cannot be taken: {format_inline(wrong, COMPLAINT_LIMIT)} Mend it and call {tool} again."
+    if not response.tool_calls:
+        return build_user_message(message)
+    return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

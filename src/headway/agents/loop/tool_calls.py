@@ -1,0 +1,212 @@
+"""Tool calls of a run: started before, with their result after, never blindly repeated."""
+
+import json
+from itertools import chain
+from typing import Any, Final
+
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+
+from headway.actions import jobs
+from headway.agents.loop import writ_calls
+from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
+from headway.agents.loop.step import Step
+from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
+from headway.agents.tools.toolbox import PendingRun, Result, Tool, call_in_transaction, to_result, validate_call
+from headway.agents.tracing import to_result_attributes, trace_tool_call
+from headway.agents.transcript import TranscriptEntry, to_storable, to_storable_value
+from headway.ledger.errors import HeadwayError, StorageError
+from headway.ledger.framing import escape_frames
+from headway.ledger.run import Effect, EffectState
+from headway.storage.stores import runs as run_store
+
+RESULT_LIMIT: Final = 50_000  # characters of a tool's result that a model gets to see
+MAX_JSON_DEPTH: Final = 500  # half of what Python bears; far less is taken by any tool
+INTERRUPTED_MESSAGE: Final = (
+    "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
+    "It may have had its effect. Look before you call it again."
+)
+
+
+def reject_constant(constant: str) -> None:
+    """Python reads NaN and infinity, and would write them for readers that do not."""
+    raise ValueError(constant)
+
+
+# Made once: json.loads and json.dumps would make one for every call.
+JSON_DECODER: Final = json.JSONDecoder(parse_constant=reject_constant)
+JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
+
+
+def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | None:
+    """Those without a recorded result, one after the other; then all results go back together."""
+    known = entry.n < step.first_new  # what was just said has begun nothing yet
+    begun = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
+    ended: list[Effect] = []
+    for place, call in enumerate(response.tool_calls):
+        found = resume_call(step, begun[place]) if place in begun else start_call(step, entry.n, place, call)
+        if not isinstance(found, Effect):
+            return found
+        ended.append(found)
+        if step.over:  # it reported how it ended
+            return None
+    told = writ_calls.run_writs(step, entry, response.text or "")
+    if isinstance(told, Sleep):
+        return told
+    parts = [ToolReturnPart(effect.tool, escape_frames(effect.result), effect.call_id) for effect in ended]
+    step.append(ModelRequest([*parts, *told]))
+    return None
+
+
+def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
+    """A tool of the ledger is done here: what it did and what it answered are stored together. Others are only started."""
+    arguments = parse_arguments(call)
+    execution = step.work.execution
+    tool = step.work.means.toolbox.tools.get(call.tool_name)
+    written = to_storable(JSON_ENCODER.encode(arguments))
+    effect = Effect(n, place, call.tool_call_id, call.tool_name, written, "started")
+    step.tell("tool_call", to_event_data(step, effect), arguments=written)
+    if tool is None:
+        return record_result(step, effect, to_result({"error": describe_unknown_tool(step, call.tool_name)}))
+    if not isinstance(arguments, dict):
+        return record_result(step, effect, to_result(tool.refuse("Invalid arguments: they must be one JSON object.")))
+    if tool.in_transaction is not None:
+        with trace_tool_call(step.work.means.tracer, effect.tool, effect.call_id) as note:
+            result = call_in_transaction(tool, arguments, execution, step.tx)
+            note(to_result_attributes(is_error=result.is_error))
+        return record_result(step, effect, result)
+    if tool.begin_wait is not None:
+        return start_waiting(step, effect, tool, arguments)
+    try:
+        validate_call(tool, arguments, execution)
+    except HeadwayError as error:
+        return record_result(step, effect, to_result(tool.refuse(str(error))))
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, effect)
+    return CallTool(effect, tool, arguments)
+
+
+def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
+    """One that was started and has no result: nobody is left who could tell how it ended. Only what is harmless is repeated."""
+    if effect.state != "started":
+        return effect
+    tool = step.work.means.toolbox.tools.get(effect.tool)
+    if tool is not None and tool.look is not None:
+        return poll_call(step, effect, tool)
+    never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
+    if tool is not None and (tool.idempotent or never_made):
+        return CallTool(effect, tool, json.loads(effect.arguments))
+    return record_result(step, effect, Result({"error": INTERRUPTED_MESSAGE}, is_error=True, is_uncertain=True))
+
+
+def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | Sleep:
+    """What it waits for is written down beside the call, so that a crash while waiting resumes waiting."""
+    begin_wait = tool.begin_wait
+    assert begin_wait is not None
+    try:
+        execution, wanted = validate_call(tool, arguments, step.work.execution)
+        pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, wanted))
+    except StorageError:
+        raise  # the transaction is lost, and this step with it
+    except HeadwayError as error:
+        return record_result(step, effect, to_result(tool.refuse(str(error))))
+    begun = effect._replace(result=json.dumps(pending))
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, begun)
+    return poll_call(step, begun, tool)
+
+
+def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
+    assert tool.look is not None
+    pending = PendingRun(*json.loads(effect.result))
+    try:
+        execution, wanted = validate_call(tool, json.loads(effect.arguments), step.work.execution)
+        found = tool.look(step.tx, execution, wanted, pending)
+    except StorageError:
+        raise
+    except HeadwayError as error:
+        return record_result(step, effect, to_result(tool.refuse(str(error))))
+    return Sleep(pending.until) if found is None else record_result(step, effect, to_result(found))
+
+
+def accept_result(step: Step, done: ToolReturned) -> None:
+    """Store a tool's result. A repeatable call that failed in a way that may pass is made again later instead: the run's job waits
+    without a slot, and the effect stays `started`."""
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
+    if effect.state != "started":  # stored already, by a commit whose answer got lost
+        return
+    if not done.result.passes:
+        record_result(step, effect, done.result)
+    elif step.is_last_attempt or step.tx.now - effect.started_at >= step.limits.tool_retries_ms:
+        give_up_call(step, effect, done.result)
+    else:
+        step.retry_later(to_storable(done.result.error))
+        return
+    step.held = jobs.clear_failures(step.tx, step.held)
+
+
+def give_up_call(step: Step, effect: Effect, result: Result) -> None:
+    """Tell the model, and keep the call as a dead letter that the operator can retry or drop."""
+    attempts = step.held.attempts + 1
+    error = to_storable(result.error)
+    run = step.run
+    payload = {
+        "name": effect.tool,
+        "arguments": json.loads(effect.arguments),
+        "conversation_id": run.conversation_id,
+        "role": run.role,
+        "turn_id": run.turn_id,
+        "run_id": run.id,
+        "effect_key": effect.key(run.id),
+    }
+    jobs.add_dead_letter(step.tx, step.held, jobs.TOOL, payload, error)
+    again = "once" if attempts == 1 else f"{attempts} times"
+    record_result(step, effect, result._replace(value={"error": f"{error} Tried {again}; the call is kept as a dead letter."}))
+
+
+def record_result(step: Step, effect: Effect, result: Result) -> Effect:
+    written = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
+    shown = to_storable(shorten_result(written))
+    state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"
+    ended = effect._replace(state=state, result=shown)
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
+    value = result.value if shown == written else shown
+    step.tell("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
+    if effect.tool == REPORT_TOOL and state == "succeeded":
+        said = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
+        step.report(said.summary, said.data, success=said.success)
+    return ended
+
+
+def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
+    return {"run_id": step.run.id, "call_id": effect.call_id, "tool": effect.tool}
+
+
+def describe_unknown_tool(step: Step, name: str) -> str:
+    known = ", ".join(tool.name for tool in step.work.parameters.function_tools)
+    return f"There is no tool named {name[:80]!r}. There are: {known}."
+
+
+def parse_arguments(call: ToolCallPart) -> Any:
+    """What the model sent, or its raw text where that is not JSON."""
+    if not isinstance(call.args, str):
+        return call.args or {}
+    try:
+        read = JSON_DECODER.decode(call.args) if call.args.strip() else {}
+    except (ValueError, RecursionError):
+        return call.args
+    return call.args if is_too_deep(read) else read
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether it could perhaps be read here and not be written elsewhere: how deep is too deep depends on who calls whom."""
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        below = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = list(chain.from_iterable(below))
+        if not level:
+            return False
+    return True
+
+
+def shorten_result(text: str) -> str:
+    if len(text) <= RESULT_LIMIT:
+        return text
+    return f"{text[:RESULT_LIMIT]}\n… ({len(text) - RESULT_LIMIT:,} more characters)"

@@ -1,0 +1,79 @@
+"""Writs in what an agent says. `/agent` and `/parallel` begin sub-agents, all of a text at once; when they are over, every writ
+of the text is answered in order."""
+
+import json
+from typing import Any
+
+from pydantic_ai.messages import UserPromptPart
+
+from headway.actions import runs
+from headway.agents import writs
+from headway.agents.delegation import Assignment, delegate
+from headway.agents.loop.requests import Sleep
+from headway.agents.loop.step import Step
+from headway.agents.transcript import TranscriptEntry
+from headway.agents.writs import AgentAccess, AgentCall
+from headway.ledger.errors import HeadwayError, Invalid, StorageError
+from headway.ledger.framing import format_inline
+from headway.ledger.job import NEVER
+from headway.ledger.run import Effect
+from headway.ledger.writ_parser import parse
+from headway.storage.stores import runs as run_store
+
+FIRST_AGENT_PLACE = 1_000  # of the orders among a message's effects: behind all tool calls
+ANSWER_LIMIT = 20_000
+AGENT_WRIT = "/agent"
+
+
+def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
+    """What the writs of a text answer, once all of them can."""
+    found = parse(text).writs
+    if not found:
+        return []
+    results: list[list[str]] = []
+    if "agents" in step.work.role.writs:
+        orders = [order for writ in found[: writs.WRITS_LIMIT] for order in writs.parse_agent_calls(writ)]
+        begun = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if orders else {}
+        effects = [begun.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, order) for n, order in enumerate(orders)]
+        looked = [poll_agent(step, effect) for effect in effects]
+        if any(one is None for one in looked):
+            return Sleep(NEVER)
+        results = [one for one in looked if one is not None]
+    hands = AgentAccess(lambda place: results[place])
+    return [UserPromptPart(writs.run_text(step.tx, step.work.scope, step.work.role, text, hands).output)]
+
+
+def start_agent(step: Step, n: int, place: int, order: AgentCall) -> Effect:
+    effect = Effect(n, FIRST_AGENT_PLACE + place, "", AGENT_WRIT, json.dumps(order._asdict()), "started")
+    try:
+        if not order.task:
+            raise Invalid("write it as /agent NAME TASK")
+        assignment = Assignment(step.work.means.roles.find(order.agent), order.task)
+        child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
+        effect = effect._replace(result=child.id)
+    except StorageError:
+        raise  # the transaction is lost, and this step with it
+    except HeadwayError as error:
+        effect = effect._replace(state="failed", result=f"ERR: {format_inline(str(error))}")
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, effect)
+    return effect
+
+
+def poll_agent(step: Step, effect: Effect) -> list[str] | None:
+    """The lines that answer it; nothing while its agent is at work."""
+    if effect.state != "started":
+        return effect.result.split("\n")
+    child = runs.get(step.tx, step.run.tenant_id, effect.result)
+    if not child.ended:
+        return None
+    lines = render_result(runs.build_result(child))
+    state = "succeeded" if child.status == "completed" else "failed"
+    ended = effect._replace(state=state, result="\n".join(lines))  # type: ignore[arg-type]
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
+    return lines
+
+
+def render_result(result: dict[str, Any]) -> list[str]:
+    if result["status"] != "completed":
+        return [f"ERR: {format_inline(str(result.get('error') or result['status']))}"]
+    return [format_inline(line, 2_000) for line in str(result["summary"])[:ANSWER_LIMIT].split("\n")]

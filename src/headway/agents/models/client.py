@@ -1,0 +1,201 @@
+"""Calling models: three tiers by name, answers as they stream, failures sorted into those that pass and those that stay."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import AgentRunError, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.settings import ModelSettings
+
+from headway.agents.models.capture import ReceivedBody, capture_body
+from headway.agents.models.failures import check_answer, describe_failure, find_requested_delay, is_transient
+from headway.agents.models.prices import Prices
+from headway.agents.models.rehearsal.model import build_rehearsal_model
+from headway.agents.roles import Tier
+from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
+from headway.agents.transcript import clean_response
+from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.redaction import Redactor
+from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.text import to_one_line
+from headway.storage.stores.spending import ModelCall
+
+log = logging.getLogger("headway.models")
+
+MESSAGE_LIMIT: Final = 500
+PACKAGED_PROVIDERS: Final = ("anthropic", "google")
+MISSING_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
+
+
+class ModelFailed(HeadwayError):
+    """The model could not be called."""
+
+    def __init__(self, message: str | None = None, *, passes: bool = False, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.passes = passes
+        self.retry_after_s = retry_after_s
+
+
+class TextListener(Protocol):
+    """Hears a model's text as it comes; what it heard of an answer that broke off is withdrawn."""
+
+    def heard(self, text: str) -> None: ...
+
+    def on_withdrawn(self) -> None: ...
+
+
+class ModelReply(NamedTuple):
+    response: ModelResponse
+    call: ModelCall
+
+
+class Models:
+    """The models of an installation, by tier. They are made when they are first asked, if not before."""
+
+    def __init__(
+        self,
+        names: Mapping[Tier, str],
+        timeout_s: float = 120.0,  # without a sign of life
+        prices: Prices | None = None,
+        known: Mapping[str, Model] | None = None,
+        tracer: Tracer | None = None,
+        hush: Redactor | None = None,
+    ) -> None:
+        self.names = names
+        self.timeout_s = timeout_s
+        self.prices = prices or Prices()
+        self.tracer = tracer or NullTracer()
+        self.hush = hush or Redactor()
+        self.made: dict[str, Model] = dict(known or {})
+
+    def find(self, tier: Tier) -> Model:
+        name = self.names[tier]
+        if name not in self.made:
+            self.made[name] = build_model(name)
+        return self.made[name]
+
+    def preload(self) -> None:
+        """To load a provider's library takes a second, in which nothing else can be done: not for the first to ask to wait for.
+        A model that cannot be made is the business of whoever asks it."""
+        for tier in self.names:
+            with suppress(SettingsError):
+                self.find(tier)
+
+    async def close(self) -> None:
+        """Hang up: providers' libraries keep their connections open."""
+        for model in self.made.values():
+            async with model:  # it is the leaving that closes them
+                pass
+
+    def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
+        """What a call will cost at most, roughly; the length of what is sent is only asked for when it matters."""
+        name = self.names[tier]
+        return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters())
+
+    async def ask(
+        self,
+        tier: Tier,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        listener: TextListener | None = None,
+    ) -> ModelReply:
+        """One answer, or a ModelFailed that says what to do and whether it may pass. Trying again is the caller's business:
+        only the caller can wait without holding anything up, and survive doing so."""
+        with trace_model_call(self.tracer, self.names[tier]) as note:
+            reply = await self.answer(tier, messages, parameters, listener)
+            note(to_usage_attributes(reply.call))
+        return reply
+
+    async def answer(
+        self, tier: Tier, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: TextListener | None
+    ) -> ModelReply:
+        model = self.find(tier)
+        with capture_body(model) as received:
+            try:
+                offered = {tool.name for tool in parameters.function_tools}
+                response = clean_response(await self.stream(model, messages, parameters, listener), offered)
+                check_answer(response, received)
+            except Exception as error:  # over an answer of a shape that it did not expect, a provider's library raises anything
+                if listener:
+                    listener.on_withdrawn()
+                raise self.failure(tier, error, received) from error
+        return ModelReply(response, self.to_model_call(tier, response))
+
+    def failure(self, tier: Tier, error: Exception, received: ReceivedBody) -> ModelFailed:
+        name = self.names[tier]
+        if not isinstance(error, AgentRunError | UserError | OSError):
+            log.warning("the answer of %s could not be read", name, exc_info=error)
+        hush = Redactor((*list_api_keys(self.find(tier)), *self.hush.secrets))
+        words = describe_failure(name, error, received, hush)
+        return ModelFailed(words, passes=is_transient(error, received), retry_after_s=find_requested_delay(error))
+
+    async def stream(
+        self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: TextListener | None
+    ) -> ModelResponse:
+        loop = asyncio.get_running_loop()
+        async with (
+            asyncio.timeout(self.timeout_s) as deadline,
+            model_request_stream(model, messages, model_settings=self.settings, model_request_parameters=parameters) as stream,
+        ):
+            async for event in stream:
+                deadline.reschedule(loop.time() + self.timeout_s)
+                if listener and (text := extract_text(event)):
+                    listener.heard(text)
+        return stream.get()
+
+    @cached_property
+    def settings(self) -> ModelSettings:
+        # Retrying is our business: the providers' libraries would do it unseen, and again.
+        return ModelSettings(timeout=self.timeout_s, max_retries=0)
+
+    def to_model_call(self, tier: Tier, response: ModelResponse) -> ModelCall:
+        name, usage = self.names[tier], response.usage
+        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
+
+
+def build_model(name: str) -> Model:
+    """The model of that name. Its key and address come from its provider's own variables."""
+    if name == REHEARSAL_MODEL:
+        return build_rehearsal_model()
+    provider, _, rest = name.partition(":")
+    try:
+        if not rest.strip():
+            raise ValueError("write it as provider:name")
+        return infer_model(name)
+    except (UserError, ValueError) as error:
+        missing = MISSING_VARIABLE.search(str(error))
+        if missing and provider == "ollama":
+            return build_local_ollama(name)
+        reason = f"set {missing[1]}" if missing else to_one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
+        raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
+    except ImportError:
+        package = "headway" if provider in PACKAGED_PROVIDERS else "pydantic-ai-slim"
+        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install '{package}[{provider}]'.") from None
+
+
+def build_local_ollama(name: str) -> Model:
+    """Where Ollama listens unless told otherwise."""
+    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415  for its users alone
+    from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415
+
+    return OllamaModel(name.partition(":")[2], provider=OllamaProvider(base_url="http://localhost:11434/v1"))
+
+
+def extract_text(event: object) -> str:
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text
+    return ""
+
+
+def list_api_keys(model: Model) -> tuple[str, ...]:
+    """The key that a provider may quote, as far as its library shows it: one that a program brought along is in no setting."""
+    key = getattr(getattr(model, "client", None), "api_key", None)
+    return (key,) if key and isinstance(key, str) else ()

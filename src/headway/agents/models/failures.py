@@ -1,0 +1,118 @@
+"""What keeps a model from answering: whether it may pass, and how people are told. What a provider sends may be anything."""
+
+import re
+from typing import Final
+
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelUnavailableError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+from pydantic_ai.messages import ModelResponse
+
+from headway.agents import transcript
+from headway.agents.models.capture import ReceivedBody
+from headway.ledger.redaction import Redactor
+from headway.ledger.text import to_one_line
+
+TRANSIENT_ERRORS: Final = (
+    ModelRateLimitError,
+    ModelUnavailableError,
+    ModelServerError,
+    ModelConnectionError,
+    ModelRequestTimeout,
+    OSError,  # a timeout is one, too
+)
+TRANSIENT_STATUSES: Final = (408, 409, 425, 429)
+MESSAGE_LIMIT: Final = 500
+QUOTE_LIMIT: Final = 300  # characters of the beginning of what was received, and as many of its end
+MAX_TOKENS: Final = 1_000_000_000  # that one call can have used
+ADVICE: Final = "Check that the provider's address and the model's name are right and that the provider works, then try again."
+RETRY_DELAY: Final = re.compile(r"'retryDelay': '(\d{1,9}(?:\.\d{1,9})?)s'")
+# Whatever could be a key: providers like to quote the one they refused.
+SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
+
+
+class AnswerInterrupted(Exception):
+    """The answer broke off before its end"""
+
+
+class MalformedAnswer(Exception):
+    """What it sent is not an answer of its provider's protocol"""
+
+
+def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
+    """Refuse what the provider's library took for an answer and is none, before any of it is stored or paid for."""
+    used = response.usage
+    if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (used.input_tokens, used.output_tokens)):
+        raise MalformedAnswer(f"It says that it used {used.input_tokens} tokens to read and {used.output_tokens} to write")
+    if not received.begun:  # a model in this process
+        return
+    told_why = response.finish_reason == "content_filter" or "finish_reason" in (response.provider_details or {})
+    if not told_why and not received.is_complete:
+        raise AnswerInterrupted
+    if not told_why and not response.parts:
+        raise MalformedAnswer
+    if response.finish_reason == "tool_call" and not response.tool_calls:
+        raise MalformedAnswer("It says that it calls tools, and calls none that has a name")
+    transcript.decode(transcript.encode(response))  # what could not be read again must not be stored
+
+
+def is_transient(error: Exception, received: ReceivedBody) -> bool:
+    """Whether it may well work in a while. What is well-formed and no answer would be the same again."""
+    if isinstance(error, ModelQuotaExceededError):
+        return False
+    if isinstance(error, ModelHTTPError):
+        return isinstance(error, TRANSIENT_ERRORS) or error.status_code in TRANSIENT_STATUSES or error.status_code >= 500
+    if isinstance(error, ModelAPIError) and error.in_stream:
+        return True
+    garbled = isinstance(error, ModelAPIError) and isinstance(error.__cause__, ValueError)  # it could not be decoded
+    intercepted = received.is_from_a_proxy and not isinstance(error, ModelAPIError)
+    return garbled or intercepted or isinstance(error, (*TRANSIENT_ERRORS, AnswerInterrupted))
+
+
+def find_requested_delay(error: Exception) -> float | None:
+    """Seconds that the provider asks to be left alone for: by a header, in either form, or as Google does, in the body."""
+    if not isinstance(error, ModelAPIError):
+        return None
+    in_body = RETRY_DELAY.search(str(error.body))
+    return error.retry_after if error.retry_after is not None or not in_body else float(in_body[1])
+
+
+def describe_failure(name: str, error: Exception, received: ReceivedBody, hush: Redactor) -> str:
+    """What went wrong, for people; without anything that could be a key, also if nobody here knows it."""
+
+    def quote(words: str) -> str:
+        words = " ".join(to_one_line(hush(words)).split())
+        return SECRET_LIKE.sub(lambda found: found[0] if found[0] in name else "…", words)
+
+    if isinstance(error, TimeoutError):
+        return f"The model {name} did not answer in time."
+    said = quote(get_provider_message(error, received))[:MESSAGE_LIMIT].rstrip(".") or type(error).__name__
+    if isinstance(error, ModelHTTPError):
+        what = "is rate limited" if isinstance(error, ModelRateLimitError) else "failed"
+        return f"The model {name} {what} (HTTP {error.status_code}): {said}."
+    if isinstance(error, UserError) or not received.begun:
+        return f"The model {name} failed: {said}."
+    sent = quote(received.text)
+    sent = sent if len(sent) <= 2 * QUOTE_LIMIT else f"{sent[:QUOTE_LIMIT]} … {sent[-QUOTE_LIMIT:]}"
+    return f"The model {name} failed: {said}. It sent {sent or 'nothing'}. {ADVICE}"
+
+
+def get_provider_message(error: Exception, received: ReceivedBody) -> str:
+    """What the provider itself said, where it said something; else what its library made of it."""
+    if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError | OSError | AnswerInterrupted | MalformedAnswer):
+        stumbled = f"Its library failed with {type(error).__name__}; Headway's log tells more"
+        return MalformedAnswer.__doc__ or "" if received.begun else stumbled
+    body = error.body if isinstance(error, ModelAPIError) else None
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        body = inner.get("message") if isinstance(inner, dict) else inner
+    return body if isinstance(body, str) and body.strip() else str(error) or error.__doc__ or ""

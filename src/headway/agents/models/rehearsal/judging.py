@@ -1,0 +1,140 @@
+"""How the rehearsal answers, by rules, what LLMs are asked beside the work itself: judging, summarising, planning goals."""
+
+import json
+import re
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from headway.agents import prompts
+from headway.agents.models.rehearsal import reading
+from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall
+from headway.ledger.framing import format_inline
+
+FAILURE_WORDS: Final = re.compile(
+    r"\b(?:failed|could(?: not|n['’]t)|can(?:not|['’]t)|unable|was not able|not done)\b", re.IGNORECASE
+)
+BY_RULE_REASON: Final = "Rehearsal, by rule: there is an outcome, and it does not say that it failed."
+READ_ONLY_TOOLS: Final = frozenset(("read_file", "list_files", "recall", "todo_list"))
+GOAL_PATTERN: Final = re.compile(r"\[GOAL\]\n(.*?)\n\[END GOAL\]", re.DOTALL)
+NODE_PATTERN: Final = re.compile(r"- (#[0-9]+) \[([a-z-]+)(?:, needs ([#0-9, ]+))?\] (.*)")
+MAJOR_MARK: Final = "(diverged, major:"
+NOTE_FILE: Final = "not-done.md"
+LONG_WORD: Final = re.compile(r"[a-z0-9]{4,20}")
+
+
+def assess_answer(question: str) -> str:
+    said = question.partition("\n\nAnswer:\n")[2].strip()
+    if not said:
+        return json.dumps({"ok": False, "reason": "The answer is empty."})
+    if FAILURE_WORDS.search(said):
+        return json.dumps({"ok": False, "reason": "The answer says that it was not done."})
+    return json.dumps({"ok": True, "reason": "Rehearsal, by rule: there is an answer, and it does not say that it failed."})
+
+
+def summarise(text: str) -> str:
+    sentences = [format_inline(one) for one in re.split(r"(?<=[.!?])\s+|\n+", text) if one.strip()]
+    if len(sentences) < 2:
+        return f"It said: {''.join(sentences) or 'nothing'}"
+    return f"It began: {sentences[0]} … It ended: {sentences[-1]}"
+
+
+def fill_form(offered: Collection[str], question: str) -> RehearsalCall | None:
+    """The form that is asked for, filled in; nothing if none is."""
+    wanted = next((name for name in FORMS if name in offered), None)
+    return RehearsalCall(wanted, FORMS[wanted](question)) if wanted else None
+
+
+def extract_goal(question: str) -> str:
+    found = GOAL_PATTERN.search(question)
+    return found[1] if found else question
+
+
+def plan_goal(question: str) -> dict[str, Any]:
+    """A sub-goal for each piece of work; what only looks at files comes after what writes them."""
+    pieces = split_goal(extract_goal(question))
+    sub_goals: list[dict[str, Any]] = []
+    parallel = sum(not is_read_only(piece) for piece in pieces) > 1
+    for place, piece in enumerate(pieces, 1):
+        last = is_read_only(piece)
+        how = {"mode": "agent", "role": "writer"} if parallel and not last else {"mode": "inline"}
+        sub_goals.append(
+            {
+                "id": f"step-{place}",
+                "description": piece,
+                "expected_outcome": "It was done, and says what came of it.",
+                "depends_on": [one["id"] for one in sub_goals] if last else [],
+                "priority": max(1, 11 - place),
+                "expected_value": 0.9,
+                "kind": "look" if last else "write",
+                **how,
+            }
+        )
+    return {"sub_goals": sub_goals}
+
+
+def split_goal(goal: str) -> list[str]:
+    """The steps of a goal, those together that need each other's results. A goal that no rule fits becomes a brief and a
+    checklist in files: that much can be done without an LLM."""
+    pieces: list[str] = []
+    for step in reading.split_request(goal):
+        if pieces and isinstance(reading.find_call(step, RecentResults()), CannotRun):
+            pieces[-1] = f"{pieces[-1]}, then {step}"
+        else:
+            pieces.append(step)
+    if any(reading.find_call(step, RecentResults()) for piece in pieces for step in reading.split_request(piece)):
+        return pieces
+    name, wish = "-".join(LONG_WORD.findall(goal.lower())[:3]) or "goal", format_inline(goal, 200)
+    return [
+        f"Write {name}-brief.md: The goal is this: {wish}",
+        f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have somebody else look at it",
+        "List the files",
+    ]
+
+
+def is_read_only(piece: str) -> bool:
+    call = reading.find_call(piece, RecentResults())
+    return isinstance(call, RehearsalCall) and call.tool in READ_ONLY_TOOLS
+
+
+def replan_goal(question: str) -> dict[str, Any]:
+    """What failed is written down as not done, once; whatever else is open goes on without it."""
+    nodes = [found.groups() for line in question.split("\n") if (found := NODE_PATTERN.match(line))]
+    gone = {key for key, status, _, _ in nodes if status in ("failed", "skipped")}
+    lost = [told for key, _, _, told in nodes if key in gone or MAJOR_MARK in told]
+    if not lost or any(NOTE_FILE in told for _, _, _, told in nodes):
+        return {"sub_goals": [], "give_up": "This is the rehearsal model: it follows rules, and none of them helps here."}
+    kept = [
+        {"id": key, "depends_on": [below for below in (needs or "").split(", ") if below and below not in gone]}
+        for key, status, needs, _ in nodes
+        if status in ("pending", "in-progress")
+    ]
+    words = "; ".join(format_inline(told, 200) for told in lost)
+    note = {
+        "id": "note",
+        "description": f"Write {NOTE_FILE}: {words}",
+        "expected_outcome": "What was not done is written down.",
+        "kind": "write",
+    }
+    return {"sub_goals": [*kept, note], "reason": "What failed is written down, and the rest goes on."}
+
+
+def evaluate_outcome(question: str) -> dict[str, Any]:
+    outcome = question.partition("\n\nOutcome:\n")[2]
+    if FAILURE_WORDS.search(outcome):
+        return {"divergence": "major", "reason": "The outcome says that it was not done."}
+    return {"divergence": "none", "reason": BY_RULE_REASON}
+
+
+def judge_goal(question: str) -> dict[str, Any]:
+    done = question.partition("\n\nWhat was done:\n")[2]
+    return {"met": "[failed" not in done, "reason": BY_RULE_REASON if "[failed" not in done else "Something failed on the way."}
+
+
+FORMS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
+    prompts.SUBMIT_PLAN: plan_goal,
+    prompts.SUBMIT_REPLAN: replan_goal,
+    prompts.SUBMIT_EVALUATION: evaluate_outcome,
+    prompts.SUBMIT_VERDICT: judge_goal,
+    prompts.SUBMIT_INTERVENTION: lambda _question: {"action": "message", "text": "Try another way, or end with what you have."},
+    prompts.SUBMIT_RESUMPTION: lambda _question: {"sub_goals": []},
+}

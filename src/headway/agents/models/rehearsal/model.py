@@ -1,0 +1,409 @@
+"""The rehearsal model: a stand-in for an LLM that follows rules, so that everything else can be seen at work without a key.
+
+It plans with the real tools, does what the built-in tools can do, says honestly where an LLM would be needed, and drains its
+plan. It keeps nothing in mind: each answer is derived from the messages alone, and so are the ids of its calls.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.usage import RequestUsage
+
+from headway.agents import prompts
+from headway.agents.models.local import LocalModel
+from headway.agents.models.rehearsal import judging as questions
+from headway.agents.models.rehearsal import reading
+from headway.agents.models.rehearsal.reading import (
+    CannotRun,
+    RecentResults,
+    RehearsalCall,
+    StepOutcome,
+    format_title,
+    parse_json,
+    to_outcome,
+)
+from headway.agents.tools.toolbox import to_result
+from headway.agents.transcript import to_storable
+from headway.ledger.framing import format_inline
+from headway.ledger.run import REHEARSAL_MODEL
+
+DISCLAIMER: Final = (
+    "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
+    "openai-chat:gpt-5-mini with OPENAI_API_KEY."
+)
+EXAMPLE_REQUEST: Final = "“Calculate 12*7, then write the result to notes.txt, and then list the files”"
+GREETING: Final = f"Hello! I am Headway's stand-in for an LLM: I plan, and use simple tools. Try {EXAMPLE_REQUEST}.\n\n{DISCLAIMER}"
+NO_RULE_ANSWER: Final = (
+    f"Rehearsed: an LLM would answer this here. What I can do: plan steps, and use simple tools. Try {EXAMPLE_REQUEST}."
+)
+REHEARSED_OUTCOME: Final = StepOutcome("Rehearsed: an LLM would do this step here.")
+STUCK_PREFIX: Final = "The plan does not change whatever I do: "
+SMALL_TALK: Final = re.compile(
+    r"\s*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|thanks?|thank you|bye|goodbye|help|who are you|what are you"
+    r"|what can you do|how are you)\b[^\n]{0,40}",
+    re.IGNORECASE,
+)
+
+FRAME_PATTERN: Final = re.compile(r"\[TURN CONTEXT\]\nOriginal request: (.*)\n(Plan: (?:.*\n)*)\[END TURN CONTEXT\]")
+OPEN_LINE: Final = re.compile(r"- \[(pending|in_progress)\] (.*) \(id ([0-9a-f-]{1,40})\)")
+ENDED_LINE: Final = re.compile(r"- \[(completed|cancell?ed)\] (.*)")
+RUNTIME_MESSAGE: Final = re.compile(
+    r"Not finished: \S+ items? (?:is|are) of your plan still open\. |Your answer does not do for the current item \(|"
+    + "|".join(
+        map(
+            re.escape, (prompts.EMPTY_ANSWER_NUDGE, prompts.CUT_OFF_PREFIX, prompts.NEXT_ITEM_PREFIX, prompts.CHECK_IN_PREFIX, "[/")
+        )
+    )
+)
+PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
+BOOKKEEPING_TOOLS: Final = PLANNING_TOOLS | {"list_todo", "manage_todos"}
+PRODUCT_SIGN: Final = re.compile(r"(?<=[\d)])(\*\*?)(?=[-\d(])")
+CALL_ID: Final = re.compile(r"rehearsal-([0-9]{1,9})-[0-9]+-[0-9a-f]+")
+
+
+def build_rehearsal_model(pace_s: float = 0) -> LocalModel:
+    return LocalModel(REHEARSAL_MODEL, answer, pace_s)
+
+
+def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+    scene = ParsedMessages(messages, parameters)
+    said = choose_reply(scene)
+    if isinstance(said, str):
+        return build_response(scene, [TextPart(said)])
+    ids = (f"rehearsal-{scene.next_number}-{place}-{hash_key(wanted.key)}" for place, wanted in enumerate(said))
+    return build_response(scene, [ToolCallPart(*wanted.call, tool_call_id=id_) for wanted, id_ in zip(said, ids, strict=True)])
+
+
+def build_response(scene: "ParsedMessages", parts: list[TextPart] | list[ToolCallPart]) -> ModelResponse:
+    spoken = sum(len(part.content if isinstance(part, TextPart) else part.args_as_json_str()) for part in parts)
+    return ModelResponse(
+        parts,
+        usage=RequestUsage(input_tokens=scene.size // 4 + 1, output_tokens=spoken // 4 + 1),
+        model_name=REHEARSAL_MODEL,
+        timestamp=scene.moment,
+        provider_name="headway",
+        finish_reason="stop" if isinstance(parts[0], TextPart) else "tool_call",
+    )
+
+
+def hash_key(key: str) -> str:
+    return sha256(key.encode()).hexdigest()[:10]
+
+
+# What there is to see
+
+
+class FramedItem(NamedTuple):
+    status: str
+    title: str
+    id: str
+
+
+class FramedPlan(NamedTuple):
+    """The list as the runtime's frame shows it."""
+
+    request: str
+    open: list[FramedItem]
+    ended: list[FramedItem]
+
+
+class CompletedCall(NamedTuple):
+    """A call that was made, with its result."""
+
+    tool: str
+    arguments: dict[str, Any]
+    id: str
+    result: Any
+
+
+class PlannedCall(NamedTuple):
+    call: RehearsalCall
+    key: str  # what it is for: it is found again by that
+
+
+RehearsalReply = str | list[PlannedCall]
+
+
+class ParsedMessages:
+    """The messages, taken apart."""
+
+    def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
+        self.all = messages
+        self.offered = frozenset(tool.name for tool in parameters.function_tools)
+        self.instructions = [part.content for part in parameters.instruction_parts or ()]
+        self.plan = parse_plan_frame(messages)
+
+    @cached_property
+    def turn(self) -> tuple[str, list[ModelMessage]]:
+        """The request as it was made, and what has happened since. Earlier turns of the conversation may stand before it."""
+        messages = self.all[:-1] if self.plan else self.all
+        asked = [(place, text) for place, message in enumerate(messages) if (text := find_request(message)) is not None]
+        if self.plan:
+            meant = [one for one in asked if format_inline(one[1], prompts.REQUEST_LIMIT) == self.plan.request]
+            place, request = meant[-1] if meant else (-1, self.plan.request)
+        else:
+            own = [one for one in asked if not RUNTIME_MESSAGE.match(one[1])]
+            place, request = (own or asked or [(-1, "")])[-1]
+        return request, messages[place + 1 :]
+
+    @property
+    def request(self) -> str:
+        return reading.extract_task(self.turn[0])
+
+    @property
+    def is_delegated(self) -> bool:
+        """Whether another agent reads the answer, not a person."""
+        return self.request != self.turn[0]
+
+    @cached_property
+    def steps(self) -> list[str]:
+        return reading.split_request(self.request)
+
+    def find_step(self, item: FramedItem) -> str:
+        """The whole step behind a title, which may be cut where it is shown."""
+        return next((step for step in self.steps if format_inline(format_title(step)) == item.title), item.title)
+
+    @cached_property
+    def made(self) -> list[CompletedCall]:
+        """The calls of this turn that are in sight."""
+        parts = (part for message in self.turn[1] for part in message.parts)
+        results = {part.tool_call_id: parse_json(part.content) for part in parts if isinstance(part, ToolReturnPart)}
+        return [
+            CompletedCall(
+                call.tool_name, parse_arguments(call), call.tool_call_id, results.get(call.tool_call_id, reading.NO_RESULT)
+            )
+            for message in self.turn[1]
+            if isinstance(message, ModelResponse)
+            for call in message.tool_calls
+        ]
+
+    def find_call(self, tool: str, item: FramedItem | None = None) -> CompletedCall | None:
+        found = (one for one in reversed(self.made) if one.tool == tool)
+        return next((one for one in found if item is None or one.arguments.get("todoId") == item.id), None)
+
+    def find_call_for(self, key: str) -> CompletedCall | None:
+        wanted = f"-{hash_key(key)}"
+        return next((one for one in reversed(self.made) if one.id.endswith(wanted) and one.tool not in BOOKKEEPING_TOOLS), None)
+
+    @property
+    def known(self) -> RecentResults:
+        done = [one for one in self.made if one.tool not in BOOKKEEPING_TOOLS]
+        path = next((str(path) for one in reversed(done) if (path := one.arguments.get("path"))), None)
+        last = next((one for one in reversed(done) if one.tool not in reading.ACTION_TOOLS), None)
+        if last is None or to_result(last.result).is_error:
+            return RecentResults(None, path)
+        return RecentResults(reading.describe_result(last.tool, last.arguments, last.result).value or None, path)
+
+    @property
+    def last_response(self) -> ModelResponse | None:
+        return next((message for message in reversed(self.turn[1]) if isinstance(message, ModelResponse)), None)
+
+    @property
+    def next_number(self) -> int:
+        return 1 + max((int(found[1]) for one in self.made if (found := CALL_ID.fullmatch(one.id))), default=0)
+
+    @property
+    def size(self) -> int:
+        said = sum(len(str(part.args if isinstance(part, ToolCallPart) else part.content)) for part in iter_parts(self.all))
+        return said + sum(map(len, self.instructions))
+
+    @property
+    def moment(self) -> datetime:
+        """When it was asked: an answer is the same however often it is given."""
+        moments = (
+            part.timestamp for part in reversed(list(iter_parts(self.all))) if isinstance(part, UserPromptPart | ToolReturnPart)
+        )
+        return next(moments, datetime.fromtimestamp(0, UTC))
+
+
+SpokenPart = UserPromptPart | ToolReturnPart | ToolCallPart | TextPart
+
+
+def iter_parts(messages: Iterable[ModelMessage]) -> Iterable[SpokenPart]:
+    return (part for message in messages for part in message.parts if isinstance(part, SpokenPart))
+
+
+def parse_arguments(call: ToolCallPart) -> dict[str, Any]:
+    arguments = parse_json(call.args)
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def find_request(message: ModelMessage) -> str | None:
+    """What somebody said; what stands beside tool results comes from the runtime."""
+    if not isinstance(message, ModelRequest) or not all(isinstance(part, UserPromptPart) for part in message.parts):
+        return None
+    return "\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart))
+
+
+def format_prompt(part: UserPromptPart) -> str:
+    pieces = [part.content] if isinstance(part.content, str) else part.content
+    return to_storable("\n".join(piece for piece in pieces if isinstance(piece, str)))
+
+
+def parse_plan_frame(messages: list[ModelMessage]) -> FramedPlan | None:
+    """The runtime's frame. It speaks right after somebody else did; what looks like it elsewhere was written by a user."""
+    if len(messages) < 2 or not isinstance(messages[-2], ModelRequest):
+        return None
+    found = FRAME_PATTERN.fullmatch(find_request(messages[-1]) or "")
+    if not found:
+        return None
+    lines = found[2].split("\n")
+    still_open = [FramedItem(*item.groups()) for line in lines if (item := OPEN_LINE.fullmatch(line))]
+    ended = [FramedItem(item[1], item[2], "") for line in lines if (item := ENDED_LINE.fullmatch(line))]
+    return FramedPlan(found[1], still_open, ended)
+
+
+# What to say to it
+
+
+def choose_reply(scene: ParsedMessages) -> RehearsalReply:
+    if prompts.ASSESSOR in scene.instructions:
+        return questions.assess_answer(scene.request)
+    if prompts.SUMMARISER in scene.instructions:
+        return questions.summarise(scene.request)
+    if form := questions.fill_form(scene.offered, scene.request):
+        return [PlannedCall(form, "form")]
+    if scene.offered >= PLANNING_TOOLS:
+        return work_on_plan(scene, scene.plan) if scene.plan else plan_steps(scene)
+    if "manage_todos" in scene.offered:
+        return work_on_queue(scene, scene.plan) if scene.plan else queue_steps(scene)
+    return work_without_plan(scene)
+
+
+def plan_steps(scene: ParsedMessages) -> RehearsalReply:
+    items = [{"title": format_title(step)} for step in scene.steps]
+    return create_plan(scene, RehearsalCall("create_todo", {"items": items})) if len(items) > 1 else work_without_plan(scene)
+
+
+def queue_steps(scene: ParsedMessages) -> RehearsalReply:
+    descriptions = [format_title(step) for step in scene.steps]
+    return create_plan(scene, RehearsalCall("manage_todos", {"add": descriptions})) if descriptions else GREETING
+
+
+def create_plan(scene: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
+    if tried := scene.find_call(call.tool):  # and yet there is no plan
+        return append_disclaimer(f"The plan could not be made. {to_outcome(tried.tool, tried.arguments, tried.result).text}")
+    return [PlannedCall(call, "plan")]
+
+
+def work_on_plan(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
+    if not plan.open:
+        return conclude(scene, plan)
+    last = scene.last_response
+    item = None if last and (last.text or "").startswith(STUCK_PREFIX) else find_next_item(scene, plan)
+    if item is None:
+        return append_disclaimer(f"{STUCK_PREFIX}{len(plan.open)} still open.")
+    end = resolve_step(scene, scene.find_step(item), item.id)
+    if not scene.find_call("start_todo", item):
+        start = PlannedCall(RehearsalCall("start_todo", {"todoId": item.id}), f"start {item.id}")
+        return [start, *([end] if isinstance(end, PlannedCall) else [])]
+    if isinstance(end, PlannedCall):
+        return [end]
+    status = {} if end.ok else {"status": "cancelled"}
+    return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
+
+
+def find_next_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem | None:
+    """The one begun, else the next that waits; behind them those that somebody else began. None is tried twice in a row."""
+    tried = scene.find_call("complete_todo")
+    refused = [place for place, item in enumerate(plan.open, 1) if tried and tried.arguments.get("todoId") == item.id]
+    left = [item for item in plan.open[sum(refused) :] if not scene.find_call("complete_todo", item)]
+    begun = [item for item in left if scene.find_call("start_todo", item)]
+    waiting = [item for item in left if item.status == "pending"]
+    return next(iter((*begun, *waiting, *left)), None)
+
+
+def conclude(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
+    last = scene.last_response
+    asked = [call.tool_call_id for call in last.tool_calls if call.tool_name == "list_todo"] if last else []
+    if not asked and "list_todo" in scene.offered:
+        return [PlannedCall(RehearsalCall("list_todo", {"status": "all"}), "list")]
+    listed = next((parse_items(one.result) for one in scene.made if one.id in asked), [])
+    items = listed or [(item.status, item.title, "") for item in plan.ended]
+    return append_disclaimer(render_report([(name, StepOutcome(said, ok=status == "completed")) for status, name, said in items]))
+
+
+def parse_items(result: Any) -> list[tuple[str, str, str]]:
+    items = result.get("items") if isinstance(result, dict) else None
+    known = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return [(str(item.get("status")), str(item.get("title")), str(item.get("outcome") or "")) for item in known]
+
+
+def work_on_queue(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
+    if not plan.open:
+        return append_disclaimer(
+            render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in plan.ended])
+        )
+    item = get_current_item(scene, plan)
+    step = scene.find_step(item)
+    end = resolve_step(scene, step, item.id)
+    if isinstance(end, PlannedCall):
+        return [end]
+    if end is REHEARSED_OUTCOME and SMALL_TALK.fullmatch(step):
+        return GREETING
+    return end.text if len(plan.open) > 1 else append_disclaimer(end.text)
+
+
+def get_current_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem:
+    """The one that the runtime named last, else the one in progress, else the first."""
+    said = [text for message in scene.turn[1] if (text := find_request(message)) and text.startswith(prompts.NEXT_ITEM_PREFIX)]
+    named = format_inline(said[-1].removeprefix(prompts.NEXT_ITEM_PREFIX)) if said else ""
+    ranked = sorted(plan.open, key=lambda item: (item.title != named, item.status != "in_progress"))
+    return ranked[0]
+
+
+def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
+    """Without a plan: the calls that the steps need, one after the other, then the answer."""
+    keys = [f"{place} {step}" for place, step in enumerate(scene.steps)]
+    begun = max((place for place, key in enumerate(keys) if scene.find_call_for(key)), default=0)
+    ends: list[tuple[str, StepOutcome]] = []
+    for place, (step, key) in enumerate(zip(scene.steps, keys, strict=True)):
+        end = resolve_step(scene, step, key)
+        if isinstance(end, PlannedCall) and place >= begun:
+            return [end]
+        ends.append((step, StepOutcome("done earlier.") if isinstance(end, PlannedCall) else end))
+    if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(scene.request)):
+        return GREETING
+    said = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
+    if not scene.is_delegated:
+        return append_disclaimer(said)
+    if all(end.ok for _, end in ends) or "report_outcome" not in scene.offered:
+        return said
+    return [PlannedCall(RehearsalCall("report_outcome", {"summary": said, "success": False}), "outcome")]
+
+
+def resolve_step(scene: ParsedMessages, step: str, key: str) -> StepOutcome | PlannedCall:
+    """How a step ended, or the call that it needs first."""
+    if made := scene.find_call_for(key):
+        return to_outcome(made.tool, made.arguments, made.result)
+    call = reading.find_call(step, scene.known)
+    if call is None:
+        return REHEARSED_OUTCOME
+    if isinstance(call, CannotRun):
+        return StepOutcome(f"Not done: {call.why}", ok=False)
+    if call.tool not in scene.offered:
+        return StepOutcome(f"Not done: the tool {call.tool} is not available here.", ok=False)
+    return PlannedCall(call, key)
+
+
+def render_report(ends: list[tuple[str, StepOutcome]]) -> str:
+    """Each step with what came of it. Whatever others wrote stays within a line, where it cannot pass for a writ or a frame."""
+    cancelled = sum(not end.ok for _, end in ends)
+    head = f"I went through {len(ends)} step{'s' * (len(ends) != 1)}{f', and cancelled {cancelled}' if cancelled else ''}:"
+    lines = [
+        f"{place}. {format_inline(name)}{'' if end.ok else ' (cancelled)'}{f': {format_inline(end.text)}' if end.text else ''}"
+        for place, (name, end) in enumerate(ends, 1)
+    ]
+    return "\n".join([head, *lines])
+
+
+def append_disclaimer(text: str) -> str:
+    """The last words to a person. Answers are Markdown, where 12*7 twice in a line would be 12 and 7 in italics; 12 * 7 is not."""
+    spaced = PRODUCT_SIGN.sub(r" \1 ", text)
+    return f"{spaced}\n\n{DISCLAIMER}"

@@ -1,0 +1,401 @@
+"""How the rehearsal reads, by rules: a request as steps, a step as the call of a tool, a tool's answer as an outcome."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from headway.agents.tools.toolbox import to_result
+from headway.agents.transcript import to_storable
+from headway.ledger.framing import format_inline
+from headway.ledger.text import SUBJECT_LIMIT
+
+READ_LIMIT: Final = 20_000  # characters of a request that are looked at
+STEPS_LIMIT: Final = 20
+OUTCOME_LIMIT: Final = 280  # characters of an outcome
+
+
+class RehearsalCall(NamedTuple):
+    tool: str
+    arguments: dict[str, Any]
+
+
+class CannotRun(NamedTuple):
+    why: str
+
+
+class StepOutcome(NamedTuple):
+    text: str
+    ok: bool = True
+
+
+class RecentResults(NamedTuple):
+    """What "it" may mean: the newest result as text, and the file that was touched last."""
+
+    result: str | None = None
+    path: str | None = None
+
+
+# A task that was handed over, between where it comes from and what was given with it.
+DELEGATED_TASK: Final = re.compile(
+    r"\[(DELEGATION|GOAL) CONTEXT\]\n.*?\n\[END \1 CONTEXT\]\n\n(.*?)(?:\n\nContext:\n.*)?", re.DOTALL
+)
+
+
+def extract_task(request: str) -> str:
+    found = DELEGATED_TASK.fullmatch(request)
+    return found[2] if found else request
+
+
+# A request as steps
+
+VERBS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """add analyse analyze answer arrange ask assemble assess back bake book bring build buy calculate call cancel change
+    check choose clean close collect compare compile compose compute configure convert cook copy count create cut decide
+    define delete deploy describe design determine develop divide document double download draft draw edit email estimate
+    evaluate examine explain explore export extract fetch figure file fill find finish fix format gather generate get give
+    go halve help highlight identify implement import improve inform inspect install investigate invite keep learn list
+    load locate look make measure meet memorise memorize merge move multiply name note open order organise organize
+    outline paint pay phone pick plan prepare present print produce propose provide publish put rank read recall recommend
+    record refactor remember remind remove rename repeat replace reply report request research reserve review rewrite run
+    save schedule search select send set show simplify sing solve sort split square start store submit subtract suggest
+    sum summarise summarize tell test think translate try turn type update upload use verify visit wash watch work write""",
+    )
+)
+QUESTION: Final = re.compile(
+    r"what(?:'s|’s| is| are| time| date| day| do| files)\b|how (?:much|many)\b|which files\b", re.IGNORECASE
+)
+LEAD_IN: Final = re.compile(
+    r"(?:please|kindly|also|and|then|first|firstly|second|secondly|third|next|finally|lastly|afterwards|after that|now|so|ok|okay"
+    r"|(?:can|could|would|will) you|i (?:want|need|would like|'d like) you to|let's|let us|hi|hello|hey)\b(?!:)[,.!]? ",
+    re.IGNORECASE,
+)
+COURTESY: Final = re.compile(r"(?:thanks|thank you|thx|cheers|please)\b[^\n]{0,40}", re.IGNORECASE)
+QUOTATION: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`|“[^”\n]*”')
+LIST_ITEM: Final = re.compile(r"[^\S\n]*(?:[-*•+]|\(?\d{1,3}[.)]|\(?[a-z]\))[^\S\n]+(?:\[[ xX]\] +)?(\S.*)")
+NUMBER: Final = re.compile(r"(?:^|(?<=\s))\(?(\d{1,2})[.)] (?=\S)")
+SEPARATOR: Final = re.compile(
+    r"(?P<strong>\n ?|(?<=[.!?]) |; ?)|(?P<then>,? (?:and )?then,? )|(?P<weak>, ?(?:and )?| and )", re.IGNORECASE
+)
+
+
+def split_request(request: str) -> list[str]:
+    """The distinct steps of a request; one for anything that does not clearly ask for several, none for nothing."""
+    text = request[:READ_LIMIT].strip()
+    steps = [step for step in map(trim_step, split_list(text) or split_numbered(text) or split_phrases(text)) if step]
+    return steps if len(steps) <= STEPS_LIMIT else [*steps[: STEPS_LIMIT - 1], "; ".join(steps[STEPS_LIMIT - 1 :])]
+
+
+def format_title(step: str) -> str:
+    return step if len(step) <= SUBJECT_LIMIT else f"{step[: SUBJECT_LIMIT - 1]}…"
+
+
+def trim_step(step: str) -> str:
+    step = strip_lead_in(step.strip()).strip(" \t\n;,")
+    return step.removesuffix(".") if ":" not in step and not step.endswith("..") else step
+
+
+def strip_lead_in(text: str) -> str:
+    """Without the politeness in front."""
+    for _ in range(4):
+        found = LEAD_IN.match(text)
+        if not found:
+            break
+        text = text[found.end() :].lstrip()
+    return text
+
+
+def is_instruction(text: str) -> bool:
+    text = strip_lead_in(text.lstrip())
+    word = re.match(r"[A-Za-z]+", text)
+    return bool(QUESTION.match(text)) or (word is not None and word[0].lower() in VERBS)
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a list with bullets or numbers, and instructions around it."""
+    lines = text.split("\n")
+    items = [LIST_ITEM.fullmatch(line.rstrip()) for line in lines]
+    if sum(item is not None for item in items) < 2 or WRITE_HEAD.fullmatch(strip_lead_in(lines[0].strip())):
+        return []
+    steps: list[str] = []
+    for line, item in zip(lines, items, strict=True):
+        if item:
+            steps.append(item[1])
+        elif line.strip() and not line.rstrip().endswith(":") and not line[:1].isspace() and is_instruction(line):
+            steps.append(line)
+        elif steps and line[:1].isspace() and line.strip():
+            steps[-1] += f"\n{line.strip()}"
+    return steps
+
+
+def split_numbered(text: str) -> list[str]:
+    """1. one 2. two, all in a line."""
+    marks: list[re.Match[str]] = []
+    for mark in NUMBER.finditer(mask_quotations(text)):
+        if int(mark[1]) == len(marks) + 1:
+            marks.append(mark)
+    if len(marks) < 2:
+        return []
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return [text[mark.end() : end] for mark, end in zip(marks, ends, strict=True)]
+
+
+def split_phrases(text: str) -> list[str]:
+    """Split where an instruction ends and another begins. Bread and butter stay together."""
+    even = re.sub(r"[^\S\n]+", " ", re.sub(r"\n\s*", "\n", text))
+    steps: list[str] = []
+    current, place = "", 0
+    for separator, piece in iter_pieces(even):
+        begins = is_instruction(piece) and (separator["weak"] is None or (has_spaces(piece) and has_spaces(current)))
+        if begins and (is_instruction(current) or separator["strong"] is not None):
+            steps.append(current)
+            current, place = piece, separator.end()
+        elif separator["strong"] is None or not COURTESY.fullmatch(piece.strip()):
+            current = even[place : separator.end() + len(piece)]
+    instructions = [step for step in (*steps, current) if is_instruction(step)]
+    return [text] if instructions in ([], [even]) else instructions
+
+
+def iter_pieces(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """The separators, each with what follows up to the next; what stands before the first follows a separator of no length."""
+    hidden = mask_quotations(text)
+    beginning = re.compile(r"(?P<strong>)(?P<then>)?(?P<weak>x)?").match("")
+    assert beginning is not None
+    found = [beginning, *SEPARATOR.finditer(hidden)]
+    ends = [*(separator.start() for separator in found[1:]), len(text)]
+    for separator, end in zip(found, ends, strict=True):
+        yield separator, text[separator.end() : end]
+
+
+def mask_quotations(text: str) -> str:
+    """The text with what is quoted made unreadable, as long as before."""
+    return QUOTATION.sub(lambda quoted: "x" * len(quoted[0]), text)
+
+
+def has_spaces(text: str) -> bool:
+    return " " in text.strip()
+
+
+# A step as the call of a tool
+
+FILE: Final = r"[\"'`“]?([\w./~-]{0,200}\w\.[A-Za-z0-9]{1,8}|[\w.~-]{1,80}/[\w./~-]{1,200})[\"'`”]?"
+NAMED_FILE: Final = rf"(?:an? |the )?(?:new )?(?:text )?(?:file )?(?:called |named )?{FILE}"
+WRITE_VERB: Final = r"(?:write|save|store|put|create|make)"
+WRITE_HEAD: Final = re.compile(rf"{WRITE_VERB} {NAMED_FILE}(?: with)?:", re.IGNORECASE)
+AGAIN: Final = r"(?: back| again| aloud| to me)*[.!?]*"
+TODO: Final = r"(?:to-?do|task)"
+TIME: Final = r"(?:time|date|day)"
+REFERENCE: Final = re.compile(
+    r"it|that|this|them|these|everything|results?|(?:the|this|that|its|all|both)(?: \w+)? (?:results?|answers?|outputs?|outcomes?"
+    r"|sum|total|product|number|value|time|date|list|files?|notes?|contents?|page|text|calculation)(?: (?:of|from) [^\n]{1,80})?",
+    re.IGNORECASE,
+)
+DESCRIPTION_START: Final = re.compile(r"(?:an?|the|some|my|your|our|two|three|several|down)\b", re.IGNORECASE)
+STOP_WORDS: Final = re.compile(
+    r"\b(?:a|about|an|and|are|did|do|for|i|is|me|my|of|on|said|say|that|the|to|told|what|you|your)\b|[^\w\s'@.+-]|[.?!]+$",
+    re.IGNORECASE,
+)
+NO_RESULT_YET: Final = CannotRun("there is no result to use here.")
+
+
+def find_call(step: str, known: RecentResults) -> RehearsalCall | CannotRun | None:
+    """The call that does this step, why there is none, or nothing where no rule fits: that would take an LLM."""
+    whole = strip_lead_in(step[:READ_LIMIT].strip())
+    for text in (whole, re.split(r"(?<=[.!?])\s", whole, maxsplit=1)[0]):
+        for pattern, call in RULES:
+            if (found := pattern.fullmatch(text)) and (made := call(found, known)):
+                return made
+    return None
+
+
+def build_write_call(path: str, content: str, known: RecentResults) -> RehearsalCall | CannotRun:
+    content = content.strip().strip("\"'`“”")
+    if REFERENCE.fullmatch(content.rstrip(".!")):
+        return RehearsalCall("write_file", {"path": path, "content": known.result}) if known.result else NO_RESULT_YET
+    return RehearsalCall("write_file", {"path": path, "content": content})
+
+
+def to_write_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
+    content = found[1].strip()
+    if DESCRIPTION_START.match(content) and not REFERENCE.fullmatch(content):
+        return None  # "a poem about spring" has to be made up
+    return build_write_call(found[2], content, known)
+
+
+def to_read_call(_found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun:
+    return RehearsalCall("read_file", {"path": known.path}) if known.path else CannotRun("it is not clear which file is meant.")
+
+
+def to_remember_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
+    words = found[1].strip().strip('"“”')
+    if REFERENCE.fullmatch(words.rstrip(".!")):
+        return RehearsalCall("remember", {"text": known.result}) if known.result else NO_RESULT_YET
+    return RehearsalCall("remember", {"text": words}) if words.strip() else None
+
+
+def to_calculate_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | None:
+    """An expression all through, with something to work out: a number or a date alone has nothing."""
+    text = found[1].strip().rstrip("?=.! ")
+    if known.result and re.fullmatch(r"-?[0-9.]{1,40}", known.result):
+        text = IT_AS_NUMBER.sub(known.result, text)
+    for pattern, replacement in SPELLED_OPERATIONS:
+        text = pattern.sub(replacement, text)
+    rest = re.sub(r"\b(?:sqrt|round|abs|min|max|sum)(?= ?\()|\bpi\b|\be\b", "", text)
+    is_whole = re.fullmatch(r"[0-9.+\-*/%(),\s]+", rest) and re.search("[0-9]", text)
+    has_work = re.search(r"[+*/%(]|[0-9)] ?-", text) and not re.fullmatch(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", text)
+    return RehearsalCall("calculate", {"expression": text}) if is_whole and has_work else None
+
+
+def compile_rule(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+
+
+IT_AS_NUMBER: Final = compile_rule(
+    r"\b(?:(?:the|that|this) (?:previous |last )?(?:result|answer|sum|total|product|number)|it|that)\b"
+)
+NUMBER_GROUP: Final = r"(\(?[0-9][0-9.]{0,30}\)?)"
+SPELLED_OPERATIONS: Final = tuple(
+    (compile_rule(pattern), replacement)
+    for pattern, replacement in (
+        (r"^multiply (.+) (?:by|with|and) (.+)$", r"(\1)*(\2)"),
+        (r"^divide (.+) by (.+)$", r"(\1)/(\2)"),
+        (r"^subtract (.+) from (.+)$", r"(\2)-(\1)"),
+        (r"^(?:add|sum of) (.+) (?:to|and) (.+)$", r"(\1)+(\2)"),
+        (r"^product of (.+) and (.+)$", r"(\1)*(\2)"),
+        (r"^double (.+)$", r"(\1)*2"),
+        (r"^halve (.+)$", r"(\1)/2"),
+        (r"^square (?!root)(.+)$", r"(\1)**2"),
+        (rf"{NUMBER_GROUP} ?(?:%|per ?cent) of {NUMBER_GROUP}", r"(\1*\2/100)"),
+        (rf"square root of {NUMBER_GROUP}", r"sqrt(\1)"),
+        (r"\bsquared\b", "**2"),
+        (r"\bplus\b", "+"),
+        (r"\bminus\b|−|–", "-"),
+        (r"\b(?:times|multiplied by)\b|[×·]|(?<=[0-9)]) ?x ?(?=[0-9(])", "*"),
+        (r"\bdivided by\b|÷", "/"),
+        (r"\bto the power of\b|\^", "**"),
+        (r"(?<![0-9.,(])([0-9]{1,3}),([0-9]{3})(?![0-9,)])", r"\1\2"),
+    )
+)
+FETCH: Final = r"(?:fetch|get|download|open|visit|load|read|request|look at|check)\b[^\n:]{0,60}?\b"
+NOTE: Final = r"(?:add|create|note|make|put|write down) (?:an? |the )?(?:new )?"
+NAMED_AS: Final = r"(?:(?:to|for|called|named|saying)\b)?"
+LIST: Final = r"(?:list|show|see|check|which|what(?:'s| is| are)?)(?: me)?(?: all)?(?: on)?(?: the| my| our| your)?(?: open)?"
+HERE: Final = (
+    r"(?: are| do we have| do you have)?(?: there| here)?(?: (?:in|of|from) (?:the |my |your |this )?(?:workspace|folder))?"
+)
+WITH_CONTENT: Final = r"(?:: ?| with (?:the )?(?:content|text|words?)s?:? | (?:with|containing|saying):? )"
+SHOW: Final = r"(?:read|open|show|display|print|cat|check)(?: me)?(?: back)?(?: what(?:'s| is) in)?(?: the)?(?: contents? of)?"
+RECALL: Final = (
+    r"(?:recall|what do you (?:remember|know)|do you remember|what did i (?:tell|say)|search (?:your |the )?(?:memory|notes))"
+)
+KEEP: Final = r"(?:remember|memori[sz]e|keep in mind|note down|note(?= that\b|:)|make a note)(?: that\b)?(?: of\b)?"
+TELL: Final = r"(?:what(?:['’]s| is)?|tell|show|give|get|check|look up|find out|say)(?: me)?(?: what)? ?(?:the )?"
+IS_IT: Final = r"(?: is it| it is| is today| now| right now| today)*"
+ZONE: Final = r"(?: in ([A-Za-z_]{2,20}/[A-Za-z_/]{2,40}|UTC))?(?: right)?(?: now)?"
+ASK: Final = r"(?:calculate|compute|evaluate|solve|work out|figure out|what(?:['’]s| is| are)|how much (?:is|are)):? (?:the )?"
+Rule = Callable[[re.Match[str], RecentResults], RehearsalCall | CannotRun | None]
+RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
+    (
+        compile_rule(rf"{FETCH}(https?://[^\s\"'`<>]{{4,2000}}).{{0,200}}"),
+        lambda found, _: RehearsalCall("http_get", {"url": found[1].rstrip(".,;:!?)]”")}),
+    ),
+    (
+        compile_rule(rf"{NOTE}{TODO}(?: item)?\b ?{NAMED_AS} ?[:\-–]? ?(\S.*)"),
+        lambda found, _: RehearsalCall("todo_add", {"subject": format_title(found[1].strip())}),
+    ),
+    (compile_rule(rf"{LIST} {TODO}s?(?: list)?[?.!]*"), lambda _found, _known: RehearsalCall("todo_list", {})),
+    (
+        compile_rule(rf"{WRITE_VERB} {NAMED_FILE}{WITH_CONTENT}\s*(\S.*)"),
+        lambda found, known: build_write_call(found[1], found[2], known),
+    ),
+    (compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"), to_write_call),
+    (compile_rule(rf"{SHOW} {NAMED_FILE}{AGAIN}"), lambda found, _: RehearsalCall("read_file", {"path": found[1]})),
+    (compile_rule(rf"(?:read|open|show|print)(?: me)? (?:it|(?:the|that|this) file){AGAIN}"), to_read_call),
+    (compile_rule(rf"(?:ls|{LIST} (?:files|workspace){HERE})[?.! ]*"), lambda _found, _known: RehearsalCall("list_files", {})),
+    (
+        compile_rule(rf"{RECALL}\b(.{{0,300}})"),
+        lambda found, _: RehearsalCall("recall", {"query": " ".join(STOP_WORDS.sub(" ", found[1]).split())}),
+    ),
+    (compile_rule(rf"{KEEP}:? ?(\S.*)"), to_remember_call),
+    (
+        compile_rule(
+            rf"(?:now|today|(?:{TELL})?(?:the )?(?:current |today['’]s )?{TIME}(?: and (?:the )?{TIME})?){IS_IT}{ZONE}[?.! ]*"
+        ),
+        lambda found, _: RehearsalCall("now", {"timezone": found[1]} if found[1] else {}),
+    ),
+    (compile_rule(rf"(?:{ASK})?(.{{1,500}})"), to_calculate_call),
+)
+
+
+# A tool's answer as an outcome
+
+NO_RESULT: Final = {"error": "no result came back."}
+LIST_RESULTS: Final = {
+    "recall": ("entries", "text", "note"),
+    "list_files": ("files", "path", "file"),
+    "todo_list": ("todos", "subject", "open todo"),
+}
+ACTION_TOOLS: Final = frozenset(("write_file", "remember", "todo_add"))  # what they answer is nothing to pass on
+
+
+class ResultText(NamedTuple):
+    sentence: str
+    value: str  # what "the result" means to a later step
+
+
+def parse_json(content: Any) -> Any:
+    """JSON where it is, else the text as it came."""
+    if not isinstance(content, str):
+        return content
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return content
+
+
+def to_outcome(tool: str, arguments: dict[str, Any], result: Any) -> StepOutcome:
+    """One line that is never empty."""
+    if to_result(result).is_error:
+        reason = result.get("error", result) if isinstance(result, dict) else result
+        return StepOutcome(f"Not done: {format_inline(to_text(reason), OUTCOME_LIMIT)}", ok=False)
+    return StepOutcome(format_inline(describe_result(tool, arguments, result).sentence, OUTCOME_LIMIT))
+
+
+def describe_result(tool: str, arguments: dict[str, Any], result: Any) -> ResultText:
+    if tool in LIST_RESULTS and isinstance(result, dict):
+        return describe_list(result, *LIST_RESULTS[tool])
+    path = to_text(arguments.get("path"))
+    match tool, result:
+        case "calculate", {"result": value}:
+            return ResultText(f"{to_text(arguments.get('expression'))} = {to_text(value)}", to_text(value))
+        case "now", {"now": moment, "weekday": weekday}:
+            return ResultText(f"It is {to_text(weekday)}, {to_text(moment)}.", to_text(moment))
+        case "remember", {"remembered": {"text": words}}:
+            return ResultText(f"Remembered: {to_text(words)}", "")
+        case "write_file", {"size": size}:
+            return ResultText(f"Wrote {to_text(size)} bytes to {path}.", "")
+        case "read_file", {"content": content}:
+            return ResultText(f"{path} says: {to_text(content)}", to_text(content))
+        case "todo_add", {"todo": {"id": number, "subject": subject}}:
+            return ResultText(f"Added todo {to_text(number)}: {to_text(subject)}", "")
+        case "http_get", {"status": status, "text": page}:
+            return ResultText(f"{to_text(arguments.get('url'))} answered {to_text(status)}: {to_text(page)}", to_text(page))
+    return ResultText(f"{tool} answered: {to_text(result)}", to_text(result))
+
+
+def describe_list(result: dict[str, Any], name: str, field: str, thing: str) -> ResultText:
+    entries = result.get(name)
+    found = [to_text(one.get(field)) for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return ResultText(
+        f"{len(found)} {thing}{'' if len(found) == 1 else 's'}{': ' if found else '.'}{'; '.join(found)}", "\n".join(found)
+    )
+
+
+def to_text(value: Any) -> str:
+    """JSON may hold what no database can: lone surrogates, and numbers too long to be written out."""
+    try:
+        return to_storable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    except (ValueError, RecursionError):
+        return "something that cannot be shown"

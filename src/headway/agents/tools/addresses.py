@@ -1,0 +1,59 @@
+"""Which hosts may be asked, and which addresses are out on the internet rather than in somebody's own network."""
+
+import socket
+from collections.abc import Callable, Collection
+from ipaddress import IPv4Address, IPv6Network, ip_address
+from typing import Any, Final, NamedTuple
+
+from headway.ledger.errors import Invalid, OutOfReach
+
+NAT64: Final = IPv6Network("64:ff9b::/96")
+# IPv6 that stands for an IPv4 address (compatible, mapped, translated, 6to4, Teredo), and what was once local to a site.
+# No page of the web needs one, and who would answer is unclear.
+AMBIGUOUS_NETWORKS: Final = tuple(
+    map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "2002::/16", "2001::/32", "fec0::/10"))
+)
+
+
+class Address(NamedTuple):
+    """Where to connect, as the system calls take it."""
+
+    family: socket.AddressFamily
+    place: tuple[Any, ...]
+
+
+AddressCheck = Callable[[str], bool]
+HostResolver = Callable[[str, int], list[Address]]
+
+
+def is_public(address: str) -> bool:
+    ip = ip_address(address.partition("%")[0])
+    if ip.version == 6:
+        if ip in NAT64:  # how a network without IPv4 reaches it: what counts is who is at the other end
+            return is_public(str(IPv4Address(int(ip) & 0xFFFF_FFFF)))
+        if any(ip in network for network in AMBIGUOUS_NETWORKS):
+            return False
+    return ip.is_global and not (ip.is_private or ip.is_reserved or ip.is_multicast)
+
+
+def is_host_allowed(host: str, hosts: Collection[str]) -> bool:
+    """Whether a list allows the host: `example.org` itself, `*.example.org` what is below it, `*` everything."""
+    return any(
+        host == pattern or pattern == "*" or (pattern.startswith("*.") and host.endswith(pattern[1:]))
+        for pattern in (name.strip().rstrip(".").lower() for name in hosts)
+    )
+
+
+def resolve_host(host: str, port: int) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # also said by a name server that is away for a moment
+        raise OutOfReach(f"There is no host {host[:200]}.") from None
+    return [Address(family, place) for family, _, _, _, place in found]
+
+
+def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) -> list[Address]:
+    """The addresses of a host. One that is not allowed speaks against them all: somebody put it there."""
+    if not addresses or not all(allowed(str(address.place[0])) for address in addresses):
+        raise Invalid(f"{host[:200]} does not lead to a public address.")
+    return addresses

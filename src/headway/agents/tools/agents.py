@@ -1,0 +1,166 @@
+"""Tools that begin sub-agents, wait for them, look after them and stop them."""
+
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from headway.actions import runs, todos, turn_plan
+from headway.agents.delegation import Assignment, delegate
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, PendingRun, Tool
+from headway.ledger import text
+from headway.ledger.errors import NotFound
+from headway.ledger.run import Run
+from headway.ledger.todo import Change
+from headway.storage.stores import runs as run_store
+from headway.storage.transaction import Transaction
+
+DEFAULT_WAIT_S = 300
+REPORT_TOOL = "report_outcome"
+
+
+class Delegate(Arguments):
+    agent: Annotated[NonEmptyText, Field(description="Role of the worker")]
+    task: Annotated[NonEmptyText, Field(description="All it needs to know: it sees nothing else of this conversation")]
+    todoId: Annotated[str | None, Field(description="The item of your plan that this is")] = None
+
+
+def start_delegation(tx: Transaction, execution: Execution, wanted: Delegate) -> PendingRun:
+    if wanted.todoId:
+        turn_plan.start(tx, execution.scope, execution.scope.turn_id or "", wanted.todoId)
+    child = delegate(tx, get_run(tx, execution), Assignment(execution.roles.find(wanted.agent), wanted.task), execution.limits)
+    return PendingRun(child.id)
+
+
+def poll_delegation(tx: Transaction, execution: Execution, wanted: Delegate, pending: PendingRun) -> dict[str, Any] | None:
+    child = runs.get(tx, execution.scope.tenant_id, pending.run_id)
+    if not child.ended:
+        return None
+    result = runs.build_result(child)
+    if wanted.todoId and result.get("status") == "completed":
+        complete_item(tx, execution, wanted.todoId, str(result["summary"]))
+    return result
+
+
+def complete_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome: str) -> None:
+    """The item that was delegated is done, with the worker's outcome; somebody may have ended it in the meantime."""
+    todo = turn_plan.get(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
+    if not todo.ended:
+        todos.change(
+            tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done.")
+        )
+
+
+class SpawnAgent(Arguments):
+    task: NonEmptyText
+    context: Annotated[Any, Field(description="Anything it should know: an object or a text")] = None
+    role: NonEmptyText = "researcher"
+
+
+def spawn_agent(tx: Transaction, execution: Execution, wanted: SpawnAgent) -> dict[str, Any]:
+    assignment = Assignment(execution.roles.find(wanted.role), wanted.task, wanted.context)
+    run_id = delegate(tx, get_run(tx, execution), assignment, execution.limits).id
+    return {"run_id": run_id, "jobId": run_id}  # a run's job has the run's id
+
+
+# Prompts written for a queue of jobs say jobId.
+ChildId = Annotated[NonEmptyText, Field(validation_alias=AliasChoices("run_id", "jobId"))]
+
+
+class AwaitAgent(Arguments):
+    run_id: ChildId
+    timeout_s: Annotated[float, Field(gt=0, le=24 * 3600)] = DEFAULT_WAIT_S
+
+
+def start_await(tx: Transaction, execution: Execution, wanted: AwaitAgent) -> PendingRun:
+    get_child(tx, execution, wanted.run_id)
+    return PendingRun(wanted.run_id, tx.now + int(wanted.timeout_s * 1000))
+
+
+def poll_await(tx: Transaction, execution: Execution, wanted: AwaitAgent, pending: PendingRun) -> dict[str, Any] | None:
+    child = get_child(tx, execution, wanted.run_id)
+    if not child.ended and tx.now < pending.until:
+        return None
+    return runs.build_result(child)
+
+
+class RunId(Arguments):
+    run_id: ChildId
+
+
+def check_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
+    child = get_child(tx, execution, wanted.run_id)
+    return {
+        **runs.build_result(child),
+        "iterations": child.iterations,
+        "last_activity_s": (tx.now - child.updated_at) // 1000,
+    }
+
+
+def cancel_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
+    return runs.build_result(runs.cancel_tree(tx, get_child(tx, execution, wanted.run_id)))
+
+
+class ReportOutcome(Arguments):
+    summary: Annotated[NonEmptyText, Field(description="What came of it, in words")]
+    data: Annotated[Any, Field(description="What came of it, as data")] = None
+    success: bool = True
+
+
+def report_outcome(_tx: Transaction, execution: Execution, wanted: ReportOutcome) -> dict[str, Any]:
+    """The runtime ends the run with it, in the same step."""
+    text.check_numbers(wanted.data)
+    return {"ok": True}
+
+
+def get_run(tx: Transaction, execution: Execution) -> Run:
+    return runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
+
+
+def get_child(tx: Transaction, execution: Execution, run_id: str) -> Run:
+    """A sub-agent that this very run began; anybody else's is not found."""
+    child = run_store.find(tx, execution.scope.tenant_id, text.check_text(run_id, "run_id"))
+    if child is None or child.parent_run_id != execution.run_id:
+        raise NotFound(f"No sub-agent {run_id[:80]!r} of yours.")
+    return child
+
+
+def is_sub_agent(execution: Execution) -> bool:
+    return execution.run_id is not None and execution.scope.turn_id is None
+
+
+def has_run(execution: Execution) -> bool:
+    return execution.run_id is not None
+
+
+AGENT_TOOLS = (
+    Tool(
+        "delegate",
+        "Hand a task to a worker and wait for its result.",
+        "agents",
+        Delegate,
+        begin_wait=start_delegation,
+        look=poll_delegation,
+        needs=has_run,
+    ),
+    Tool("spawn_agent", "Begin a sub-agent that works beside you.", "agents", SpawnAgent, spawn_agent, needs=has_run),
+    Tool(
+        "await_agent",
+        "Wait for a sub-agent; one that takes longer is still running, and you may wait again.",
+        "agents",
+        AwaitAgent,
+        begin_wait=start_await,
+        look=poll_await,
+        needs=has_run,
+    ),
+    Tool("check_agent", "How a sub-agent is doing.", "agents", RunId, check_agent, needs=has_run),
+    Tool("cancel_agent", "Stop a sub-agent.", "agents", RunId, cancel_agent, needs=has_run),
+    Tool(
+        REPORT_TOOL,
+        "End your task with its outcome. (A plain answer does so, too.)",
+        "outcome",
+        ReportOutcome,
+        report_outcome,
+        needs=is_sub_agent,
+    ),
+)

@@ -1,0 +1,191 @@
+"""Tools that users write: a function with typed parameters and a docstring, marked with @tool, in a file of their folder."""
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NamedTuple, TypeVar, overload
+
+from pydantic import Field, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Arguments, Tool
+from headway.ledger.errors import BadTool, Invalid, SettingsError
+from headway.ledger.text import to_one_line
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TOOL_ATTRIBUTE: Final = "headway_tool"
+NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every provider of models accepts
+FIELD_PREFIX: Final = "argument_"  # a parameter may be called like something that pydantic keeps for itself
+MAX_TIMEOUT_S: Final = 86_400
+REASON_LIMIT: Final = 500
+
+
+class Signature(NamedTuple):
+    """What a function wants: arguments from the model, and perhaps to know who calls."""
+
+    arguments: type[Arguments]
+    names: tuple[str, ...]
+    execution: str | None
+
+
+@overload
+def tool(function: F, /) -> F: ...
+
+
+@overload
+def tool(*, name: str | None = None, idempotent: bool = False, timeout_s: float = 60.0) -> Callable[[F], F]: ...
+
+
+def tool(
+    function: F | None = None, /, *, name: str | None = None, idempotent: bool = False, timeout_s: float = 60.0
+) -> F | Callable[[F], F]:
+    """Make a function a tool. It can still be called as before.
+
+    idempotent: whether doing it twice is like doing it once; only then is it done again after a crash.
+    """
+
+    def mark(function: F) -> F:
+        setattr(function, TOOL_ATTRIBUTE, build_tool(function, name or function.__name__, idempotent, timeout_s))
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def find_tool(function: Any) -> Tool | None:
+    """The tool a function was made, if it was."""
+    found = getattr(function, TOOL_ATTRIBUTE, None)
+    return found if isinstance(found, Tool) else None
+
+
+def build_tool(function: Callable[..., Any], name: str, idempotent: bool, timeout_s: float) -> Tool:  # noqa: FBT001
+    if not NAME_PATTERN.fullmatch(name):
+        raise BadTool(f"{name[:80]!r} cannot be a tool's name: letters, digits, _ and -, at most 64 of them.")
+    if not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise BadTool(f"{name}: timeout_s must be above 0 and at most {MAX_TIMEOUT_S:,}.")
+    description = inspect.getdoc(function)
+    if not description or not description.strip():
+        raise BadTool(f"{name} needs a docstring: it tells the model what the tool does.")
+    signature = parse_signature(function, name)
+    tool = Tool(name, description.strip(), "own", signature.arguments, timeout_s=timeout_s, idempotent=idempotent)
+    if inspect.iscoroutinefunction(function):
+        tool = tool._replace(on_event_loop=partial(call_async, name, function, signature))
+    else:
+        tool = tool._replace(on_thread=partial(call_sync, name, function, signature))
+    try:
+        tool.as_json()
+    except (PydanticUserError, RecursionError):
+        raise BadTool(f"{name}: its parameters cannot be described to a model as JSON.") from None
+    return tool
+
+
+def parse_signature(function: Callable[..., Any], name: str) -> Signature:
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except Exception as error:  # noqa: BLE001  annotations are expressions, and can fail in every way
+        raise BadTool(f"{name}: its parameters cannot be read: {to_one_line(str(error))[:REASON_LIMIT]}.") from None
+    execution, fields = None, {}
+    for parameter in parameters:
+        if parameter.annotation is Execution:
+            execution = parameter.name
+        else:
+            fields[parameter.name] = build_field(parameter, name)
+    try:
+        prefixed: dict[str, Any] = {FIELD_PREFIX + one: field for one, field in fields.items()}
+        arguments = create_model(name, __base__=Arguments, **prefixed)
+    except PydanticUserError as error:
+        raise BadTool(f"{name}: its parameters cannot be checked: {to_one_line(error.message)[:REASON_LIMIT]}") from None
+    return Signature(arguments, tuple(fields), execution)
+
+
+def build_field(parameter: inspect.Parameter, tool: str) -> tuple[Any, FieldInfo]:
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise BadTool(f"{tool}: {parameter} is not possible; a model names each argument.")
+    if parameter.annotation is parameter.empty:
+        raise BadTool(f"{tool}: the parameter {parameter.name} needs a type.")
+    if isinstance(parameter.default, FieldInfo):
+        raise BadTool(f"{tool}: describe {parameter.name} as Annotated[…, Field(…)], so that its default is a value.")
+    default = ... if parameter.default is parameter.empty else parameter.default
+    return parameter.annotation, Field(default, alias=parameter.name)
+
+
+def call_sync(name: str, function: Callable[..., Any], signature: Signature, execution: Execution, wanted: Arguments) -> Any:
+    return to_json(name, function(**build_arguments(signature, execution, wanted)))
+
+
+async def call_async(name: str, function: Callable[..., Any], signature: Signature, execution: Execution, wanted: Arguments) -> Any:
+    return to_json(name, await function(**build_arguments(signature, execution, wanted)))
+
+
+def build_arguments(signature: Signature, execution: Execution, wanted: Arguments) -> dict[str, Any]:
+    values = dict(wanted)
+    arguments = {name: values[FIELD_PREFIX + name] for name in signature.names}
+    return arguments if signature.execution is None else arguments | {signature.execution: execution}
+
+
+def to_json(name: str, value: Any) -> Any:
+    try:
+        plain = to_jsonable_python(value)
+        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise Invalid(f"{name} was run, but its result, of type {type(value).__name__}, cannot be written as JSON.") from None
+    return plain
+
+
+def collect_tools(functions: Iterable[Callable[..., Any]], taken: Collection[str] = ()) -> tuple[Tool, ...]:
+    """The tools that a program brings along."""
+    found: dict[str, Tool] = {}
+    for function in functions:
+        one = find_tool(function)
+        if one is None:
+            raise BadTool(f"{getattr(function, '__name__', function)!s} is no tool yet: mark it with @tool.")
+        if one.name in taken or one.name in found:
+            raise BadTool(f"There is a tool named {one.name} already; choose another name: @tool(name=…).")
+        found[one.name] = one
+    return tuple(found.values())
+
+
+def load(folder: str | Path, taken: Collection[str] = ()) -> tuple[Tool, ...]:
+    """The tools in the files of a folder, none if there is no such folder. Names that others have are taken."""
+    found: dict[str, tuple[Tool, Path]] = {}
+    for path in sorted(Path(folder).glob("*.py")):
+        for one in iter_tools(import_file(path)):
+            if one.name in taken:
+                raise SettingsError(f"{path}: {one.name} is the name of a built-in tool; choose another.")
+            if one.name in found:
+                raise SettingsError(f"{path}: the tool {one.name} is already defined in {found[one.name][1]}.")
+            found[one.name] = (one, path)
+    return tuple(one for one, _ in found.values())
+
+
+def import_file(path: Path) -> ModuleType:
+    # A name of its own, so that a file called like a library does not take its place.
+    name = f"headway_own_{path.stem}_{sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # where types look for what their annotations name
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a file of users can fail in every way
+        del sys.modules[name]
+        reason = str(error) if isinstance(error, BadTool) else f"{type(error).__name__}: {error}"
+        raise SettingsError(f"{path} cannot be loaded: {to_one_line(reason)[:REASON_LIMIT]}") from None
+    return module
+
+
+def iter_tools(module: ModuleType) -> Iterator[Tool]:
+    """In the order in which they are written; what was imported from elsewhere belongs there."""
+    functions = {id(one): one for one in vars(module).values() if inspect.isfunction(one) and one.__module__ == module.__name__}
+    return (found for one in functions.values() if (found := find_tool(one)) is not None)

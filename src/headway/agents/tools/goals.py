@@ -1,0 +1,71 @@
+"""Tools that set goals, which are pursued by agents of their own, and propose them."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from headway.actions import goals, spending
+from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.agents.tools.agents import has_run
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool
+from headway.ledger.goal import Goal
+from headway.storage.transaction import Transaction
+
+Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is the highest")]
+
+
+class SetGoal(Arguments):
+    description: Annotated[NonEmptyText, Field(description="What is to be achieved, complete in itself")]
+    success_criteria: Annotated[str, Field(description="How anybody can tell that it was achieved")] = ""
+    priority: Priority = DEFAULT_PRIORITY
+
+
+class DiscoverGoal(Arguments):
+    description: Annotated[NonEmptyText, Field(description="What is to be achieved, complete in itself")]
+    evidence: Annotated[NonEmptyText, Field(description="What you saw that makes it worth doing")]
+    priority: Priority = DEFAULT_PRIORITY
+
+
+def set_goal(tx: Transaction, execution: Execution, wanted: SetGoal) -> dict[str, Any]:
+    """A person in a conversation asked for it. One that an agent sets in the course of another goal is its own discovery."""
+    new = NewGoal(wanted.description, wanted.success_criteria, wanted.priority)
+    if execution.scope.turn_id is not None:
+        return encode_goal(goals.add(tx, execution.scope.tenant_id, new, execution.limits))
+    return encode_goal(create_discovered_goal(tx, execution, new, "Set by an agent in the course of another goal."))
+
+
+def discover_goal(tx: Transaction, execution: Execution, wanted: DiscoverGoal) -> dict[str, Any]:
+    return encode_goal(create_discovered_goal(tx, execution, NewGoal(wanted.description, "", wanted.priority), wanted.evidence))
+
+
+def create_discovered_goal(tx: Transaction, execution: Execution, new: NewGoal, evidence: str) -> Goal:
+    """It waits for the operator's yes, unless the installation says otherwise and there is money for it."""
+    tenant_id = execution.scope.tenant_id
+    if execution.goals.discovery == "auto" and spending.has_room(tx, tenant_id, execution.limits.budget):
+        return goals.add(tx, tenant_id, new, execution.limits, "agent-discovered", evidence)
+    return goals.propose(tx, tenant_id, new, evidence)
+
+
+def encode_goal(goal: Goal) -> dict[str, Any]:
+    return {"goal_id": goal.id, "status": goal.status, "waits_for": goal.pause_reason or None}
+
+
+GOAL_TOOLS = (
+    Tool(
+        "set_goal",
+        "Set a goal that the user asked for, to be pursued without them by an agent of its own, beside this conversation.",
+        "goals",
+        SetGoal,
+        set_goal,
+        needs=has_run,
+    ),
+    Tool(
+        "discover_goal",
+        "Propose a goal that nobody asked for and that seems worth doing. The operator decides.",
+        "goals",
+        DiscoverGoal,
+        discover_goal,
+        needs=has_run,
+    ),
+)

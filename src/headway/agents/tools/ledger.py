@@ -1,0 +1,132 @@
+"""The ledger's verbs as tools, for assistants that keep a real todo list."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headway.actions import claims, todos, views
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, StatusWord, Tool
+from headway.ledger.scope import Selection
+from headway.ledger.text import MAX_INTEGER
+from headway.ledger.todo import (
+    OPEN_STATUSES,
+    UNSET,
+    Change,
+    Draft,
+    Status,
+    check_not_already_ended,
+    parse_status,
+    refuse_start_of_ended,
+)
+from headway.storage.transaction import Transaction
+
+TodoNumber = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
+PageLimit = Annotated[int, Field(ge=1, le=100)]
+
+
+class TodoAddArguments(Arguments):
+    subject: NonEmptyText
+    description: str = ""
+    completion_criteria: str = ""
+    depends_on: Annotated[tuple[TodoNumber, ...], Field(description="ids it waits for")] = ()
+    tenant_wide: Annotated[bool, Field(description="visible from every conversation, not only this one")] = False
+
+
+def todo_add(tx: Transaction, execution: Execution, wanted: TodoAddArguments) -> dict[str, Any]:
+    draft = Draft(
+        wanted.subject,
+        wanted.description,
+        wanted.completion_criteria,
+        agent_id=execution.scope.agent_id,
+        conversation_id=execution.scope.home(tenant_wide=wanted.tenant_wide).conversation_id,
+        depends_on=wanted.depends_on,
+    )
+    return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
+
+
+class TodoListArguments(Arguments):
+    status: Literal[StatusWord, "all"] | None = None
+    limit: PageLimit = 50
+    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
+
+
+def todo_list(tx: Transaction, execution: Execution, wanted: TodoListArguments) -> dict[str, Any]:
+    statuses: tuple[Status, ...] = OPEN_STATUSES
+    if wanted.status is not None:
+        statuses = () if wanted.status == "all" else (parse_status(wanted.status),)
+    selection = Selection(find_list_id(execution), statuses=statuses)
+    page = views.list_todos(tx, execution.scope.tenant_id, selection, wanted.limit, wanted.cursor)
+    return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
+
+
+class TodoUpdateArguments(Arguments):
+    id: TodoNumber
+    status: StatusWord | None = None
+    subject: NonEmptyText | None = None
+    description: str | None = None
+    outcome: str | None = None
+    lease_token: Annotated[str | None, Field(description="of your claim")] = None
+
+
+def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdateArguments) -> dict[str, Any]:
+    tenant_id = execution.scope.tenant_id
+    words = Change(
+        subject=UNSET if wanted.subject is None else wanted.subject,
+        description=UNSET if wanted.description is None else wanted.description,
+        outcome=UNSET if wanted.outcome is None else wanted.outcome,
+    )
+    status = parse_status(wanted.status) if wanted.status else None
+    if status is not None:
+        todo = todos.get_locked(tx, tenant_id, wanted.id)
+        if status == "in_progress":
+            refuse_start_of_ended(todo)
+        check_not_already_ended(todo, status)
+        words = words._replace(status=status)
+    return {"todo": todos.change(tx, tenant_id, wanted.id, words, wanted.lease_token).as_json()}
+
+
+class TodoReadyArguments(Arguments):
+    limit: PageLimit = 20
+
+
+def todo_ready(tx: Transaction, execution: Execution, wanted: TodoReadyArguments) -> dict[str, Any]:
+    found = views.list_ready(tx, execution.scope.tenant_id, find_list_id(execution), wanted.limit)
+    return {"todos": [todo.as_json() for todo in found]}
+
+
+class TodoClaimArguments(Arguments):
+    agent_id: Annotated[NonEmptyText | None, Field(description="who is to have it, if not you")] = None
+    lease_s: Annotated[float, Field(ge=1, le=claims.MAX_LEASE_S)] = claims.DEFAULT_LEASE_S
+
+
+def todo_claim(tx: Transaction, execution: Execution, wanted: TodoClaimArguments) -> dict[str, Any]:
+    scope = execution.scope
+    claim = claims.claim(tx, scope.tenant_id, wanted.agent_id or scope.agent_id, find_list_id(execution), wanted.lease_s)
+    return claim.as_json() if claim else {"todo": None, "lease": None}
+
+
+def find_list_id(execution: Execution) -> int | None:
+    """A conversation sees its own todos and the tenant-wide ones; outside of one, everything."""
+    return execution.scope.conversation_id or None
+
+
+LEDGER_TOOLS = (
+    Tool("todo_add", "Write a todo down in the ledger, where it outlives this session.", "ledger", TodoAddArguments, todo_add),
+    Tool("todo_list", "The todos of the ledger; by default the open ones.", "ledger", TodoListArguments, todo_list),
+    Tool("todo_update", "Change a todo: status, subject, description, outcome.", "ledger", TodoUpdateArguments, todo_update),
+    Tool(
+        "todo_ready",
+        "Todos that could be started now: pending and not waiting for others.",
+        "ledger",
+        TodoReadyArguments,
+        todo_ready,
+    ),
+    Tool(
+        "todo_claim",
+        "Take the next ready todo, with a lease, so that nobody else works on it.",
+        "ledger",
+        TodoClaimArguments,
+        todo_claim,
+    ),
+)

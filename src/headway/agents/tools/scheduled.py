@@ -1,0 +1,40 @@
+"""Which tool calls may be scheduled. What could never run is refused where it is written, rather than at every tick."""
+
+from typing import Any, cast
+
+from headway.agents.roles import Roles
+from headway.agents.tools.builtin import RUN_COMMAND
+from headway.agents.tools.execution import Execution, resolve_scope
+from headway.agents.tools.toolbox import MISSING_CONTEXT, Toolbox, validate_call
+from headway.ledger import text
+from headway.ledger.errors import Invalid
+from headway.ledger.scope import Scope
+from headway.storage.database import Database
+from headway.storage.transaction import Transaction
+
+NEEDS_AGENT = "it belongs to a turn or to an agent at work, and a schedule has neither"
+NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway schedule put`"
+
+
+def check_remote_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
+    """What a tenant may schedule from elsewhere, with arguments of its own and no model in between: all but programs."""
+    check_call(tx, tenant_id, work, toolbox, roles)
+    if toolbox.find(work["name"]).name == RUN_COMMAND:
+        raise build_refusal(RUN_COMMAND, NO_PROGRAMS)
+
+
+def check_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
+    """Whether it would be let in when its time comes: there, with these arguments, in that conversation, for nobody's turn."""
+    tool = toolbox.find(text.check_name(work["name"], "tool"))
+    place = resolve_scope(tx, Scope(tenant_id, work["conversation_id"]))
+    # Whether a call is let in is decided before there is a database for it to work on. Every tenant has a workspace.
+    nowhere = cast("Database", None)
+    execution = Execution(nowhere, "", place.scope, roles.find("index"), place.conversation_uuid, workspace=".")
+    if not tool.needs(execution):
+        why = NEEDS_AGENT if tool.missing == MISSING_CONTEXT else tool.missing.removeprefix("Error: ")
+        raise build_refusal(tool.name, why)
+    validate_call(tool, work["arguments"], execution)
+
+
+def build_refusal(tool: str, why: str) -> Invalid:
+    return Invalid(f"{tool} cannot be scheduled: {why.rstrip('.')}.")

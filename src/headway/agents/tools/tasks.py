@@ -1,0 +1,130 @@
+"""Tools of a conversation's task list, which is a file."""
+
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, Subject, Text, Tool
+from headway.ledger.errors import DatabaseDamaged, Invalid
+from headway.storage.task_files import TASKS_LIMIT, Task, TaskFile, get_next_id
+
+log = logging.getLogger("headway.tasks")
+
+NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
+CORRUPT_FILE = "Error: Task file is corrupt or invalid."
+NOT_FOUND = {"ok": False, "error": "Task not found"}
+
+
+class NoArguments(Arguments):
+    pass
+
+
+class AddTask(Arguments):
+    title: Subject
+    description: Text = ""
+
+
+class TaskId(Arguments):
+    taskId: Annotated[NonEmptyText, Field(coerce_numbers_to_str=True)]
+
+
+def report_errors(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], Any]:
+    """The family's ways of failing: a sentence for the model, the details in the log, the file left as it is."""
+
+    def guard(execution: Execution, wanted: Any) -> Any:
+        assert execution.conversation_uuid is not None  # the toolbox asked has_conversation first
+        try:
+            return act(TaskFile(execution.task_folder, execution.conversation_uuid, execution.scope.conversation_id), wanted)
+        except DatabaseDamaged as error:
+            log.error("a task file cannot be read: %s", error)
+            return CORRUPT_FILE
+        except OSError as error:
+            return f"Error: {error.strerror or error}"
+
+    return guard
+
+
+def list_tasks(file: TaskFile, _wanted: NoArguments) -> Any:
+    return {"tasks": [encode_task(task) for task in file.read()]}
+
+
+def add_task(file: TaskFile, wanted: AddTask) -> Any:
+    def add(tasks: list[Task]) -> Task:
+        if len(tasks) >= TASKS_LIMIT:
+            raise Invalid(f"A task list holds at most {TASKS_LIMIT:,} tasks; delete some.")
+        task: Task = {"id": get_next_id(tasks), "title": wanted.title, "description": wanted.description, "done": False}
+        tasks.append(task)
+        return task
+
+    return encode_task(file.change(add))
+
+
+def build_set_done(*, done: bool) -> Callable[[TaskFile, TaskId], Any]:
+    def change(file: TaskFile, wanted: TaskId) -> Any:
+        def mark(tasks: list[Task]) -> Any:
+            task = find_task(tasks, wanted.taskId)
+            if task is None:
+                return NOT_FOUND
+            task["done"] = done
+            return {"ok": True, "task": encode_task(task)}
+
+        return file.change(mark)
+
+    return change
+
+
+def delete_task(file: TaskFile, wanted: TaskId) -> Any:
+    def delete(tasks: list[Task]) -> Any:
+        task = find_task(tasks, wanted.taskId)
+        if task is None:
+            return NOT_FOUND
+        tasks.remove(task)
+        return {"ok": True}
+
+    return file.change(delete)
+
+
+def find_task(tasks: list[Task], task_id: str) -> Task | None:
+    return next((task for task in tasks if task["id"] == task_id), None)
+
+
+def encode_task(task: Task) -> Task:
+    return {
+        "id": task["id"],
+        "title": task["title"],
+        "description": task.get("description", ""),
+        "done": bool(task.get("done", False)),
+    }
+
+
+def has_conversation(execution: Execution) -> bool:
+    return execution.conversation_uuid is not None
+
+
+def format_refusal(message: str) -> str:
+    return message if message.startswith("Error: ") else f"Error: {message}"
+
+
+def build_task_tool(name: str, description: str, arguments: type[Arguments], act: Callable[[TaskFile, Any], Any]) -> Tool:
+    return Tool(
+        name,
+        description,
+        "tasks",
+        arguments,
+        on_thread=report_errors(act),
+        refuse=format_refusal,
+        needs=has_conversation,
+        missing=NO_CONVERSATION,
+    )
+
+
+TASK_TOOLS = (
+    build_task_tool("ListTasks", "This conversation's task list.", NoArguments, list_tasks),
+    build_task_tool("AddTask", "Add a task to this conversation's list.", AddTask, add_task),
+    build_task_tool("CompleteTask", "Mark a task as done.", TaskId, build_set_done(done=True)),
+    build_task_tool("UncompleteTask", "Mark a task as not done.", TaskId, build_set_done(done=False)),
+    build_task_tool("DeleteTask", "Remove a task.", TaskId, delete_task),
+)

@@ -1,0 +1,329 @@
+"""Tools: a name, a sentence, a schema, a function. Called by name with whatever a model sent."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import lru_cache, partial
+from socket import gaierror
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from headway.agents.roles import ToolFamily
+from headway.agents.tools.execution import Execution, find_current_execution, use_execution
+from headway.ledger import text
+from headway.ledger.errors import HeadwayError, Invalid, NotFound, OutOfReach, StorageError
+from headway.ledger.job import NEVER
+from headway.ledger.redaction import Redactor
+from headway.ledger.text import check_numbers, format_path, to_one_line
+from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.tools")
+
+MISSING_CONTEXT: Final = "Missing execution context"
+ERROR_LIMIT: Final = 500  # of what a failing tool said
+TRANSIENT_ERRORS: Final = (ConnectionError, TimeoutError, gaierror, OutOfReach)
+
+
+class Arguments(BaseModel):
+    """What a model may send: nothing unknown. Null for an optional argument means that it is absent. Numbers may arrive as text,
+    and lists and objects as JSON text, as models like to send them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def normalise_arguments(cls, given: Any) -> Any:
+        given = parse_json_text(given)
+        if not isinstance(given, dict):
+            return given
+        optional = {field.alias or name for name, field in cls.model_fields.items() if not field.is_required()}
+        present = {name: value for name, value in given.items() if value is not None or name not in optional}
+        return {name: parse_json_text(value, name) if cls.takes_json(name) else value for name, value in present.items()}
+
+    @classmethod
+    def takes_json(cls, name: str) -> bool:
+        """Whether this argument is a list or an object, and nothing else."""
+        return build_input_schema(cls)["properties"].get(name, {}).get("type") in ("array", "object")
+
+
+def parse_json_text(value: Any, name: str = "") -> Any:
+    """The list or object that a text holds; whatever else it is, it stays."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    check_numbers(parsed, (name,) if name else ())
+    return parsed
+
+
+def build_validator(rule: Callable[[Any, str], Any]) -> AfterValidator:
+    """A rule of the ledger for text, as a check of one argument: so that a refusal names the argument as its caller wrote it."""
+
+    def check(value: Any) -> Any:
+        try:
+            return rule(value, "it")
+        except Invalid as error:
+            raise PydanticCustomError("refused_text", "{said}", {"said": str(error)}) from None
+
+    return AfterValidator(check)
+
+
+NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Subject = Annotated[NonEmptyText, build_validator(text.check_subject)]
+Text = Annotated[str, build_validator(text.check_text)]
+StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings, everywhere
+
+
+class Tool(NamedTuple):
+    name: str
+    description: str
+    family: ToolFamily
+    arguments: type[Arguments]
+    # Tools of the ledger run inside one transaction, so that what they did and what they answered are stored together.
+    in_transaction: Callable[[Transaction, Execution, Any], Any] | None = None
+    # Others reach outside of the ledger: on a thread of their own, or awaited.
+    on_thread: Callable[[Execution, Any], Any] | None = None
+    on_event_loop: Callable[[Execution, Any], Awaitable[Any]] | None = None
+    # Others wait for a sub-agent: they are begun, and looked after until there is a result.
+    begin_wait: Callable[[Transaction, Execution, Any], "PendingRun"] | None = None
+    look: Callable[[Transaction, Execution, Any, "PendingRun"], Any | None] | None = None
+    timeout_s: float = 60.0
+    # Whether doing it twice is like doing it once. What is not is never done again when nobody knows how it ended.
+    idempotent: bool = False
+    # How this family says no.
+    refuse: Callable[[str], Any] = lambda message: {"error": message}
+    needs: Callable[[Execution], bool] = lambda _execution: True
+    missing: str = MISSING_CONTEXT
+    is_hidden: bool = False  # a shape known from elsewhere: whoever calls it is served, but no model of ours is offered it
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.description, "input_schema": build_input_schema(self.arguments)}
+
+
+@lru_cache(maxsize=512)
+def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
+    """Made once: it takes milliseconds, and there are dozens of tools."""
+    return compact_schema(arguments.model_json_schema())
+
+
+class PendingRun(NamedTuple):
+    """What a call waits for: a run, and until when."""
+
+    run_id: str
+    until: int = NEVER
+
+
+class Result(NamedTuple):
+    value: Any
+    is_error: bool
+    is_uncertain: bool = False  # nobody knows whether it was done
+    passes: bool = False  # it failed in a way that may pass, and doing it again is harmless
+
+    def as_json(self) -> dict[str, Any]:
+        return {"result": self.value, "is_error": self.is_error}
+
+    @property
+    def as_text(self) -> str:
+        """For those who take nothing but text."""
+        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+
+    @property
+    def error(self) -> str:
+        """The error as a sentence, or the whole result where a tool refuses in another form."""
+        value = self.value
+        if isinstance(value, dict) and isinstance(value.get("error"), str) and value.keys() <= {"ok", "error"}:
+            return str(value["error"])
+        return self.as_text
+
+
+class Toolbox:
+    """The tools there are, by name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+
+    def find(self, name: str) -> Tool:
+        tool = self.tools.get(match_name(name, self.tools))
+        if tool is None:
+            raise NotFound(f"No tool named {name[:80]!r}. There are: {', '.join(self.tools)}.")
+        return tool
+
+    def only(self, families: Collection[ToolFamily]) -> "Toolbox":
+        return Toolbox(tool for tool in self.tools.values() if tool.family in families)
+
+    def catalogue(self) -> list[dict[str, Any]]:
+        return [tool.as_json() for tool in self.tools.values()]
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Result:
+        """Run a tool in the current execution context. Whatever goes wrong is a result that the model can act on."""
+        tool = self.find(name)
+        execution = find_current_execution()
+        try:
+            if execution is None or tool.in_transaction is None:
+                return await call_external(tool, arguments, execution)
+            return await execution.database.write(lambda tx: call_in_transaction(tool, arguments, execution, tx))
+        except StorageError as error:
+            log.warning("tool %s: %s", tool.name, error)
+            return to_result(tool.refuse(str(error)))
+
+
+def match_name(name: str, known: Container[str]) -> str:
+    """The name under which a tool is known: `spawn-agent` is understood as `spawn_agent`."""
+    plain = name.replace("-", "_")
+    return plain if name not in known and plain in known else name
+
+
+def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction) -> Result:
+    """Run a tool here and now. A tool of the ledger runs inside the caller's transaction; refused, it has changed nothing."""
+    work, on_thread = tool.in_transaction, tool.on_thread
+    try:
+        execution, wanted = validate_call(tool, arguments, execution)
+        with use_execution(execution):
+            if work is not None:
+                return to_result(tx.attempt(lambda tx: work(tx, execution, wanted)))
+            assert on_thread is not None
+            return to_result(on_thread(execution, wanted))
+    except StorageError:
+        raise  # the transaction is lost, and with it whatever the caller did beside this
+    except HeadwayError as error:
+        return to_result(tool.refuse(str(error)))
+
+
+async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:
+    """Run a tool that works outside of the ledger, for no longer than it may take."""
+    deadline = asyncio.timeout(tool.timeout_s)
+    hush = execution.hush if execution else Redactor()
+    try:
+        execution, wanted = validate_call(tool, arguments, execution)
+        with use_execution(execution):
+            async with deadline:
+                return to_result(await start_call(tool, execution, wanted))
+    except HeadwayError as error:
+        return to_result(tool.refuse(hush(str(error))))._replace(passes=tool.idempotent and is_transient(error))
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_current_task_canceled():
+            raise
+        if deadline.expired():
+            return build_timeout_result(tool)
+        log.warning("tool %s failed", tool.name, exc_info=error)
+        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {to_one_line(hush(str(error)))[:ERROR_LIMIT]}")
+        return to_result(said)._replace(passes=tool.idempotent and is_transient(error))
+
+
+def is_current_task_canceled() -> bool:
+    """And not only something that a tool waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether it may well work in a while, as far as that can be told from outside of the tool."""
+    return isinstance(error, TRANSIENT_ERRORS) or (isinstance(error, StorageError) and error.is_transient)
+
+
+def start_call(tool: Tool, execution: Execution, wanted: Arguments) -> Awaitable[Any]:
+    if tool.on_event_loop is not None:
+        return tool.on_event_loop(execution, wanted)
+    assert tool.on_thread is not None
+    return run_on_thread(partial(tool.on_thread, execution, wanted))
+
+
+def build_timeout_result(tool: Tool) -> Result:
+    message = f"{tool.name} did not end within {tool.timeout_s:g} s"
+    if tool.idempotent:
+        return to_result(tool.refuse(f"{message}."))._replace(passes=True)
+    said = to_result(tool.refuse(f"{message}. It may have had its effect all the same: look before you do it again."))
+    return said._replace(is_uncertain=True)
+
+
+async def run_on_thread(work: Callable[[], Any]) -> Any:
+    """A thread that nobody waits for at the end: what a stuck tool holds up is itself alone."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def answer(settle: Callable[[Any], None], value: Any) -> None:
+        if not future.done():
+            settle(value)
+
+    def run() -> None:
+        try:
+            outcome = (future.set_result, work())
+        except BaseException as error:  # noqa: BLE001  it belongs to the caller, who would wait for ever
+            outcome = (future.set_exception, to_future_error(error))
+        with suppress(RuntimeError):  # the loop has closed
+            loop.call_soon_threadsafe(answer, *outcome)
+
+    context = copy_context()
+    threading.Thread(target=context.run, args=(run,), name="headway-tool", daemon=True).start()
+    return await future
+
+
+def to_future_error(error: BaseException) -> Exception:
+    """The error as a future carries it: it refuses StopIteration, and what ends a thread must not end the process."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__} {error}")
+
+
+def validate_call(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> tuple[Execution, Arguments]:
+    """Who calls, and the arguments as the tool takes them; or a sentence that says what speaks against it."""
+    if execution is None:
+        raise Invalid(tool.missing)
+    if not execution.role.grants(tool.family, tool.name):
+        raise Invalid(describe_missing_grant(tool, execution))
+    if not tool.needs(execution):
+        raise Invalid(tool.missing)
+    check_numbers(arguments)
+    try:
+        return execution, tool.arguments.model_validate(arguments)
+    except ValidationError as error:
+        raise Invalid(describe_validation_error(error)) from None
+
+
+def to_result(value: Any) -> Result:
+    """Families say no in their own ways; a caller wants to know without knowing the family."""
+    refused = isinstance(value, dict) and (value.get("ok") is False or (set(value) == {"error"}))
+    return Result(value, refused or (isinstance(value, str) and value.startswith("Error: ")))
+
+
+def describe_missing_grant(tool: Tool, execution: Execution) -> str:
+    if tool.family in ("turn_plan", "queue"):
+        return f"{tool.name} belongs to the supervisor; the role {execution.role.name} works on what it was given."
+    return f"The role {execution.role.name} is not granted {tool.name}."
+
+
+def describe_validation_error(error: ValidationError) -> str:
+    """Which argument does not fit, in one sentence, without repeating what was sent."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    said = "; ".join(f"{format_path(one['loc'])}: {one['msg']}" for one in found[:5])
+    return f"Invalid arguments: {said}"
+
+
+def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without what a model has no use for: every character of it is paid for in every request."""
+    definitions = schema.pop("$defs", {})
+
+    def tidy(part: Any) -> Any:
+        if isinstance(part, list):
+            return [tidy(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return tidy(definitions[part["$ref"].rpartition("/")[2]])
+        kinds = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+        if len(kinds) == 1:  # optional: leaving it out is how it is not given
+            part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
+        return {key: tidy(value) for key, value in part.items() if key not in ("title", "default") or is_property(key, part)}
+
+    def is_property(key: str, part: dict[str, Any]) -> bool:
+        return isinstance(part[key], dict)
+
+    return tidy(schema)  # type: ignore[no-any-return]

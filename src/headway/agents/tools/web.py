@@ -1,0 +1,204 @@
+"""Fetching a page of the web, from listed hosts on public addresses only.
+
+A name is looked up once, every address it has is vetted, and the connection goes to an address that was: what a name
+leads to cannot change in between. Redirects start over from the beginning.
+"""
+
+import io
+import re
+import socket
+import ssl
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+from headway.agents.tools.addresses import (
+    Address,
+    AddressCheck,
+    HostResolver,
+    check_addresses,
+    is_host_allowed,
+    is_public,
+    resolve_host,
+)
+from headway.ledger.errors import Invalid, OutOfReach
+from headway.ledger.text import to_one_line
+
+SOCKET_TIMEOUT_S: Final = 10.0
+TOTAL_TIMEOUT_S: Final = 20.0
+BODY_LIMIT: Final = 1_000_000  # bytes
+TEXT_LIMIT: Final = 50_000  # characters
+URL_LIMIT: Final = 4_000
+MAX_REDIRECTS: Final = 5
+REDIRECT_STATUSES: Final = (301, 302, 303, 307, 308)
+OVERLOAD_STATUSES: Final = (429, 502, 503, 504)  # worth another attempt later
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+SAFE_PATH_CHARACTERS: Final = "/%:@!$&'()*+,;=~?"
+TEXT_TYPE: Final = re.compile(r"text/|application/([\w.+-]*\+)?(json|xml|javascript|yaml|toml|x-ndjson|x-yaml|x-sh)$")
+CHARSET: Final = re.compile(r"charset=\W?((utf-?(8|16)|iso-?8859|windows-125|gb|big5|euc|shift|koi8)[\w-]*)", re.IGNORECASE)
+HEADERS: Final = {"User-Agent": "headway", "Accept": "text/*, application/json, application/xml;q=0.9", "Connection": "close"}
+
+
+class Target(NamedTuple):
+    """A URL that may be asked for, taken apart."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+
+def fetch(
+    url: str,
+    hosts: Collection[str],
+    allowed_address: AddressCheck = is_public,
+    look_up: HostResolver = resolve_host,
+    total_s: float = TOTAL_TIMEOUT_S,
+) -> dict[str, Any]:
+    deadline = time.monotonic() + total_s
+    for _ in range(MAX_REDIRECTS + 1):
+        target = parse_url(url, hosts)
+        addresses = check_addresses(target.host, look_up(target.host, target.port), allowed_address)
+        try:
+            with connect_to_any(target, addresses, deadline) as line:
+                response = send_request(target, line)
+                if response.status in OVERLOAD_STATUSES:
+                    raise OutOfReach(f"{target.host} answered with status {response.status}.")
+                location = response.getheader("Location")
+                if response.status not in REDIRECT_STATUSES or location is None:
+                    return encode_page(url, response)
+        except TimeoutError:
+            raise OutOfReach(f"{target.host} took too long to answer.") from None
+        except (OSError, HTTPException, ValueError) as error:
+            kind = Invalid if isinstance(error, ValueError) else OutOfReach
+            raise kind(f"{target.host} could not be asked: {to_one_line(str(error))[:200] or type(error).__name__}.") from None
+        url = urljoin(url, location.encode("latin-1", "replace").decode("utf-8", "replace"))
+    raise Invalid(f"The page is redirected more than {MAX_REDIRECTS} times.")
+
+
+def parse_url(url: str, hosts: Collection[str]) -> Target:
+    if len(url) > URL_LIMIT or not url.isprintable() or " " in url or "\\" in url:
+        raise Invalid(f"url must be a web address of at most {URL_LIMIT:,} characters, without spaces.")
+    try:
+        parts = urlsplit(url)
+        host, port = to_ascii_host(parts), parts.port
+    except ValueError:
+        raise Invalid("url is not a web address.") from None
+    if parts.scheme not in DEFAULT_PORTS or not host:
+        raise Invalid("Only http:// and https:// can be fetched.")
+    if "@" in parts.netloc:
+        raise Invalid("url must not contain a user name or a password.")
+    if not is_host_allowed(host, hosts):
+        raise Invalid(f"{host[:200]} is not among the hosts that may be asked: {', '.join(hosts)}.")
+    path = quote(parts.path or "/", SAFE_PATH_CHARACTERS) + (f"?{quote(parts.query, SAFE_PATH_CHARACTERS)}" if parts.query else "")
+    return Target(parts.scheme, host, DEFAULT_PORTS[parts.scheme] if port is None else port, path)
+
+
+def to_ascii_host(parts: SplitResult) -> str:
+    """As names are compared and looked up: in ASCII, without the dot at the end."""
+    host = (parts.hostname or "").rstrip(".")
+    return host if host.isascii() else host.encode("idna").decode()
+
+
+class DeadlineSocket:
+    """A connection on which nothing is waited for beyond the deadline, however little at a time arrives."""
+
+    def __init__(self, connected: socket.socket, deadline: float) -> None:
+        self.socket = connected
+        self.deadline = deadline
+
+    def __enter__(self) -> "DeadlineSocket":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.socket.close()
+
+    def sendall(self, data: bytes) -> None:
+        self.socket.settimeout(compute_timeout(self.deadline))
+        self.socket.sendall(data)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(DeadlineReader(self))
+
+    def close(self) -> None:
+        """Not yet: http.client lets go of a connection when the head has come, and the page is still to be read."""
+
+
+class DeadlineReader(io.RawIOBase):
+    def __init__(self, line: DeadlineSocket) -> None:
+        self.line = line
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.line.socket.settimeout(compute_timeout(self.line.deadline))
+        return self.line.socket.recv_into(buffer)
+
+
+class VettedConnection(HTTPConnection):
+    """One that never connects by itself: it would look the name up again."""
+
+    auto_open = 0
+
+
+def connect_to_any(target: Target, addresses: list[Address], deadline: float) -> DeadlineSocket:
+    """Connected to the first of the addresses that answers."""
+    for address in addresses[:-1]:
+        with suppress(OSError):
+            return connect(target, address, deadline)
+    return connect(target, addresses[-1], deadline)
+
+
+def connect(target: Target, address: Address, deadline: float) -> DeadlineSocket:
+    plain = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        plain.settimeout(compute_timeout(deadline))
+        plain.connect(address.place)
+        if target.scheme == "http":
+            return DeadlineSocket(plain, deadline)
+        plain.settimeout(compute_timeout(deadline))
+        return DeadlineSocket(ssl.create_default_context().wrap_socket(plain, server_hostname=target.host), deadline)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def send_request(target: Target, line: DeadlineSocket) -> HTTPResponse:
+    connection = VettedConnection(target.host, target.port)
+    connection.default_port = DEFAULT_PORTS[target.scheme]
+    connection.sock = line
+    connection.request("GET", target.path, headers=HEADERS)
+    return connection.getresponse()
+
+
+def compute_timeout(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return min(left, SOCKET_TIMEOUT_S)
+
+
+def encode_page(url: str, response: HTTPResponse) -> dict[str, Any]:
+    content_type = to_one_line(response.getheader("Content-Type", "text/plain"))[:200]
+    if not TEXT_TYPE.match(content_type.partition(";")[0].strip().lower()):
+        raise Invalid(f"The page is not text but {content_type}.")
+    if response.getheader("Content-Encoding", "identity").lower() != "identity":
+        raise Invalid("The page is compressed although it was asked for as it is.")
+    body = response.read(BODY_LIMIT)
+    charset = CHARSET.search(content_type)
+    page = decode_body(body, charset[1] if charset else "utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    answer = {"status": response.status, "url": url, "content_type": content_type, "text": page[:TEXT_LIMIT]}
+    if len(page) <= TEXT_LIMIT and len(body) < BODY_LIMIT:
+        return answer
+    return answer | {"truncated": f"This is the beginning of the page: at most {TEXT_LIMIT:,} characters are shown."}
+
+
+def decode_body(body: bytes, charset: str) -> str:
+    try:
+        return body.decode(charset, "replace")
+    except LookupError:
+        return body.decode("utf-8", "replace")

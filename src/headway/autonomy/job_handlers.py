@@ -1,0 +1,17 @@
+"""How the engine's jobs for goals and for the operator are worked on."""
+
+from functools import partial
+
+from headway.actions import goals, notices
+from headway.agents.loop.context import Runtime
+from headway.agents.loop.job_handlers import fail_job
+from headway.autonomy import channels, pursuit
+from headway.engine import JobHandler
+from headway.ledger.goal import GoalLimits
+
+
+def build_handlers(means: Runtime, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, JobHandler]:
+    return {
+        goals.JOB_KIND: JobHandler(partial(pursuit.pursue, means, limits), pursuit.fail_pursuit),
+        notices.JOB_KIND: JobHandler(partial(channels.deliver, means, notify, home), fail_job),
+    }

@@ -1,0 +1,69 @@
+"""Reading the log. (Events are written by the transaction itself, at commit.)"""
+
+from collections.abc import Sequence
+
+from headway.ledger.events import LoggedEvent
+from headway.ledger.scope import TENANT_WIDE
+from headway.storage.transaction import Transaction
+
+COLUMNS = "seq, conversation_id, turn_id, kind, data, at"
+
+
+def list_after(tx: Transaction, tenant_id: int, seq: int, limit: int) -> list[LoggedEvent]:
+    rows = tx.all(f"SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?", tenant_id, seq, limit)
+    return [LoggedEvent._make(row) for row in rows]
+
+
+def list_after_in_conversation(tx: Transaction, tenant_id: int, conversation_id: int, seq: int, limit: int) -> list[LoggedEvent]:
+    """A conversation's own events and the tenant-wide ones."""
+    rows: list[LoggedEvent] = []
+    for one in (conversation_id, TENANT_WIDE):
+        found = tx.all(
+            f"SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+            tenant_id,
+            one,
+            seq,
+            limit,
+        )
+        rows += [LoggedEvent._make(row) for row in found]
+    return sorted(rows)[:limit]
+
+
+def find_turn_start(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int:
+    """The number of the event that told of its start. Looked for from the newest on: most are asked for while they run."""
+    row = tx.one(
+        """SELECT seq FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = 'turn_started'
+           ORDER BY seq DESC LIMIT 1""",
+        tenant_id,
+        conversation_id,
+        turn_id,
+    )
+    return int(row[0]) if row else 0
+
+
+def get_last_seq(tx: Transaction, tenant_id: int) -> int:
+    row = tx.one("SELECT MAX(seq) FROM events WHERE tenant_id = ?", tenant_id)
+    return int(row[0]) if row and row[0] is not None else 0
+
+
+def get_last_seq_of_all(tx: Transaction) -> int:
+    """The highest number in the log, of whatever tenant."""
+    row = tx.one("SELECT MAX(seq) FROM events")
+    return int(row[0]) if row and row[0] is not None else 0
+
+
+def list_by_kinds(
+    tx: Transaction, tenant_id: int, conversation_id: int, kinds: Sequence[str], before: int, limit: int
+) -> list[LoggedEvent]:
+    """A conversation's last events of these kinds before that number, oldest first."""
+    marks = ", ".join("?" * len(kinds))
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq < ? AND kind IN ({marks})
+            ORDER BY seq DESC LIMIT ?""",
+        tenant_id,
+        conversation_id,
+        before,
+        *kinds,
+        limit,
+    )
+    return [LoggedEvent._make(row) for row in reversed(rows)]

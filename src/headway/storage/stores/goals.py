@@ -1,0 +1,262 @@
+"""Rows of goals: their sub-goals with what each waits for, their journal, and the stretches in which they were pursued."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from headway.ledger.goal import STATUSES, Experience, Goal, GoalStatus, JournalEntry, SubGoal, SubGoalStatus
+from headway.storage.transaction import Row, Transaction
+
+COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
+    replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
+    completed, failed, skipped"""
+SELECT_WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
+    FROM goals WHERE tenant_id = ? AND id = ?"""
+# Numbers the journal, and counts sub-goals by status: whoever else writes of the goal waits until this is stored.
+UPDATE_COUNTERS = """UPDATE goals SET journaled = journaled + ?, pending = pending + ?, in_progress = in_progress + ?,
+    completed = completed + ?, failed = failed + ?, skipped = skipped + ? WHERE tenant_id = ? AND id = ? RETURNING journaled"""
+EXPERIENCE_SAMPLE = 1_000  # the newest sub-goals that were tried
+
+
+def insert(tx: Transaction, goal: Goal) -> Goal:
+    row = tx.one(
+        f"""INSERT INTO goals (tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
+            pause_reason, budget, deadline_at, created_at, updated_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        goal.tenant_id,
+        goal.source,
+        goal.description,
+        goal.success_criteria,
+        goal.evidence,
+        goal.status,
+        goal.priority,
+        goal.pause_kind,
+        goal.pause_reason,
+        goal.budget,
+        goal.deadline_at,
+        tx.now,
+        tx.now,
+    )
+    assert row is not None
+    return Goal._make(row)
+
+
+def find(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? AND id = ?", tenant_id, goal_id)
+    return Goal._make(row) if row else None
+
+
+def find_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, goal_id)
+    return Goal._make(row) if row else None
+
+
+def save(tx: Transaction, goal: Goal) -> None:
+    tx.run(
+        """UPDATE goals SET description = ?, status = ?, pause_kind = ?, pause_reason = ?, replan_count = ?, plan_no = ?,
+           replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ? WHERE tenant_id = ? AND id = ?""",
+        goal.description,
+        goal.status,
+        goal.pause_kind,
+        goal.pause_reason,
+        goal.replan_count,
+        goal.plan_no,
+        goal.replan_why,
+        goal.run_id,
+        goal.budget,
+        goal.deadline_at,
+        goal.updated_at,
+        goal.ended_at,
+        goal.tenant_id,
+        goal.id,
+    )
+
+
+def find_with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal, int] | None:
+    """A goal, and what its agents have cost so far."""
+    row = tx.one(SELECT_WITH_COST, tenant_id, goal_id)
+    return (Goal._make(row[:-1]), int(row[-1] or 0)) if row else None
+
+
+def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int) -> list[Goal]:
+    """The newest first, before that id."""
+    chosen, parameters = ("AND status = ?", (status,)) if status else ("", ())
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? {chosen} AND id < ? ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        *parameters,
+        before,
+        limit,
+    )
+    return [Goal._make(row) for row in rows]
+
+
+def count_open(tx: Transaction, tenant_id: int) -> int:
+    row = tx.one("SELECT COUNT(*) FROM goals WHERE tenant_id = ? AND status IN ('active', 'paused')", tenant_id)
+    return int(row[0]) if row else 0
+
+
+# Sub-goals
+
+SUB_GOAL_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority, expected_value,
+    cost_limit, status, outcome, reason, divergence, divergence_reason, judged_under, run_id, cost, interrupted, interventions,
+    checks, checked_at, progress_at, progress_steps, progress_effects, created_at, updated_at, started_at, ended_at"""
+
+
+SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(depends_on AS TEXT), ',') FROM sub_goal_edges
+    WHERE sub_goal_id = sub_goals.id) FROM sub_goals"""
+# What a sub-goal waits for, as its edges and the rows below it say. Those that it builds on are good when they are done and judged.
+UPDATE_WAITS = """UPDATE sub_goals SET
+    waits_for = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
+        WHERE sub_goal_id = sub_goals.id AND (below.status <> 'completed' OR below.divergence IS NULL)),
+    waits_in_vain = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
+        WHERE sub_goal_id = sub_goals.id AND below.status IN ('failed', 'skipped'))"""
+
+
+class NewJournalEntry(NamedTuple):
+    """What is written into the journal."""
+
+    kind: str
+    data: str
+
+
+def load_sub_goal(row: Row) -> SubGoal:
+    return SubGoal._make((*row[:-1], tuple(sorted(map(int, row[-1].split(",")))) if row[-1] else ()))
+
+
+def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
+    row = tx.one(
+        """INSERT INTO sub_goals (tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
+           expected_value, cost_limit, status, created_at, updated_at)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?) RETURNING id""",
+        *sub_goal[1:12],
+        tx.now,
+        tx.now,
+    )
+    assert row is not None
+    update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, moved={"pending": 1})
+    return int(row[0])
+
+
+def find_sub_goal(tx: Transaction, tenant_id: int, sub_goal_id: int) -> SubGoal | None:
+    row = tx.one(f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
+    return load_sub_goal(row) if row else None
+
+
+def list_sub_goals(tx: Transaction, tenant_id: int, goal_id: int) -> list[SubGoal]:
+    rows = tx.all(f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ? ORDER BY id", tenant_id, goal_id)
+    return [load_sub_goal(row) for row in rows]
+
+
+def change_sub_goal(
+    tx: Transaction, one: SubGoal, entry: NewJournalEntry | None, **changed: Any
+) -> tuple[SubGoal, JournalEntry | None]:
+    """The only way in which one changes: with an entry in the journal if there is something to tell, its goal's counters true, and
+    those that wait for it knowing where they stand."""
+    after = one._replace(updated_at=tx.now, **changed)
+    moved = {one.status: -1, after.status: 1} if after.status != one.status else {}
+    written = None
+    if entry or moved:
+        number = update_counters(tx, one.tenant_id, one.goal_id, entries=int(entry is not None), moved=moved)
+        written = write_entry(tx, one.tenant_id, one.goal_id, number, entry) if entry else None
+    sets = "".join(f"{name} = ?, " for name in changed)
+    row = tx.one(
+        f"UPDATE sub_goals SET {sets}updated_at = ? WHERE tenant_id = ? AND id = ? AND status = ? RETURNING id",
+        *changed.values(),
+        tx.now,
+        one.tenant_id,
+        one.id,
+        one.status,
+    )
+    assert row is not None, "a sub-goal is changed by whoever holds its goal still"
+    if "divergence" in changed or after.status in ("failed", "skipped"):
+        tx.run(f"{UPDATE_WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", one.id)
+    return after, written
+
+
+def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    """Judged under no plan that is in force: they stay known, and count no more."""
+    tx.run("UPDATE sub_goals SET judged_under = 0 WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
+
+
+def replace_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> None:
+    tx.run("DELETE FROM sub_goal_edges WHERE sub_goal_id = ?", sub_goal_id)
+    for below in sorted(set(depends_on)):
+        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, below)
+    tx.run(f"{UPDATE_WAITS} WHERE id = ?", sub_goal_id)
+
+
+def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, moved: Mapping[SubGoalStatus, int]) -> int:
+    """So many more entries in the journal, and sub-goals by status; the number of the last entry."""
+    row = tx.one(UPDATE_COUNTERS, entries, *(moved.get(status, 0) for status in STATUSES), tenant_id, goal_id)
+    assert row is not None
+    return int(row[0])
+
+
+def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
+    """What became of the tenant's newest sub-goals, by kind."""
+    rows = tx.all(
+        """SELECT kind, COUNT(*), SUM(CASE WHEN status = 'completed' AND divergence = 'none' THEN 1 ELSE 0 END),
+               SUM(cost), SUM(ended_at - started_at)
+           FROM (SELECT kind, status, divergence, cost, started_at, ended_at FROM sub_goals
+                 WHERE tenant_id = ? AND status IN ('completed', 'failed') ORDER BY ended_at DESC LIMIT ?) tried
+           GROUP BY kind ORDER BY COUNT(*) DESC, kind LIMIT 20""",
+        tenant_id,
+        EXPERIENCE_SAMPLE,
+    )
+    return [
+        Experience(kind, int(tried), int(good), int(cost) // int(tried), int(took) // int(tried))
+        for kind, tried, good, cost, took in rows
+    ]
+
+
+# The journal
+
+
+def append_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: NewJournalEntry) -> JournalEntry:
+    return write_entry(tx, tenant_id, goal_id, update_counters(tx, tenant_id, goal_id, entries=1, moved={}), entry)
+
+
+def write_entry(tx: Transaction, tenant_id: int, goal_id: int, number: int, entry: NewJournalEntry) -> JournalEntry:
+    written = JournalEntry(number, *entry, tx.now)
+    tx.run("INSERT INTO journal (goal_id, tenant_id, n, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)", goal_id, tenant_id, *written)
+    return written
+
+
+def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:
+    """The last ones before that number, oldest first."""
+    rows = tx.all(
+        "SELECT n, kind, data, at FROM journal WHERE tenant_id = ? AND goal_id = ? AND n < ? ORDER BY n DESC LIMIT ?",
+        tenant_id,
+        goal_id,
+        before,
+        limit,
+    )
+    return [JournalEntry._make(row) for row in reversed(rows)]
+
+
+# Planning cycles
+
+
+def open_cycle(tx: Transaction, tenant_id: int, goal_id: int) -> bool:
+    """Whether there was none."""
+    row: Any = tx.one(
+        """INSERT INTO planning_cycles (tenant_id, goal_id, status, started_at) VALUES (?, ?, 'active', ?)
+           ON CONFLICT DO NOTHING RETURNING id""",
+        tenant_id,
+        goal_id,
+        tx.now,
+    )
+    return row is not None
+
+
+def end_cycle(tx: Transaction, tenant_id: int, goal_id: int, status: str) -> bool:
+    """Whether there was one."""
+    row = tx.one(
+        """UPDATE planning_cycles SET status = ?, ended_at = ? WHERE tenant_id = ? AND goal_id = ? AND status = 'active'
+           RETURNING id""",
+        status,
+        tx.now,
+        tenant_id,
+        goal_id,
+    )
+    return row is not None

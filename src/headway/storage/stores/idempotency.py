@@ -1,0 +1,62 @@
+"""Rows of answers that were given once and are given again for the same key."""
+
+from typing import NamedTuple
+
+from headway.ledger.errors import KeyBusy
+from headway.storage.transaction import Transaction
+
+WAIT_MS = 10_000
+
+
+class StoredAnswer(NamedTuple):
+    body_hash: str
+    status: int
+    answer: str
+
+
+def reserve(
+    tx: Transaction, tenant_id: int, route: str, key: str, body_hash: str, expired_before: int = 0, wait_ms: int = WAIT_MS
+) -> bool:
+    """Whether the key is ours to answer: nobody used it, or too long ago. If another transaction is answering it right
+    now, this waits for its end, or gives up."""
+
+    def insert(tx: Transaction) -> bool:
+        row = tx.one(
+            """INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, at) VALUES (?, ?, ?, ?, ?)
+               ON CONFLICT (tenant_id, route, key)
+               DO UPDATE SET body_hash = excluded.body_hash, at = excluded.at WHERE k.at < ? RETURNING key""",
+            tenant_id,
+            route,
+            key,
+            body_hash,
+            tx.now,
+            expired_before,
+        )
+        return row is not None
+
+    return tx.run_with_lock_timeout(wait_ms, insert, KeyBusy())
+
+
+def find(tx: Transaction, tenant_id: int, route: str, key: str) -> StoredAnswer | None:
+    row = tx.one(
+        "SELECT body_hash, status, answer FROM idempotency_keys WHERE tenant_id = ? AND route = ? AND key = ?",
+        tenant_id,
+        route,
+        key,
+    )
+    return StoredAnswer._make(row) if row else None
+
+
+def save_answer(tx: Transaction, tenant_id: int, route: str, key: str, status: int, body: str) -> None:
+    tx.run(
+        "UPDATE idempotency_keys SET status = ?, answer = ? WHERE tenant_id = ? AND route = ? AND key = ?",
+        status,
+        body,
+        tenant_id,
+        route,
+        key,
+    )
+
+
+def delete_before(tx: Transaction, moment: int) -> None:
+    tx.run("DELETE FROM idempotency_keys WHERE at < ?", moment)

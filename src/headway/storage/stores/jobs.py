@@ -1,0 +1,263 @@
+"""Rows of jobs, and of the processes that work on them. When a job is due is stored by the clock that does not jump."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from headway.ledger.job import NEVER, Job, JobState
+from headway.storage.clocks import SERVER_TIME_SQL
+from headway.storage.newest_first import FIRST_PAGE, RowCursor
+from headway.storage.transaction import Row, Transaction
+
+COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
+    created_at, updated_at"""
+WAITING_CONDITION = "state IN ('queued', 'delayed')"
+IDS_PER_QUERY = 1_000  # ids in one statement
+ALONE_SUFFIX = ":alone"  # how the names of processes end that work on nothing but what they began
+
+
+def insert(tx: Transaction, job: Job) -> None:
+    stored = job._replace(due_at=to_steady_time(tx, job.due_at))
+    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *stored)
+
+
+def load_job(tx: Transaction, row: Row) -> Job:
+    job = Job._make(row)
+    return job._replace(due_at=job.due_at - tx.drift) if job.due_at < NEVER else job
+
+
+def to_steady_time(tx: Transaction, moment: int) -> int:
+    """A moment by the clock that does not jump."""
+    return moment + tx.drift if moment < NEVER else moment
+
+
+def find(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
+    return load_job(tx, row) if row else None
+
+
+def find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+    """The job, with nobody else able to move it, or what it stands for, before this transaction ends."""
+    row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, job_id)
+    return load_job(tx, row) if row else None
+
+
+def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:
+    """The job that answers the turn, or pursues the goal; SQLite has one writer anyway."""
+    if tx.dialect.name == "postgresql":
+        column, value = ("turn_id", turn_id) if turn_id else ("goal_id", goal_id)
+        tx.run(
+            f"""SELECT 1 FROM jobs WHERE tenant_id = ? AND id = (
+                    SELECT id FROM runs WHERE tenant_id = ? AND {column} = ? AND parent_run_id IS NULL){tx.dialect.for_update}""",
+            tenant_id,
+            tenant_id,
+            value,
+        )
+
+
+def save(tx: Transaction, job: Job) -> None:
+    tx.run(
+        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?
+           WHERE tenant_id = ? AND id = ?""",
+        job.state,
+        job.attempts,
+        job.errors,
+        job.result,
+        job.owner,
+        to_steady_time(tx, job.due_at),
+        job.updated_at,
+        job.tenant_id,
+        job.id,
+    )
+
+
+def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
+    tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
+
+
+def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: RowCursor = FIRST_PAGE) -> list[Job]:
+    """The newest first."""
+    chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} AND (created_at, id) < (?, ?)
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
+        tenant_id,
+        *parameters,
+        *before,
+        limit,
+    )
+    return [load_job(tx, row) for row in rows]
+
+
+def delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
+    """Those of these that wait for their time."""
+    if not job_ids:
+        return []
+    marks = ", ".join("?" * len(job_ids))
+    rows = tx.all(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND state = 'delayed' AND id IN ({marks})", tenant_id, *job_ids)
+    return [load_job(tx, row) for row in rows]
+
+
+def delete_ended(tx: Transaction, before: int, limit: int) -> int:
+    """Ended ones that nobody asks for any more; how many. Dead ones are kept until somebody decides about them."""
+    gone = tx.all(
+        """DELETE FROM jobs WHERE id IN (
+               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
+        before,
+        limit,
+    )
+    return len(gone)
+
+
+# The engine's own. It works for all tenants, and no door leads here.
+
+
+def find_next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
+    """When the next waiting job of these kinds is due."""
+    marks = ", ".join("?" * len(kinds))
+    row = tx.one(f"SELECT due_at FROM jobs WHERE {WAITING_CONDITION} AND kind IN ({marks}) ORDER BY due_at LIMIT 1", *kinds)
+    return int(row[0]) - tx.drift if row else None
+
+
+def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
+    """Waiting ones of these kinds whose time has come and whose family may have one more, locked by us and by nobody else.
+    Only: these, and those that they began."""
+    known = ", ".join("?" * len(kinds))
+    marks = ", ".join("?" * len(only or ()))
+    chosen = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({known}) {chosen}
+            AND (family = '' OR (
+                SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
+            ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
+        to_steady_time(tx, tx.now),
+        *kinds,
+        *(only or ()),
+        *(only or ()),
+        per_family,
+        limit,
+    )
+    return [load_job(tx, row) for row in rows]
+
+
+def lock_family(tx: Transaction, family: str) -> None:
+    """Until this transaction ends nobody else takes one of the family; SQLite has one writer anyway."""
+    if tx.dialect.name == "postgresql":
+        tx.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", family)
+
+
+def count_running_in_family(tx: Transaction, family: str) -> int:
+    row = tx.one("SELECT COUNT(*) FROM jobs WHERE family = ? AND state = 'running'", family)
+    return int(row[0]) if row else 0
+
+
+def list_running_ids(tx: Transaction, owner: str) -> set[str]:
+    return {str(row[0]) for row in tx.all("SELECT id FROM jobs WHERE state = 'running' AND owner = ?", owner)}
+
+
+ORPHAN_CONDITION = "state = 'running' AND NOT EXISTS (SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ?)"
+
+
+def has_orphans(tx: Transaction, lease_ms: int) -> bool:
+    return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHAN_CONDITION} LIMIT 1", read_clock(tx) - lease_ms) is not None
+
+
+def lock_orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | None = None) -> list[Job]:
+    """Running ones (only: of these) whose process is no more, locked by us and by nobody else."""
+    chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only)) or 'NULL'})"
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM jobs WHERE {ORPHAN_CONDITION} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
+        read_clock(tx) - lease_ms,
+        *(only or ()),
+        limit,
+    )
+    return [load_job(tx, row) for row in rows]
+
+
+def release_owner(tx: Transaction, owner: str) -> None:
+    """A clean stop: what is unfinished waits for another, and the owner is no more."""
+    tx.run(
+        "UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ? WHERE state = 'running' AND owner = ?",
+        to_steady_time(tx, tx.now),
+        tx.now,
+        owner,
+    )
+    tx.run("DELETE FROM worker_leases WHERE executor_id = ?", owner)
+
+
+def wake_waiting_runs(tx: Transaction, tenant_id: int) -> None:
+    """Runs that wait for something may find it now; those that don't go on waiting."""
+    tx.run(
+        """UPDATE jobs SET due_at = ? WHERE tenant_id = ? AND state = 'delayed' AND due_at > ? AND id IN (
+               SELECT id FROM runs WHERE tenant_id = ? AND status = 'waiting')""",
+        to_steady_time(tx, tx.now),
+        tenant_id,
+        to_steady_time(tx, tx.now),
+        tenant_id,
+    )
+
+
+def list_ended_ids(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
+    """Those that have ended, or are no more."""
+    if not job_ids:
+        return []
+    marks = ", ".join("?" * len(job_ids))
+    rows = tx.all(f"SELECT id FROM jobs WHERE id IN ({marks}) AND state IN ('queued', 'running', 'delayed')", *job_ids)
+    going = {str(row[0]) for row in rows}
+    return [job_id for job_id in job_ids if job_id not in going]
+
+
+def list_settled_ids(tx: Transaction, job_ids: Collection[str]) -> set[str]:
+    """Those that are over, with nothing left to do of what they began."""
+    known, going = sorted(job_ids), "state IN ('queued', 'running', 'delayed')"
+    busy: set[str] = set()
+    for start in range(0, len(known), IDS_PER_QUERY):
+        some = known[start : start + IDS_PER_QUERY]
+        marks = ", ".join("?" * len(some))
+        sql = f"""SELECT id FROM jobs WHERE id IN ({marks}) AND {going}
+                  UNION SELECT family FROM jobs WHERE family IN ({marks}) AND {going}"""
+        busy.update(str(row[0]) for row in tx.all(sql, *some, *some))
+    return set(known) - busy
+
+
+def requeue(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
+    for job_id in job_ids:
+        tx.run(
+            """UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ?
+               WHERE id = ? AND state = 'running' AND owner = ?""",
+            to_steady_time(tx, tx.now),
+            tx.now,
+            job_id,
+            owner,
+        )
+
+
+def read_clock(tx: Transaction) -> int:
+    """The time that signs of life are compared by: the same for all processes, to the millisecond, and without jumps."""
+    if tx.dialect.name == "sqlite":
+        return tx.now + tx.drift
+    row = tx.one(SERVER_TIME_SQL)
+    return int(row[0]) if row else tx.now
+
+
+def record_heartbeat(tx: Transaction, owner: str) -> None:
+    tx.run(
+        """INSERT INTO worker_leases (executor_id, beat_at) VALUES (?, ?)
+           ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at""",
+        owner,
+        read_clock(tx),
+    )
+
+
+def count_live_workers(tx: Transaction, lease_ms: int) -> int:
+    """How many processes would work on whatever is due."""
+    sql = "SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ? AND executor_id NOT LIKE ?"
+    row = tx.one(sql, read_clock(tx) - lease_ms, f"%{ALONE_SUFFIX}")
+    return int(row[0]) if row else 0
+
+
+def has_live_process(tx: Transaction, lease_ms: int) -> bool:
+    """Also one that works on nothing but its own."""
+    return tx.one("SELECT 1 FROM worker_leases WHERE beat_at >= ? LIMIT 1", read_clock(tx) - lease_ms) is not None
+
+
+def delete_stale_leases(tx: Transaction, kept_ms: int) -> None:
+    tx.run("DELETE FROM worker_leases WHERE beat_at < ?", read_clock(tx) - kept_ms)

@@ -1,0 +1,68 @@
+"""Rows of leases: which agent works on a todo, until when, and the token that proves it."""
+
+from typing import NamedTuple
+
+from headway.storage.transaction import Transaction
+
+
+class Lease(NamedTuple):
+    todo_id: int
+    agent_id: str
+    token: str
+    expires_at: int
+
+
+def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
+    row = tx.one("SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
+    return Lease._make((*row[:-1], row[-1] - tx.drift)) if row else None
+
+
+def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:
+    tx.run(
+        """INSERT INTO leases (todo_id, tenant_id, agent_id, token, expires_at) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT (todo_id) DO UPDATE
+           SET agent_id = excluded.agent_id, token = excluded.token, expires_at = excluded.expires_at""",
+        lease.todo_id,
+        tenant_id,
+        lease.agent_id,
+        lease.token,
+        lease.expires_at + tx.drift,
+    )
+
+
+def delete(tx: Transaction, tenant_id: int, todo_id: int) -> None:
+    tx.run("DELETE FROM leases WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
+
+
+def lock_expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
+    """A todo in progress whose owner let the lease run out, locked. None: any list of the tenant."""
+    # Hardly ever has one run out, and this look at an index spares a walk over everything in progress.
+    if tx.one("SELECT 1 FROM leases WHERE tenant_id = ? AND expires_at <= ? LIMIT 1", tenant_id, tx.now + tx.drift) is None:
+        return None
+    row = tx.one(
+        f"""SELECT id FROM todos WHERE {build_list_condition(conversation_id)} AND status = 'in_progress' AND completed_at = 0
+            AND id IN (SELECT todo_id FROM leases WHERE tenant_id = ? AND expires_at <= ?)
+            ORDER BY position, id LIMIT 1{tx.dialect.skip_locked}""",
+        *build_list_values(tenant_id, conversation_id),
+        tenant_id,
+        tx.now + tx.drift,
+    )
+    return int(row[0]) if row else None
+
+
+def lock_ready(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
+    """The next todo that anybody may start, locked: two callers are never handed the same one."""
+    row = tx.one(
+        f"""SELECT id FROM todos WHERE {build_list_condition(conversation_id)} AND status = 'pending' AND blocked_by = 0
+            AND turn_id IS NULL ORDER BY position, id LIMIT 1{tx.dialect.skip_locked}""",
+        *build_list_values(tenant_id, conversation_id),
+    )
+    return int(row[0]) if row else None
+
+
+def build_list_condition(conversation_id: int | None) -> str:
+    return "tenant_id = ?" if conversation_id is None else "tenant_id = ? AND conversation_id = ?"
+
+
+def build_list_values(tenant_id: int, conversation_id: int | None) -> tuple[int, ...]:
+    return (tenant_id,) if conversation_id is None else (tenant_id, conversation_id)

@@ -1,0 +1,60 @@
+"""Rows of what agents remember."""
+
+from typing import Any, NamedTuple
+
+from headway.ledger.scope import TENANT_WIDE, Scope
+from headway.storage.transaction import Transaction
+
+COLUMNS = "id, conversation_id, agent_id, kind, text, created_at"
+
+
+class MemoryEntry(NamedTuple):
+    """One thing an agent wanted to know later."""
+
+    id: int
+    conversation_id: int
+    agent_id: str
+    kind: str
+    text: str
+    created_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {"created_at": self.created_at // 1000}
+
+
+def insert(tx: Transaction, scope: Scope, kind: str, text: str) -> MemoryEntry:
+    row = tx.one(
+        f"""INSERT INTO memory_entries (tenant_id, conversation_id, agent_id, kind, text, created_at)
+            VALUES (?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        scope.tenant_id,
+        scope.conversation_id,
+        scope.agent_id,
+        kind,
+        text,
+        tx.now,
+    )
+    assert row is not None
+    return MemoryEntry._make(row)
+
+
+def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
+    """The newest entries of exactly this conversation."""
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND conversation_id = ? ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        conversation_id,
+        limit,
+    )
+    return [MemoryEntry._make(row) for row in rows]
+
+
+def delete(tx: Transaction, scope: Scope, entry_id: int) -> bool:
+    """Whether there was such an entry within sight of the scope."""
+    row = tx.one(
+        "DELETE FROM memory_entries WHERE tenant_id = ? AND id = ? AND conversation_id IN (?, ?) RETURNING id",
+        scope.tenant_id,
+        entry_id,
+        TENANT_WIDE,
+        scope.conversation_id,
+    )
+    return row is not None

@@ -1,0 +1,43 @@
+"""Rows of messages: what a person reads of a conversation."""
+
+from headway.ledger.run import Message
+from headway.storage.transaction import Transaction
+
+COLUMNS = "id, turn_id, role, content, created_at"
+
+
+def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: str, content: str) -> Message:
+    row = tx.one(
+        f"""INSERT INTO messages (tenant_id, conversation_id, turn_id, role, content, created_at) VALUES (?, ?, ?, ?, ?, ?)
+            RETURNING {COLUMNS}""",
+        tenant_id,
+        conversation_id,
+        turn_id,
+        role,
+        content,
+        tx.now,
+    )
+    assert row is not None
+    return Message._make(row)
+
+
+def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int) -> list[Message]:
+    """The last ones before that id, oldest first."""
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM messages WHERE tenant_id = ? AND conversation_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        conversation_id,
+        before,
+        limit,
+    )
+    return [Message._make(row) for row in reversed(rows)]
+
+
+def find_first_of_turn(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int | None:
+    row = tx.one(
+        "SELECT MIN(id) FROM messages WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?",
+        tenant_id,
+        conversation_id,
+        turn_id,
+    )
+    return int(row[0]) if row and row[0] is not None else None

@@ -1,0 +1,45 @@
+"""What a step of a goal's pursuit looks at: a few of its sub-goals, through indexes, however many there are.
+
+The rules are those of `ledger.goal`, which says them of all sub-goals at once."""
+
+from headway.ledger.goal import Goal, SubGoal, SubGoalMode
+from headway.storage.stores.goals import SELECT_SUB_GOALS, load_sub_goal
+from headway.storage.transaction import Transaction
+
+SELECT_OF_GOAL = f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ?"
+SELECT_ACTIVE = f"""{SELECT_OF_GOAL} AND (status = 'in-progress' OR (status IN ('completed', 'failed') AND divergence IS NULL))
+    ORDER BY id"""
+SELECT_READY = f"""{SELECT_OF_GOAL} AND mode = ? AND status = 'pending' AND waits_for = 0
+    ORDER BY priority * expected_value DESC, id LIMIT ?"""
+SELECT_COMPLETED = f"{SELECT_OF_GOAL} AND status = 'completed' ORDER BY id DESC LIMIT ?"
+SELECT_DEPENDENCIES = (
+    f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id IN (SELECT depends_on FROM sub_goal_edges WHERE sub_goal_id = ?) ORDER BY id"
+)
+SELECT_DOUBTS = """SELECT divergence FROM sub_goals WHERE tenant_id = ? AND goal_id = ? AND judged_under = ?
+        AND divergence IN ('minor', 'major')
+    UNION ALL SELECT 'in vain' FROM sub_goals WHERE tenant_id = ? AND goal_id = ? AND status = 'pending' AND waits_in_vain > 0"""
+
+
+def list_active(tx: Transaction, goal: Goal) -> list[SubGoal]:
+    """Those at work, and those that have ended and are not judged yet."""
+    return [load_sub_goal(row) for row in tx.all(SELECT_ACTIVE, goal.tenant_id, goal.id)]
+
+
+def list_ready(tx: Transaction, goal: Goal, mode: SubGoalMode, limit: int) -> list[SubGoal]:
+    """Pending ones that wait for nothing, the worthiest first."""
+    return [load_sub_goal(row) for row in tx.all(SELECT_READY, goal.tenant_id, goal.id, mode, limit)]
+
+
+def list_doubts(tx: Transaction, goal: Goal) -> list[str]:
+    """What speaks against the plan in force: outcomes that diverged under it, and sub-goals that wait in vain."""
+    return [str(row[0]) for row in tx.all(SELECT_DOUBTS, goal.tenant_id, goal.id, goal.plan_no, goal.tenant_id, goal.id)]
+
+
+def list_dependencies(tx: Transaction, one: SubGoal) -> list[SubGoal]:
+    """Those that it builds on."""
+    return [load_sub_goal(row) for row in tx.all(SELECT_DEPENDENCIES, one.tenant_id, one.id)] if one.depends_on else []
+
+
+def list_last_completed(tx: Transaction, goal: Goal, limit: int) -> list[SubGoal]:
+    """The newest completed ones, oldest first."""
+    return [load_sub_goal(row) for row in reversed(tx.all(SELECT_COMPLETED, goal.tenant_id, goal.id, limit))]

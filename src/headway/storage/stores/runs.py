@@ -1,0 +1,190 @@
+"""Rows of runs: what each agent at work was asked, what it said, and the tools it called."""
+
+from itertools import chain
+
+from headway.ledger.run import Effect, Run
+from headway.storage.newest_first import FIRST_PAGE, RowCursor
+from headway.storage.transaction import Transaction
+
+COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
+    iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
+    begins_at, hint"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO NOTHING RETURNING id"""
+SELECT = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
+SELECT_WITH_HALT = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
+UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?, refusals = ?,
+    plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ?, sub_goal_id = ?, begins_at = ?, hint = ?
+    WHERE tenant_id = ? AND id = ?"""
+
+
+def insert(tx: Transaction, run: Run) -> bool:
+    """Whether it was taken; a conversation that has a running turn takes no second one."""
+    return tx.one(INSERT, *run) is not None
+
+
+def find(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
+    row = tx.one(SELECT, tenant_id, run_id)
+    return Run._make(row) if row else None
+
+
+def find_with_halt(tx: Transaction, tenant_id: int, run_id: str) -> tuple[Run, bool] | None:
+    """The run, and whether everything is halted: every step looks at both."""
+    row = tx.one(SELECT_WITH_HALT, tenant_id, run_id)
+    return (Run._make(row[:-1]), bool(row[-1])) if row else None
+
+
+def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
+    """The run that answers the turn; one that somebody else's loop works on has none."""
+    row = tx.one(f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL", tenant_id, turn_id)
+    return Run._make(row) if row else None
+
+
+def find_running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:
+    """The run that answers the conversation's unfinished turn."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
+        AND parent_run_id IS NULL AND ended_at = 0"""
+    row = tx.one(sql, tenant_id, conversation_id)
+    return Run._make(row) if row else None
+
+
+def save(tx: Transaction, run: Run) -> None:
+    tx.run(
+        UPDATE,
+        run.status,
+        run.result,
+        run.iterations,
+        run.limit,
+        run.resubmissions,
+        run.refusals,
+        run.plan_mark,
+        run.reserved,
+        run.cost,
+        run.updated_at,
+        run.ended_at,
+        run.sub_goal_id,
+        run.begins_at,
+        run.hint,
+        run.tenant_id,
+        run.id,
+    )
+
+
+def list_page(
+    tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: RowCursor = FIRST_PAGE
+) -> list[Run]:
+    """The newest first."""
+    named = {"turn_id": turn_id, "goal_id": goal_id}
+    chosen = {column: value for column, value in named.items() if value is not None}
+    where = "".join(f" AND {column} = ?" for column in chosen)
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} AND (created_at, id) < (?, ?)
+            ORDER BY created_at DESC, id DESC LIMIT ?""",
+        tenant_id,
+        *chosen.values(),
+        *before,
+        limit,
+    )
+    return [Run._make(row) for row in rows]
+
+
+def count_sub_agents(tx: Transaction, parent: Run) -> tuple[int, int]:
+    """How many sub-agents the turn of this run (or the sub-goal that it is for) has begun, and how many are not over."""
+    column, value = ("turn_id", parent.turn_id) if parent.turn_id else ("sub_goal_id", parent.sub_goal_id)
+    row = tx.one(
+        f"""SELECT COUNT(*), SUM(CASE ended_at WHEN 0 THEN 1 ELSE 0 END) FROM runs
+            WHERE tenant_id = ? AND {column} = ? AND parent_run_id IS NOT NULL""",
+        parent.tenant_id,
+        value,
+    )
+    return (int(row[0]), int(row[1] or 0)) if row else (0, 0)
+
+
+def sum_goal_cost(tx: Transaction, tenant_id: int, goal_id: int) -> int:
+    row = tx.one("SELECT SUM(cost) FROM runs WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
+    return int(row[0] or 0) if row else 0
+
+
+def sum_sub_goal_cost(tx: Transaction, tenant_id: int, sub_goal_id: int) -> int:
+    """What its sub-agents cost; the main agent's own share is not among it."""
+    sql = "SELECT SUM(cost) FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL"
+    row = tx.one(sql, tenant_id, sub_goal_id)
+    return int(row[0] or 0) if row else 0
+
+
+def count_succeeded_effects(tx: Transaction, tenant_id: int, run_id: str) -> int:
+    """How many of its tool calls went well."""
+    sql = "SELECT COUNT(*) FROM effects WHERE tenant_id = ? AND run_id = ? AND state = 'succeeded'"
+    row = tx.one(sql, tenant_id, run_id)
+    return int(row[0]) if row else 0
+
+
+def list_unfinished_descendants(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
+    """Sub-agents that it began, those that they began, and so on, the lowest first: who has ended may have left some at work."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND ended_at = 0 AND id IN (
+                  WITH RECURSIVE below (id) AS (
+                      SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ?
+                      UNION ALL SELECT runs.id FROM runs JOIN below ON runs.tenant_id = ? AND runs.parent_run_id = below.id)
+                  SELECT id FROM below)
+              ORDER BY depth DESC, created_at, id"""
+    return [Run._make(row) for row in tx.all(sql, tenant_id, tenant_id, run_id, tenant_id)]
+
+
+def list_unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:
+    """Sub-agents that were begun for a sub-goal, those that they began, and so on."""
+    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL AND ended_at = 0
+              ORDER BY depth, created_at, id"""
+    return [Run._make(row) for row in tx.all(sql, tenant_id, sub_goal_id)]
+
+
+# The transcript
+
+INSERT_MESSAGE = "INSERT INTO transcript (run_id, n, tenant_id, message, at) VALUES (?, ?, ?, ?, ?)"
+ANOTHER_MESSAGE = ", (?, ?, ?, ?, ?)"
+
+
+def list_messages(tx: Transaction, tenant_id: int, run_id: str, begins_at: int = 0) -> list[tuple[int, str, bool]]:
+    """(number, message, whether it is still sent), in order, from that number on."""
+    sql = "SELECT n, message, sent FROM transcript WHERE tenant_id = ? AND run_id = ? AND n >= ? ORDER BY n"
+    rows = tx.all(sql, tenant_id, run_id, begins_at)
+    return [(int(n), str(message), bool(sent)) for n, message, sent in rows]
+
+
+def get_next_message_number(tx: Transaction, tenant_id: int, run_id: str) -> int:
+    row = tx.one("SELECT MAX(n) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
+    return int(row[0]) + 1 if row and row[0] is not None else 0
+
+
+def append_messages(tx: Transaction, tenant_id: int, run_id: str, n: int, *messages: str) -> None:
+    """From that number on."""
+    rows = ((run_id, number, tenant_id, message, tx.now) for number, message in enumerate(messages, n))
+    tx.run(INSERT_MESSAGE + ANOTHER_MESSAGE * (len(messages) - 1), *chain.from_iterable(rows))
+
+
+def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> None:
+    """The message stays in the journal and is not sent any more."""
+    tx.run("UPDATE transcript SET sent = 0 WHERE tenant_id = ? AND run_id = ? AND n = ?", tenant_id, run_id, n)
+
+
+# Effects
+
+EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at"
+
+
+def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
+    """The tool calls of one message that were begun, by their place in it."""
+    sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? AND n = ?"
+    return {int(row[1]): Effect._make(row) for row in tx.all(sql, tenant_id, run_id, n)}
+
+
+def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
+    ended_at = 0 if effect.state == "started" else tx.now
+    tx.run(
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (run_id, n, place) DO UPDATE SET state = excluded.state, result = excluded.result,
+            ended_at = excluded.ended_at""",
+        run_id,
+        tenant_id,
+        *effect._replace(started_at=effect.started_at or tx.now),
+        ended_at,
+    )

@@ -1,0 +1,166 @@
+"""Lists of todos: in progress, then pending by position, then ended by most recent, a page at a time.
+
+Every part of a list is read through an index that already has its order, with a limit, so a page costs the same
+in a list of twenty and in one of a hundred thousand.
+"""
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+from headway.ledger.errors import BadCursor
+from headway.ledger.scope import TENANT_WIDE, Selection
+from headway.ledger.todo import STATUSES, Status, Todo
+from headway.storage.stores.todos import COLUMNS, load_todo
+from headway.storage.transaction import Transaction
+
+# part.key.id, see Place
+CURSOR_PATTERN = r"^([0-9]\.[0-9]{1,18}\.[0-9]{1,18})?$"
+
+
+class TodoListPage(NamedTuple):
+    todos: list[Todo]
+    next_cursor: str | None
+
+
+class TodoCursor(NamedTuple):
+    """Where a page ended: in which part of the list, at which sort key, at which id."""
+
+    part: int
+    key: int
+    id: int
+
+
+class SelectedLists(NamedTuple):
+    """The lists a selection shows, the conversation's own first: the columns that choose their rows, and the values of each."""
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+
+
+class ListPart(NamedTuple):
+    """A stretch of the list: how it is read from its start, or from a place on, and of which lists it consists.
+    (Ended rows of several lists are merged by time.)"""
+
+    from_start: str
+    from_cursor: str
+    lists: tuple[int, ...]
+
+
+def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
+    chosen = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
+    if selection.turn_id is None:  # a turn names its list by itself
+        chosen["conversation_id"] = selection.conversation_id
+    known = {column: value for column, value in chosen.items() if value is not None}
+    columns, values = tuple(known), tuple(known.values())
+    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if known.get("conversation_id") else (values,))
+
+
+@cache
+def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[ListPart]:
+    """How a selection of this shape is read. There are few shapes, so the queries of each are put together once."""
+    where = " AND ".join(f"{column} = ?" for column in columns)
+    parts = [
+        build_open_part(where, status, one) for status in ("in_progress", "pending") if status in statuses for one in range(lists)
+    ]
+    ended = [status for status in ("completed", "canceled") if status in statuses]
+    if len(ended) == 1:
+        where += f" AND status = '{ended[0]}'"
+    return [*parts, build_ended_part(where, tuple(range(lists)))] if ended else parts
+
+
+def build_open_part(where: str, status: Status, one: int) -> ListPart:
+    select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at = 0 AND status = '{status}'"
+    order = "ORDER BY position, id LIMIT ?"
+    return ListPart(f"{select} {order}", f"{select} AND (position, id) > (?, ?) {order}", (one,))
+
+
+def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
+    select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at <> 0"
+    order = "ORDER BY completed_at DESC, id DESC LIMIT ?"
+    return ListPart(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
+
+
+def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
+    columns, lists = select_lists(tenant_id, selection)
+    wanted = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
+    parts = build_parts(columns, len(lists), wanted)
+    start = decode_cursor(cursor) if cursor else None
+    todos: list[Todo] = []
+    last_part = 0
+    for number in range(start.part if start else 0, len(parts)):
+        after = start if start and start.part == number else None
+        room = limit - len(todos)
+        found = read_part(tx, parts[number], lists, room + 1, after)  # one more: is there a next page?
+        if found and room:
+            last_part = number
+        todos += found[:room]
+        if len(found) > room:
+            last = todos[-1]
+            return TodoListPage(
+                todos, encode_cursor(TodoCursor(last_part, last.completed_at if last.ended else last.position, last.id))
+            )
+    return TodoListPage(todos, None)
+
+
+def read_part(
+    tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: TodoCursor | None
+) -> list[Todo]:
+    todos: list[Todo] = []
+    for one in part.lists:
+        rows = (
+            tx.all(part.from_cursor, *lists[one], after.key, after.id, limit)
+            if after
+            else tx.all(part.from_start, *lists[one], limit)
+        )
+        todos += map(load_todo, rows)
+    if len(part.lists) > 1:
+        todos.sort(key=lambda todo: (-todo.completed_at, -todo.id))
+    return todos[:limit]
+
+
+@cache
+def build_ready_sql(columns: tuple[str, ...]) -> str:
+    where = " AND ".join(f"{column} = ?" for column in columns)
+    return f"""SELECT {COLUMNS} FROM todos WHERE {where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
+        ORDER BY position, id LIMIT ?"""
+
+
+def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
+    """Pending, not waiting for anything, not part of a turn's plan, in order."""
+    columns, lists = select_lists(tenant_id, Selection(conversation_id))
+    todos: list[Todo] = []
+    for values in lists:
+        todos += map(load_todo, tx.all(build_ready_sql(columns), *values, limit - len(todos)))
+    return todos
+
+
+def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
+    """Rows by status, from the kept counters."""
+    where, values = "tenant_id = ?", list[Any]((tenant_id,))
+    if selection.turn_id is not None:
+        # By its conversation, as lists are kept: without it all lists of the tenant would be looked at.
+        where += " AND conversation_id = (SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?) AND turn_id = ?"
+        values += [tenant_id, selection.turn_id, selection.turn_id]
+    elif selection.conversation_id is not None:
+        where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
+    row = tx.one(f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE {where}", *values)
+    assert row is not None
+    return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
+
+
+def count_all_by_status(tx: Transaction) -> dict[Status, int]:
+    """Rows by status over all tenants, for whoever runs the server."""
+    row = tx.one("SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists")
+    assert row is not None
+    return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
+
+
+def encode_cursor(place: TodoCursor) -> str:
+    return ".".join(map(str, place))
+
+
+def decode_cursor(cursor: str) -> TodoCursor:
+    if not re.fullmatch(CURSOR_PATTERN, cursor):
+        raise BadCursor
+    return TodoCursor._make(map(int, cursor.split(".")))

@@ -1,0 +1,301 @@
+"""Rows of todos: writing one, and keeping what is kept about its list (counters, positions, who waits for whom)."""
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from headway.ledger.errors import Invalid
+from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
+from headway.storage.transaction import Row, Transaction
+
+# The order of Todo's fields; dependencies come as one text so that a list is one query.
+COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
+    position, outcome, created_at, updated_at, started_at, completed_at,
+    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
+
+INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
+    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, blocked_by)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+
+# Takes the next position and counts the new row in the same statement: two callers never get the same place. A row that has
+# already ended takes none: it gets the number that the next open row will have, which keeps it in order of arrival.
+APPEND_TO_LIST = {
+    status: f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
+        VALUES (?, ?, ?, ? + {places}, 1) ON CONFLICT (tenant_id, conversation_id, turn_id)
+        DO UPDATE SET next_position = l.next_position + {places}, {status} = l.{status} + 1 RETURNING next_position - {places}"""
+    for status, places in (("pending", 1), ("in_progress", 1), ("completed", 0), ("canceled", 0))
+}
+UPDATE_COUNTERS = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
+    canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
+
+SHIFT_LIMIT = 1_000  # how many rows may make room for one
+IDS_PER_QUERY = 500  # databases limit the parameters of a statement
+
+
+def load_todo(row: Row) -> Todo:
+    waits_for = row[16]
+    # Todo._make without its detour through a checked length: this is done for every row of every list.
+    return tuple.__new__(Todo, (*row[:16], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
+
+
+def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
+    """Append the draft to its list."""
+    first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, every other list from 1
+    row = tx.one(APPEND_TO_LIST[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first)
+    assert row is not None
+    started_at, completed_at = compute_timestamps(draft, tx.now)
+    stored = (  # in the order of Todo's fields, and of the statement's columns
+        draft.conversation_id,
+        draft.turn_id,
+        draft.agent_id,
+        draft.subject,
+        draft.description,
+        draft.completion_criteria,
+        draft.agent_type,
+        draft.status,
+        int(row[0]),
+        draft.outcome,
+        tx.now,
+        tx.now,
+        started_at,
+        completed_at,
+    )
+    blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
+    row = tx.one(INSERT, uuid, tenant_id, *stored, blocked_by)
+    assert row is not None
+    todo_id = int(row[0])
+    for other in draft.depends_on:
+        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
+    return Todo(todo_id, uuid, *stored, tuple(sorted(draft.depends_on)))
+
+
+def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo_id)
+    return load_todo(row) if row else None
+
+
+def find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
+    """The todo, with nobody else able to change it before this transaction ends."""
+    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
+    return load_todo(row) if row else None
+
+
+SELECT_OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
+QUEUE_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? AND status <> 'canceled' AND dequeued = 0
+    ORDER BY position, id"""
+
+
+def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
+    """(id, subject) of a list's open rows, or of its most recently ended ones."""
+    state = "completed_at <> 0" if ended else "completed_at = 0"
+    rows = tx.all(
+        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state}
+            ORDER BY completed_at DESC, id DESC LIMIT ?""",
+        tenant_id,
+        conversation_id,
+        limit,
+    )
+    return [(int(todo_id), str(subject)) for todo_id, subject in rows]
+
+
+def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
+    """A turn's whole plan, in order."""
+    return [load_todo(row) for row in tx.all(SELECT_OF_TURN, tenant_id, turn_id)]
+
+
+def lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
+    """The plan, with nobody else able to change a row of it before this transaction ends."""
+    return [load_todo(row) for row in tx.all(SELECT_OF_TURN + tx.dialect.for_update, tenant_id, turn_id)]
+
+
+def queue_of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
+    """The turn's rows without those that were deleted from its queue: canceled while open, or dequeued once done."""
+    return [load_todo(row) for row in tx.all(QUEUE_OF_TURN, tenant_id, turn_id)]
+
+
+def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+    """Take a done row out of the queue. It keeps its status, and comes back when it is reopened."""
+    tx.run("UPDATE todos SET dequeued = 1 WHERE tenant_id = ? AND id = ? AND completed_at <> 0", tenant_id, todo.id)
+
+
+def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
+    """Which of these the tenant already has, with their ids."""
+    known: dict[str, int] = {}
+    for start in range(0, len(uuids), IDS_PER_QUERY):
+        some = uuids[start : start + IDS_PER_QUERY]
+        marks = ", ".join("?" * len(some))
+        rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *some)
+        known |= {str(uuid): int(todo_id) for uuid, todo_id in rows}
+    return known
+
+
+def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
+    """Store the new values and keep the counters true. Dependencies have their own function."""
+    tx.run(
+        """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
+           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?
+           WHERE tenant_id = ? AND id = ?""",
+        new.agent_id,
+        new.subject,
+        new.description,
+        new.completion_criteria,
+        new.agent_type,
+        new.status,
+        new.position,
+        new.outcome,
+        new.created_at,
+        new.updated_at,
+        new.started_at,
+        new.completed_at,
+        tenant_id,
+        new.id,
+    )
+    # Todos before their list, always: whoever ends a todo and whoever changes its dependant would wait for each other.
+    if new.ended != old.ended:
+        update_blocked_by(tx, tenant_id, new.id, -1 if new.ended else 1)
+    if old.ended and not new.ended:
+        tx.run("UPDATE todos SET dequeued = 0 WHERE tenant_id = ? AND id = ? AND dequeued = 1", tenant_id, new.id)
+    if new.status != old.status:
+        update_counters(tx, tenant_id, new, {old.status: -1, new.status: 1})
+
+
+def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
+    if not todo.ended:
+        update_blocked_by(tx, tenant_id, todo.id, -1)
+    update_counters(tx, tenant_id, todo, {todo.status: -1})
+    tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
+
+
+def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:
+    steps = (by.get("pending", 0), by.get("in_progress", 0), by.get("completed", 0), by.get("canceled", 0))
+    tx.run(UPDATE_COUNTERS, *steps, tenant_id, todo.conversation_id, todo.turn_id or "")
+
+
+def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
+    """Free a place in the todo's list. If it is taken, that row and the unbroken run behind it move one down;
+    the ids of those that moved, in order."""
+    lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)
+    turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
+    rows = tx.all(
+        f"""SELECT id, position FROM todos WHERE tenant_id = ? AND conversation_id = ? AND status = 'pending'
+            AND completed_at = 0 AND position >= ? AND id <> ? AND {turn} ORDER BY position, id LIMIT ?""",
+        tenant_id,
+        todo.conversation_id,
+        position,
+        todo.id,
+        *turn_values,
+        SHIFT_LIMIT + 1,
+    )
+    unbroken = takewhile(lambda numbered: numbered[1][1] <= numbered[0], enumerate(rows, position))
+    run = [int(todo_id) for _, (todo_id, _) in unbroken]
+    if len(run) > SHIFT_LIMIT:
+        raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a place nearer to the end.")
+    for place, todo_id in enumerate(run, position + 1):
+        tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", place, tx.now, tenant_id, todo_id)
+    reserve_positions(tx, tenant_id, todo, position + len(run))
+    return run
+
+
+def take_last_position(tx: Transaction, tenant_id: int, todo: Todo) -> int:
+    """The place behind everything in the todo's list."""
+    row = tx.one(
+        """UPDATE todo_lists SET next_position = next_position + 1
+           WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? RETURNING next_position - 1""",
+        tenant_id,
+        todo.conversation_id,
+        todo.turn_id or "",
+    )
+    assert row is not None
+    return int(row[0])
+
+
+def lock_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> None:
+    """One at a time who gives out places or tells of the whole list: two would give the same place to two todos."""
+    sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
+    tx.run(sql + tx.dialect.for_update, tenant_id, conversation_id, turn_id or "")
+
+
+def reserve_positions(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> None:
+    """What is appended to the todo's list from now on comes after this position."""
+    tx.run(
+        """UPDATE todo_lists SET next_position = ?
+           WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND next_position <= ?""",
+        position + 1,
+        tenant_id,
+        todo.conversation_id,
+        todo.turn_id or "",
+        position,
+    )
+
+
+def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> bool:
+    """Whether anything was ever written into this list."""
+    sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
+    return tx.one(sql, tenant_id, conversation_id, turn_id or "") is not None
+
+
+# Dependencies
+
+
+def lock_and_count_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]) -> int:
+    """How many of these have not ended, with none of them able to end before this transaction does."""
+    rows = (
+        tx.one(f"SELECT completed_at FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
+        for todo_id in sorted(todo_ids)
+    )
+    return sum(row is not None and row[0] == 0 for row in rows)
+
+
+def lock_existing(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> set[int]:
+    """Which of these there are, with none of them able to vanish before this transaction ends."""
+    marks = ", ".join("?" * len(todo_ids))
+    sql = f"SELECT id FROM todos WHERE tenant_id = ? AND id IN ({marks}) ORDER BY id{tx.dialect.for_update}"
+    return {int(row[0]) for row in tx.all(sql, tenant_id, *todo_ids)}
+
+
+def replace_edges(tx: Transaction, tenant_id: int, todo_id: int, depends_on: Sequence[int]) -> None:
+    lock_and_count_open(
+        tx, tenant_id, list_dependencies(tx, tenant_id, todo_id)
+    )  # or whoever ends one of these would still count it off
+    blocked_by = lock_and_count_open(tx, tenant_id, depends_on)
+    tx.run("DELETE FROM todo_edges WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
+    for other in depends_on:
+        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
+    tx.run("UPDATE todos SET blocked_by = ? WHERE tenant_id = ? AND id = ?", blocked_by, tenant_id, todo_id)
+
+
+def lock_graph(tx: Transaction, tenant_id: int) -> None:
+    """One change of dependencies at a time per tenant: two that are harmless alone could close a cycle together."""
+    tx.run(f"SELECT id FROM tenants WHERE id = ?{tx.dialect.for_update}", tenant_id)
+
+
+def load_reachable_edges(tx: Transaction, tenant_id: int, start: Sequence[int]) -> dict[int, list[int]]:
+    """Every edge that can be walked from these todos."""
+    marks = ", ".join("(CAST(? AS BIGINT))" for _ in start)
+    rows = tx.all(
+        f"""WITH RECURSIVE below (id) AS (
+                VALUES {marks}
+                UNION SELECT e.depends_on FROM todo_edges e JOIN below b ON e.todo_id = b.id WHERE e.tenant_id = ?)
+            SELECT e.todo_id, e.depends_on FROM todo_edges e JOIN below b ON e.todo_id = b.id WHERE e.tenant_id = ?""",
+        *start,
+        tenant_id,
+        tenant_id,
+    )
+    edges: dict[int, list[int]] = {}
+    for todo_id, depends_on in rows:
+        edges.setdefault(int(todo_id), []).append(int(depends_on))
+    return edges
+
+
+def list_dependencies(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
+    rows = tx.all("SELECT depends_on FROM todo_edges WHERE todo_id = ? AND tenant_id = ?", todo_id, tenant_id)
+    return [int(row[0]) for row in rows]
+
+
+def list_dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
+    rows = tx.all("SELECT todo_id FROM todo_edges WHERE depends_on = ? AND tenant_id = ? ORDER BY todo_id", todo_id, tenant_id)
+    return [int(row[0]) for row in rows]
+
+
+def update_blocked_by(tx: Transaction, tenant_id: int, todo_id: int, step: int) -> None:
+    for dependant in list_dependants(tx, tenant_id, todo_id):
+        tx.run("UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id = ?", step, tenant_id, dependant)

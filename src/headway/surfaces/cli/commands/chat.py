@@ -1,0 +1,195 @@
+"""`headway chat`: one turn, or one after the other, with the todo list in sight."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.actions import conversations, halts, jobs, turns
+from headway.actions.feed import FeedReader
+from headway.ledger import text
+from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
+from headway.ledger.job import Job
+from headway.ledger.run import REHEARSAL_MODEL, TurnMode
+from headway.ledger.scope import Scope
+from headway.settings import Settings
+from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import halts as halt_store
+from headway.storage.stores import runs as run_store
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.context import Command, Invocation, TenantDatabase, pass_invocation, read_standard_input
+from headway.surfaces.cli.feed_events import decode_events
+from headway.surfaces.cli.turn_view import TurnView, open_turn_view
+from headway.surfaces.log_lines import configure_plain_logging
+
+if TYPE_CHECKING:
+    from headway.assembly import Headway
+
+HALT_POLL_S = 0.3
+END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
+
+
+@click.command(cls=Command)
+@click.argument("message", required=False)
+@click.option("--queue", is_flag=True, help="Work item by item, each answer judged by an assessor.")
+@click.option("-c", "--continue", "going_on", is_flag=True, help="Go on with the newest conversation.")
+@pass_invocation
+def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
+    """Have an agent answer MESSAGE, or talk to it turn by turn. Ctrl-C stops a turn, Ctrl-D ends the talk.
+
+    Without MESSAGE and without a terminal, the message is read from standard input."""
+    at_terminal = message is None and sys.stdin is not None and sys.stdin.isatty()
+    if message is None and not at_terminal:
+        message = read_standard_input()
+    if message is None and call.as_json:
+        raise click.UsageError("--json needs a MESSAGE, or one on standard input")
+    if message is not None:
+        message = parse_message(message)
+    settings = call.settings()
+    with call.desk() as desk:
+        scope = desk.scope._replace(conversation_id=choose_conversation(desk, going_on=going_on))
+    talk = ChatSession(settings, scope, "queue" if queue else "plan", call, once=message is not None)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(talk.begin())
+            if message is not None:
+                runner.run(talk.turn(message))
+            else:
+                run_prompt_loop(lambda words: runner.run(talk.turn(parse_message(words))), settings)
+        finally:
+            runner.run(talk.end())
+    if talk.failed:
+        raise click.exceptions.Exit(1)
+
+
+def parse_message(message: str) -> str:
+    """A message that can be said; whatever is wrong with it is found before a conversation is opened for it."""
+    words = text.check_text(message.strip(), "The message")
+    if not words:
+        raise Invalid("Say something: the message is empty.")
+    return words
+
+
+def choose_conversation(desk: TenantDatabase, *, going_on: bool) -> int:
+    desk.database.read(halts.check)
+    if desk.scope.conversation_id:
+        return desk.scope.conversation_id
+    newest = desk.read(conversation_store.list_page, sys.maxsize, 1) if going_on else []
+    return newest[0].id if newest else desk.write(conversations.add).id
+
+
+def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
+    model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL_MODEL else settings.model
+    click.echo(f"Talking to {model}. Ctrl-D ends the talk.", err=True)
+    while True:
+        try:
+            words = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
+        except click.Abort:  # Ctrl-D or Ctrl-C
+            click.echo(err=True)
+            return
+        try:
+            answer(words)
+        except HeadwayError as error:  # the talk goes on: the next message may do
+            click.echo(f"headway: {error}", err=True)
+
+
+class ChatSession:
+    """A conversation held from this process: its turns are driven here."""
+
+    def __init__(self, settings: Settings, scope: Scope, mode: TurnMode, call: Invocation, *, once: bool) -> None:
+        self.settings = settings
+        self.scope = scope
+        self.mode = mode
+        self.call = call
+        self.headway: Headway | None = None
+        self.once = once
+        self.failed = False
+
+    async def begin(self) -> None:
+        from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who talk and not for `--help`
+
+        configure_plain_logging(self.settings)
+        self.headway = Headway(self.settings)
+        self.headway.start()
+        self.headway.start_agents(alone=True)
+
+    async def end(self) -> None:
+        if self.headway:
+            await self.headway.stop_agents()
+            self.headway.close()
+
+    async def turn(self, words: str) -> None:
+        """One turn, shown as it happens."""
+        headway = self.opened
+        with open_turn_view(quiet=self.call.as_json) as view:
+            await headway.agents_ready()
+            if left_behind := await headway.database.write(self.interrupted):
+                view.note("Finishing the turn that was interrupted.")
+                await self.follow(left_behind, view, lambda: headway.engine.adopt(left_behind.id))
+            scope = self.scope
+            job = await headway.database.write(
+                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, words, self.mode)
+            )
+            await self.follow(job, view, lambda: headway.engine.take(job))
+        document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
+        self.failed = document["turn"]["status"] != "finished"
+        self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
+
+    def interrupted(self, tx: Transaction) -> Job | None:
+        """A turn of this conversation that a process which is no more has left behind, queued again."""
+        run = run_store.find_running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
+        if run is None:
+            return None
+        with_sub_agents = run_store.list_page(tx, run.tenant_id, run.turn_id, 500)
+        self.opened.engine.recover(tx, [one.id for one in with_sub_agents])
+        job = jobs.get(tx, run.tenant_id, run.id)
+        waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
+        return job if job.state in ("queued", "delayed") and not waits_for_money else None
+
+    async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
+        """Show what happens until the turn has ended, or cannot go on here."""
+        headway = self.opened
+        channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
+        reader.follow_turn(turns.get_turn_id(job), reader.after)
+        begin()
+        loop = asyncio.get_running_loop()
+        watch = loop.create_task(self.leave_when_halted(job, reader))
+        loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
+        try:
+            async for kind, data in decode_events(headway.feed.follow(channel, reader)):
+                view.show(kind, data)
+                if kind in END_EVENTS:
+                    return
+        finally:
+            watch.cancel()
+            loop.remove_signal_handler(signal.SIGINT)
+            headway.feed.leave(channel, reader)
+        await headway.database.read(halts.check)
+        raise Halted
+
+    async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
+        """A turn that was halted tells nothing more."""
+        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halt_store.find_active):
+            await asyncio.sleep(HALT_POLL_S)
+        reader.leave()
+
+    async def cancel(self, job: Job) -> None:
+        with suppress(TurnEnded):
+            ended = await self.opened.database.write(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job)))
+            self.opened.interrupt(ended)
+
+    def document(self, tx: Transaction, turn_id: str) -> dict[str, Any]:
+        said = turns.list_messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
+        return {
+            "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
+            "messages": [message.as_json() for message in said if message.turn_id == turn_id],
+        }
+
+    @property
+    def opened(self) -> "Headway":
+        assert self.headway is not None
+        return self.headway

@@ -1,0 +1,210 @@
+"""`headway demo`: a whole story in the terminal, with the commands that anybody could type, and a process that is really killed."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway import settings
+from headway.actions import goal_views, tenants
+from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.run import REHEARSAL_MODEL
+from headway.settings import PREFIX
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.context import Command, Invocation, UnusedFlags, pass_invocation
+from headway.surfaces.cli.render import is_terminal
+
+INTRODUCTION = (
+    "A dinner for friends, in three scenes. The agents are played by the rehearsal model: it follows",
+    "rules, is no LLM, and needs no key. All the rest is real: the database, the tools, the processes,",
+    "and the one that is killed.",
+)
+REQUEST = "Calculate 8*45, then write the result to budget.txt, and then list the files"
+GOAL = (
+    "Write menu.md: soup, lasagne, tiramisu; write music.md: Nina Simone, then Miles Davis; "
+    "calculate 8*125 and save the result to pasta-grams.txt; list the files"
+)
+FRIENDS = ("ada", "alan", "edsger", "grace", "joan")
+INVITATIONS = "; ".join([*(f"write {friend}.md: Friday at 8?" for friend in FRIENDS), "list the files"])
+PACE_S = "0.25"  # slow enough to watch, and to be interrupted
+KILL_TIMEOUT_S = 60
+PROGRESS_POLL_S = 0.1
+KILL_DELAY_S = 0.15  # how long people see it half done before it is killed
+SHOW_CURSOR = "\r\x1b[?25h"  # whoever is killed leaves it hidden, in the middle of a line
+WIDTH = 96
+NEXT_COMMANDS = (
+    ("headway serve", "the page, the API and MCP, at one address"),
+    ("headway chat", "talk to an agent, with its todo list in sight"),
+    ('headway goal add "…"', "something to be pursued without you"),
+    ("HEADWAY_MODEL=openai-chat:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
+)
+OWN_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "makes a ledger of its own (--keep DIR)")
+REPEAT_COMMAND = ("headway demo --keep DIR", "once more, and then look around: headway serve --home DIR")
+
+
+@click.command(cls=Command, unused=OWN_LEDGER)
+@click.option(
+    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Where to leave what the demo made (default: nowhere)."
+)
+@pass_invocation
+def demo(call: Invocation, keep: str | None) -> None:
+    """See it all happen, offline, in less than a minute: a plan drained, a goal with sub-agents, a crash and the recovery."""
+    began = time.monotonic()
+    with open_home(keep) as folder:
+        stage = DemoRunner(folder, quiet=call.as_json)
+        stage.say(*INTRODUCTION)
+        turn = plan_and_drain(stage)
+        goal = pursue_goal(stage)
+        survivor = survive_crash(stage)
+        took = round(time.monotonic() - began, 1)
+        files = sorted(path.name for path in folder.glob("workspace/*/*"))
+        show_next_commands(stage, keep, f"{len(files)} files in {took:.0f} seconds: {', '.join(files)}.")
+        document = {"turn": turn, "goal": goal, "survivor": survivor, "files": files, "seconds": took}
+        call.answer({"demo": document}, lambda: None)
+
+
+def show_next_commands(stage: "DemoRunner", keep: str | None, words: str) -> None:
+    stage.title("What to try next")
+    kept = (f"headway serve --home {shlex.quote(keep)}", "look around in what was made here") if keep else REPEAT_COMMAND
+    for command, what in (*NEXT_COMMANDS, kept):
+        stage.say(f"  {stage.styled(f'{command:<51}', fg='cyan')} {what}")
+    stage.say("", words)
+
+
+@contextmanager
+def open_home(keep: str | None) -> Iterator[Path]:
+    """A folder of the demo's own: nobody's data is touched."""
+    if keep is not None:
+        if (Path(keep) / "headway.db").exists():
+            raise Invalid(f"{keep} holds a ledger already: name a folder that does not.")
+        yield Path(keep).absolute()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class DemoRunner:
+    """Runs the commands of the story, each in a process of its own, and shows them as one would type them."""
+
+    def __init__(self, folder: Path, *, quiet: bool) -> None:
+        self.folder = folder
+        self.quiet = quiet
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        self.environment = {
+            **ours,
+            "HEADWAY_HOME": str(folder),
+            "HEADWAY_MODEL": REHEARSAL_MODEL,
+            "HEADWAY_REHEARSAL_PACE_S": PACE_S,
+            "HEADWAY_DATABASE_URL": f"sqlite:///{folder / 'headway.db'}",
+        }
+
+    def say(self, *lines: str) -> None:
+        if not self.quiet:
+            click.echo("\n".join(lines))
+
+    def styled(self, words: str, **style: Any) -> str:
+        return click.style(words, **style) if is_terminal() else words
+
+    def title(self, words: str) -> None:
+        self.say("", self.styled(f"━━ {words} {'━' * (WIDTH - len(words) - 4)}", bold=True))
+
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        self.say(self.styled(f"$ headway {shlex.join(arguments)}", fg="cyan"))
+        command = [sys.executable, "-m", "headway", *arguments, *(["--json"] if self.quiet else [])]
+        sys.stdout.flush()
+        return subprocess.Popen(  # noqa: S603  our own program, with arguments of ours
+            command, env=self.environment, cwd=self.folder.parent, text=True, stdout=subprocess.PIPE if self.quiet else None
+        )
+
+    def run(self, *arguments: str) -> None:
+        process = self.begin(*arguments)
+        process.communicate()
+        if process.returncode:
+            raise HeadwayError(f"`headway {shlex.join(arguments)}` ended with exit code {process.returncode}; the demo ends here.")
+
+    def read(self, view: Callable[..., Any], *arguments: Any) -> Any:
+        """What the story has written down so far, in the local tenant."""
+        database_url = settings.load(
+            {"home": str(self.folder), "database_url": self.environment["HEADWAY_DATABASE_URL"]}
+        ).database_url
+        with DirectDatabase(database_url) as database:
+            return database.read(partial(read_local_tenant, view=view, arguments=arguments))
+
+
+def read_local_tenant(tx: Transaction, view: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    tenant = tenants.find_local(tx)
+    return view(tx, tenant.id, *arguments) if tenant else None
+
+
+def plan_and_drain(stage: DemoRunner) -> str:
+    stage.title("1 of 3: a plan, drained")
+    stage.say("A request of several steps. The agent writes them down, and may not stop while one is open.")
+    stage.run("chat", REQUEST)
+    return REQUEST
+
+
+def pursue_goal(stage: DemoRunner) -> dict[str, Any]:
+    stage.title("2 of 3: a goal, pursued without you")
+    stage.say("It becomes a graph. Sub-agents work side by side on what is ready; each outcome is judged.")
+    stage.run("goal", "add", GOAL)
+    stage.say("Who did it: three sub-agents, sent by one main agent.")
+    stage.run("agents", "list", "--goal", "1")
+    return find_goal_summary(stage, 1)
+
+
+def survive_crash(stage: DemoRunner) -> dict[str, Any]:
+    stage.title("3 of 3: killed half way")
+    stage.say("Five invitations. In the middle of it the process is killed: SIGKILL, no clean-up, no goodbye.")
+    process = stage.begin("goal", "add", INVITATIONS)
+    kill_after_first_outcome(stage, process)
+    if is_terminal():
+        stage.say(SHOW_CURSOR)
+    done = find_goal_summary(stage, 2)["progress"]
+    state = f"✕ Killed. {done['completed']} of {done['total']} sub-goals were done, {done['in_progress']} half done."
+    stage.say(stage.styled(state, fg="red", bold=True))
+    stage.say("Somebody else looks. In about five seconds the lease of the dead one runs out; then it goes on.")
+    stage.run("goal", "watch", "2")
+    journal = [entry.as_json() for entry in stage.read(goal_views.list_entries, 2, 500)]
+    ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
+    twice = len(ended) - len(set(ended))
+    verdict = f"✔ {len(set(ended))} sub-goals ended, {twice} of them twice: {'somebody' if twice else 'nobody'} was invited twice."
+    stage.say(stage.styled(verdict, fg="red" if twice else "green", bold=True))
+    return {
+        **find_goal_summary(stage, 2),
+        "interrupted": any(entry["kind"] == "interrupted" for entry in journal),
+        "repeated": twice,
+    }
+
+
+def kill_after_first_outcome(stage: DemoRunner, process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        progress = find_goal_summary(stage, 2).get("progress")
+        if progress and progress["completed"] and progress["in_progress"]:
+            time.sleep(KILL_DELAY_S)
+            break
+        time.sleep(PROGRESS_POLL_S)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def find_goal_summary(stage: DemoRunner, goal_id: int) -> dict[str, Any]:
+    """The goal, without what the commands showed already; nothing while it is not there."""
+    found = stage.read(goal_views.list_page, None, 10)
+    kept = ("id", "description", "status", "progress")
+    return next(({name: goal[name] for name in kept} for goal in (found.goals if found else ()) if goal["id"] == goal_id), {})

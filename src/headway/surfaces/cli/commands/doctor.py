@@ -1,0 +1,103 @@
+"""`headway doctor`: looks at everything Headway stands on, and says what to mend."""
+
+from typing import Any, NamedTuple
+
+import click
+
+from headway.ledger.errors import HeadwayError
+from headway.ledger.job import LEASE_MS
+from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.text import to_one_line
+from headway.settings import Settings, redact_database_url
+from headway.storage.direct import DirectDatabase
+from headway.storage.health import check_database
+from headway.storage.stores import halts as halt_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores.halts import Halt
+from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.cli.render import format_time
+
+
+class Finding(NamedTuple):
+    name: str
+    detail: str
+    ok: bool = True
+    warning: bool = False  # nothing is broken, and yet it is not as it usually is
+
+
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
+@pass_invocation
+def doctor(call: Invocation) -> None:
+    """Check the database, the engine, the models and the operator's channels; say what to fix."""
+    settings = call.settings()
+    findings = [
+        Finding("home", settings.home),
+        *inspect_database(settings),
+        *inspect_models(settings),
+        *inspect_channels(settings),
+    ]
+    healthy = all(one.ok for one in findings)
+    document = {"ok": healthy, "checks": [one._asdict() for one in findings]}
+    call.answer(document, lambda: click.echo("\n".join(format_finding(one) for one in findings)))
+    if not healthy:
+        raise click.exceptions.Exit(1)
+
+
+def format_finding(one: Finding) -> str:
+    return f"{'✕' if not one.ok else '!' if one.warning else '✔'} {one.name:<9} {to_one_line(one.detail)}"
+
+
+def inspect_database(settings: Settings) -> list[Finding]:
+    try:
+        with DirectDatabase(settings.database_url) as database:
+            detail = database.read(check_database)
+            halt = database.read(halt_store.find_active)
+            workers = database.read(lambda tx: job_store.count_live_workers(tx, LEASE_MS))
+    except HeadwayError as error:
+        return [Finding("database", str(error), ok=False)]
+    at_work = f"{workers} at work" if workers else "nobody is at work: start `headway serve` or `headway worker`"
+    checked = [Finding("database", f"{redact_database_url(settings.database_url)} ({detail})"), Finding("engine", at_work)]
+    return [*checked, build_halt_finding(halt)] if halt else checked
+
+
+def build_halt_finding(halt: Halt) -> Finding:
+    """Somebody wants it so; whoever wonders why nothing moves should read it here."""
+    reason = f": {halt.why}" if halt.why else ""
+    detail = f"everything is halted since {format_time(halt.since)}{reason}. `headway unhalt` lets it go on."
+    return Finding("halt", detail, warning=True)
+
+
+def inspect_channels(settings: Settings) -> list[Finding]:
+    """Whether each address can be understood. Nothing is sent, and no address is shown: it may hold a key."""
+    if not settings.notify:
+        return [Finding("operator", "no channels: notices are in the inbox and in the log; set HEADWAY_NOTIFY to send them")]
+    import apprise  # noqa: PLC0415  takes a while to load
+
+    return [
+        Finding("operator", f"channel {place}: {describe_channel(channel)}", ok=channel is not None)
+        for place, channel in enumerate((apprise.Apprise.instantiate(url) for url in settings.notify), 1)
+    ]
+
+
+def describe_channel(channel: Any) -> str:
+    return str(channel.service_name) if channel else "HEADWAY_NOTIFY has an address here that no service understands"
+
+
+def inspect_models(settings: Settings) -> list[Finding]:
+    """One for each model that is used. Whether it can be made is tried; nobody is called, for calls cost money."""
+    tiers = {"model": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap}
+    chosen = {name: [tier for tier in tiers if tiers[tier] == name] for name in dict.fromkeys(tiers.values())}
+    return [inspect_model(name, tiers[0]) for name, tiers in chosen.items()]
+
+
+def inspect_model(name: str, tier: str) -> Finding:
+    if name == REHEARSAL_MODEL:
+        detail = "rehearsal: the built-in stand-in that follows rules. It is not an LLM; set HEADWAY_MODEL to use one."
+        return Finding(tier, detail)
+    from headway.agents.models.client import build_model  # noqa: PLC0415  takes a second to load
+
+    try:
+        build_model(name)
+    except HeadwayError as error:
+        return Finding(tier, str(error).removesuffix(" `headway doctor` checks it."), ok=False)
+    return Finding(tier, name)

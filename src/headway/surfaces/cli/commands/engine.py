@@ -1,0 +1,329 @@
+"""`headway jobs …`, `agents …`, `schedule …`: the engine room from the shell."""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from headway.actions import dead_letters, engine_views, goals, runs, schedules, turns
+from headway.actions import jobs as job_actions
+from headway.actions.engine_views import RunFilter
+from headway.actions.goals import DEFAULT_PRIORITY
+from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
+from headway.ledger.errors import Conflict, Invalid
+from headway.ledger.job import Job
+from headway.ledger.run import Run, to_dollars
+from headway.ledger.schedule import Schedule
+from headway.ledger.text import to_one_line
+from headway.settings import Settings
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration
+from headway.surfaces.cli.context import (
+    TENANT_WIDE,
+    CommandGroup,
+    Invocation,
+    TenantDatabase,
+    pass_invocation,
+    require_confirmation,
+)
+from headway.surfaces.cli.render import format_time, print_more_hint, waiting_words
+
+T = TypeVar("T")
+
+DEFAULT_PAGE_SIZE = 50
+
+
+@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+def jobs() -> None:
+    """What keeps things running, and what died on the way."""
+
+
+@jobs.command("list")
+@click.option("--dead", is_flag=True, help="Only those that wait for a decision.")
+@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@pass_invocation
+def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
+    """Show jobs, the newest first."""
+    with call.desk() as desk:
+        page = desk.read(engine_views.list_jobs, "dead" if dead else None, limit)
+    call.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
+
+
+@jobs.command("show")
+@click.argument("job_id")
+@pass_invocation
+def show_job(call: Invocation, job_id: str) -> None:
+    """Everything about a job: attempts, errors, payload."""
+    with call.desk() as desk:
+        job = desk.read(job_actions.get, job_id)
+    call.answer({"job": job.as_json()}, lambda: print_fields({**waiting(job), **job.as_json()}))
+
+
+def waiting(job: Job) -> dict[str, str]:
+    """What it waits for, in words, if its model failed and is asked again later."""
+    if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
+        return {}
+    return {"waits": waiting_words(job.retry_at, job.as_json()["error"])}
+
+
+@jobs.command("retry")
+@click.argument("job_id")
+@pass_invocation
+def retry_job(call: Invocation, job_id: str) -> None:
+    """Run a dead job anew, with the same context, or one that waits to be tried again now."""
+    with call.desk() as desk:
+        job = desk.write(dead_letters.retry, job_id)
+    call.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
+
+
+@jobs.command("cancel")
+@click.argument("job_id")
+@pass_invocation
+def cancel_job(call: Invocation, job_id: str) -> None:
+    """Stop a scheduled tool call, or keep it from starting."""
+    with call.desk() as desk:
+        job = cancel_with_hint(desk, job_actions.cancel, job_id)
+    call.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
+
+
+@jobs.command("drop")
+@click.argument("job_id")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@pass_invocation
+def drop_job(call: Invocation, job_id: str, *, yes: bool) -> None:
+    """Give a dead job up for good."""
+    with call.desk() as desk:
+        job_actions.check_dead(desk.read(job_actions.get, job_id))
+        require_confirmation(f"Drop job {job_id} for good?", yes=yes)
+        desk.write(job_actions.drop, job_id)
+    call.answer({"deleted": True}, lambda: click.echo(f"dropped {job_id}"))
+
+
+def cancel_with_hint(desk: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
+    """A refusal says what to cancel instead; here it says how, too."""
+    try:
+        return desk.write(cancel, row_id)
+    except Conflict as error:
+        run = desk.read(run_store.find, row_id)
+        if run is None or run.ended or run.parent_run_id is not None or run.goal_id is not None:
+            raise
+        raise Conflict(f"{error} `headway turn cancel {run.turn_id}` does so.") from None
+
+
+def format_job(job: Job) -> str:
+    known = job.as_json()
+    error = f"  {to_one_line(known['error'])[:80]}" if known["error"] else ""
+    return f"{job.id}  {job.kind:<6} {job.state:<9} {job.attempts}/{job.max_attempts}{error}"
+
+
+@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+def agents() -> None:
+    """Agents at work: those that answer turns, and their sub-agents."""
+
+
+@agents.command("list")
+@click.option("--turn", metavar="UUID", help="Only those of a turn.")
+@click.option("--goal", type=GOAL_ID, metavar="ID", help="Only those of a goal.")
+@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@pass_invocation
+def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
+    """Show runs, the newest first."""
+    with call.desk() as desk:
+        page = desk.read(engine_views.list_agents, RunFilter(turn, goal), limit)
+    call.answer(page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor)))
+
+
+@agents.command("show")
+@click.argument("run_id")
+@pass_invocation
+def show_agent(call: Invocation, run_id: str) -> None:
+    """Everything about a run."""
+    with call.desk() as desk:
+        run = desk.read(runs.get, run_id)
+        job = desk.read(job_store.find, run_id)
+    shown = runs.as_json(run, job.retry_at if job else 0)
+    call.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
+
+
+@agents.command("cancel")
+@click.argument("run_id")
+@pass_invocation
+def cancel_agent(call: Invocation, run_id: str) -> None:
+    """Stop a sub-agent, and all that it began."""
+    with call.desk() as desk:
+        run = cancel_with_hint(desk, runs.cancel, run_id)
+    call.answer({"agent": runs.as_json(run)}, lambda: click.echo(format_run(run)))
+
+
+def format_run(run: Run) -> str:
+    who = f"{'  ' * run.depth}{run.role}"
+    return (
+        f"{run.id}  {who:<14} {run.status:<9} {run.iterations:>3} steps  ${to_dollars(run.cost):.4f}  {to_one_line(run.task)[:60]}"
+    )
+
+
+@click.group(cls=CommandGroup)
+def schedule() -> None:
+    """Recurring work."""
+
+
+@schedule.command("put")
+@click.argument("name")
+@click.option("--cron", metavar="EXPRESSION", help='For example "0 6 * * *".')
+@click.option("--tz", metavar="ZONE", help="The time zone of --cron (default: UTC).")
+@click.option("--every", type=SECONDS, metavar="DURATION", help="For example 30s, 15m, 6h.")
+@click.option("--goal", metavar="TEXT", help="Set this goal, once the last one has ended.")
+@click.option("--message", metavar="TEXT", help="Have an agent answer this, in --conversation.")
+@click.option("--tool", "tool_name", metavar="NAME", help="Call a tool.")
+@click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments.")
+@pass_invocation
+def put_schedule(
+    call: Invocation,
+    name: str,
+    cron: str | None,
+    tz: str | None,
+    every: float | None,
+    goal: str | None,
+    message: str | None,
+    tool_name: str | None,
+    arguments: str,
+) -> None:
+    """Make a schedule, or change the one of that name."""
+    timing = parse_timing(cron, tz, every)
+    with call.desk() as desk:
+        work = {**build_goal_work(goal), **build_message_work(desk, message), **build_tool_work(desk, tool_name, arguments)}
+        if "tool" in work:
+            check_tool(call.settings(), desk, work["tool"])
+        made = desk.write(schedules.put, name, timing, work)
+    answer_with_schedule(call, made)
+
+
+def parse_timing(cron: str | None, tz: str | None, every: float | None) -> Timing:
+    if every is not None and tz is not None:
+        raise Invalid("--tz is the time zone of --cron; an interval is the same everywhere: leave --tz away.")
+    if every is not None and every * 1000 < MIN_INTERVAL_MS:
+        raise Invalid("--every must be at least a second.")
+    return Timing(cron or "", tz or "UTC", int((every or 0) * 1000))
+
+
+def build_goal_work(description: str | None) -> dict[str, Any]:
+    if description is None:
+        return {}
+    return {"goal": {"description": description, "success_criteria": "", "priority": DEFAULT_PRIORITY}}
+
+
+def build_message_work(desk: TenantDatabase, message: str | None) -> dict[str, Any]:
+    if message is None:
+        return {}
+    if not desk.scope.conversation_id:
+        raise Invalid("--message needs --conversation: where to say it.")
+    return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
+
+
+def check_tool(settings: Settings, desk: TenantDatabase, work: dict[str, Any]) -> None:
+    """Whoever has the command line may schedule every tool there is."""
+    from pathlib import Path  # noqa: PLC0415  with what follows, longer to load than all else here
+
+    from headway.agents import role_files  # noqa: PLC0415
+    from headway.agents.roles import Roles  # noqa: PLC0415
+    from headway.agents.tools import catalogue, scheduled  # noqa: PLC0415
+    from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
+
+    toolbox = catalogue.build_toolbox(ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"))
+    roles = Roles(role_files.load(Path(settings.home, "agents"), toolbox.tools))
+    desk.read(scheduled.check_call, work, toolbox, roles)
+
+
+def build_tool_work(desk: TenantDatabase, name: str | None, arguments: str) -> dict[str, Any]:
+    if name is None:
+        return {}
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise Invalid("--args must be one JSON object.")
+    return {"tool": {"name": name, "arguments": given, "conversation_id": desk.scope.conversation_id}}
+
+
+@schedule.command("list")
+@click.option("--limit", default=SCHEDULES_LIMIT, show_default=True, type=click.IntRange(1, SCHEDULES_LIMIT))
+@pass_invocation
+def list_schedules(call: Invocation, limit: int) -> None:
+    """Show schedules, with their last and next run."""
+    with call.desk() as desk:
+        page = desk.read(schedules.list_page, limit)
+    call.answer(
+        page.as_json(), lambda: print_rows(list(map(format_schedule, page.schedules)), "no schedules", more=bool(page.next_cursor))
+    )
+
+
+@schedule.command("pause")
+@click.argument("name")
+@pass_invocation
+def pause_schedule(call: Invocation, name: str) -> None:
+    """Let it rest."""
+    with call.desk() as desk:
+        answer_with_schedule(call, desk.write(schedules.pause, name))
+
+
+@schedule.command("resume")
+@click.argument("name")
+@pass_invocation
+def resume_schedule(call: Invocation, name: str) -> None:
+    """Let it go on, from now."""
+    with call.desk() as desk:
+        answer_with_schedule(call, desk.write(schedules.resume, name))
+
+
+@schedule.command("run")
+@click.argument("name")
+@pass_invocation
+def run_schedule(call: Invocation, name: str) -> None:
+    """Run it once, now. A `serve` or `worker` process does the work."""
+    with call.desk() as desk:
+        answer_with_schedule(call, desk.write(schedules.run_now, name, call.settings().limits))
+
+
+@schedule.command("rm")
+@click.argument("name")
+@pass_invocation
+def remove_schedule(call: Invocation, name: str) -> None:
+    """Delete a schedule."""
+    with call.desk() as desk:
+        desk.write(schedules.remove, name)
+    call.answer({"deleted": True}, lambda: click.echo(f"deleted {to_one_line(name)}"))
+
+
+def answer_with_schedule(call: Invocation, made: Schedule) -> None:
+    call.answer({"schedule": made.as_json()}, lambda: click.echo(format_schedule(made)))
+
+
+def format_schedule(one: Schedule) -> str:
+    when = f"{one.cron} {one.timezone}" if one.cron else f"every {format_duration(one.every_ms / 1000)}"
+    following = "paused" if one.paused else f"next {format_time(one.next_at)}"
+    last = f"last {format_time(one.last_at)}" if one.last_at else "never run"
+    return f"{to_one_line(one.name)}  {when}  {following}  {last}  {to_one_line(describe_work(json.loads(one.work)))[:50]}"
+
+
+def describe_work(work: dict[str, Any]) -> str:
+    if "goal" in work:
+        return f"goal: {work['goal']['description']}"
+    return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
+
+
+def print_rows(lines: list[str], nothing: str, *, more: bool) -> None:
+    click.echo("\n".join(lines) or nothing)
+    if more:
+        print_more_hint(len(lines))
+
+
+def print_fields(document: dict[str, Any]) -> None:
+    """A line for each field that says something; moments as clocks show them."""
+    for name, found in document.items():
+        value = format_time(found * 1000) if name.endswith("_at") else found
+        if value not in (None, "", [], {}):
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(f"{name:<14} {to_one_line(shown)}")

@@ -1,0 +1,34 @@
+"""`headway halt` and `headway unhalt`: the kill switch of the whole installation."""
+
+import click
+
+from headway.actions import halts
+from headway.ledger.text import to_one_line
+from headway.storage.stores import halts as halt_store
+from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.cli.render import format_time
+
+
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
+@click.option("--why", default="", metavar="TEXT", help="For whoever wonders why nothing moves.")
+@pass_invocation
+def halt(call: Invocation, why: str) -> None:
+    """Stop all agents: no model is called, no tool runs, nothing starts until `headway unhalt`."""
+    with call.database() as database:
+        before, found = database.write(lambda tx: (halt_store.find_active(tx), halts.halt(tx, why)))
+    said = f"Already halted since {format_time(found.since)}" if before else "Halted"
+    kept = " What was said then stays." if before and why.strip() not in ("", found.why) else ""
+    reason = f": {to_one_line(found.why)}" if found.why else ""
+    call.answer(
+        {"halt": halts.as_json(found)}, lambda: click.echo(f"{said}{reason}.{kept} `headway unhalt` lets everything go on.")
+    )
+
+
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
+@pass_invocation
+def unhalt(call: Invocation) -> None:
+    """Let everything go on where it stopped."""
+    with call.database() as database:
+        lifted = database.write(halts.unhalt)
+    words = "Everything goes on." if lifted else "Nothing was halted."
+    call.answer({"halt": halts.as_json(None)}, lambda: click.echo(words))

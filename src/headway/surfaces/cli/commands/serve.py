@@ -1,0 +1,45 @@
+"""`headway serve`."""
+
+import json
+
+import click
+
+from headway import __version__, settings
+from headway.ledger.run import REHEARSAL_MODEL
+from headway.settings import redact_database_url
+from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+
+
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
+@click.option("--host", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
+@click.option("--port", metavar="PORT", help="Default: 8484; 0 takes a free one.")
+@click.option(
+    "--log-level",
+    default="warning",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="info logs every request.",
+)
+@pass_invocation
+def serve(call: Invocation, host: str | None, port: str | None, log_level: str) -> None:
+    """Run the API, live events and the page; stop with Ctrl-C."""
+    from headway.surfaces.http.server import serve as run  # noqa: PLC0415  the web stack, for this command alone
+
+    chosen = settings.load({"home": call.home, "database_url": call.database_url, "host": host, "port": port})
+    database = redact_database_url(chosen.database_url)
+    model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if chosen.model == REHEARSAL_MODEL else chosen.model
+
+    def announce(address: str, login: str | None) -> None:
+        if call.as_json:
+            document = {"url": address, "login_url": login, "database": database, "model": chosen.model}
+            click.echo(json.dumps(document))
+            return
+        click.echo(f"Headway {__version__}")
+        if login:
+            click.echo(f"  open      {login}  (works once)")
+        click.echo(f"  API       {address}/v1")
+        click.echo(f"  database  {database}")
+        click.echo(f"  model     {model}")
+        click.echo("  stop with Ctrl-C")
+
+    run(chosen, log_level, announce)

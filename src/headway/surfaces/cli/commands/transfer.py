@@ -1,0 +1,105 @@
+"""`headway todo export` and `import`."""
+
+import os
+from functools import partial
+from typing import Any
+
+import click
+
+from headway.actions import import_export
+from headway.ledger import checklist
+from headway.ledger.errors import BadDocument, StorageError
+from headway.ledger.scope import Selection
+from headway.ledger.text import to_one_line
+from headway.surfaces.cli import render
+from headway.surfaces.cli.context import INPUT_LIMIT, Command, Invocation, decode_text, pass_invocation, read_standard_input
+
+format_flag = click.option("--format", "form", type=click.Choice(["md", "json"]), help="Default: by the file's name, else json.")
+
+
+def choose_format(file: str, form: str | None) -> str:
+    return form or ("md" if file.lower().endswith((".md", ".markdown")) else "json")
+
+
+@click.command(cls=Command)
+@click.argument("file", default="-", metavar="[FILE|-]")
+@format_flag
+@pass_invocation
+def export(call: Invocation, file: str, form: str | None) -> None:
+    """Write todos, ended ones included, to a file or standard output. JSON loses nothing."""
+    chosen = choose_format(file, form)
+    with call.desk() as desk:
+        made = desk.read(
+            import_export.export_markdown if chosen == "md" else import_export.export_json, Selection(desk.conversation_id)
+        )
+    if file != "-":
+        write_document(file, made.text)
+        call.answer({"file": file}, partial(click.echo, f"written to {to_one_line(file)}", err=True))
+    elif chosen == "md":
+        call.answer({"markdown": made.text}, partial(click.echo, made.text, nl=False))
+    else:
+        click.echo(made.text, nl=False)
+    for note in made.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+@click.command("import", cls=Command)
+@click.argument("file", metavar="FILE|-")
+@format_flag
+@pass_invocation
+def import_todos(call: Invocation, file: str, form: str | None) -> None:
+    """Read todos from a file or standard input: all of them, or none. In Markdown, an item waits for the items nested below it."""
+    document = read_document(file)
+    with call.desk() as desk:
+        from_markdown = choose_format(file, form) == "md"
+        read = import_export.import_markdown if from_markdown else import_export.import_json
+        imported = desk.database.write(lambda tx: read(tx, desk.scope, document))
+    answer: dict[str, Any] = {"todos": [one.as_json() for one in imported.added], "known": imported.known}
+    call.answer(answer, partial(print_import, imported))
+    if from_markdown and (left := checklist.count_skipped_lines(document)):
+        lines = "1 list line was not taken as a todo" if left == 1 else f"{left:,} list lines were not taken as todos"
+        click.echo(f"note: {lines}: todos look like `- [ ] subject`.", err=True)
+
+
+def print_import(imported: import_export.ImportResult) -> None:
+    known = f", {imported.known} already there" if imported.known else ""
+    click.echo(f"{len(imported.added)} imported{known}", err=True)
+    render.print_todos(imported.added)
+
+
+def read_document(file: str) -> str:
+    if file == "-":
+        return read_standard_input()
+    try:
+        with open(file, "rb") as source:
+            return decode_text(source.read(INPUT_LIMIT + 1), file)
+    except OSError as error:
+        raise BadDocument(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def write_document(file: str, text: str) -> None:
+    try:
+        if os.path.isfile(file) or not os.path.exists(file):
+            replace_file(os.path.realpath(file), text)
+        else:  # a device or a pipe: it takes the text, and must not be replaced
+            with open(file, "w", encoding="utf-8") as target:
+                target.write(text)
+    except OSError as error:
+        raise StorageError(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def replace_file(file: str, text: str) -> None:
+    """Whole or not at all: a full disk must not cost the copy that is there."""
+    scratch = f"{file}.{os.getpid()}.tmp"
+    try:
+        with open(scratch, "w", encoding="utf-8") as target:
+            if os.path.exists(file):
+                os.chmod(scratch, os.stat(file).st_mode)  # whoever could not read the old copy cannot read the new one
+            target.write(text)
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(scratch, file)
+    except OSError:
+        if os.path.exists(scratch):
+            os.remove(scratch)
+        raise

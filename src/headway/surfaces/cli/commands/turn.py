@@ -1,0 +1,32 @@
+"""`headway turn …`: what an agent answers, stopped from the shell."""
+
+from typing import Any
+
+import click
+
+from headway.actions import turns
+from headway.ledger.text import to_one_line
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, pass_invocation
+
+
+@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+def turn() -> None:
+    """What agents answer. `headway chat` begins one."""
+
+
+@turn.command("cancel")
+@click.argument("turn_id")
+@pass_invocation
+def cancel_turn(call: Invocation, turn_id: str) -> None:
+    """Stop a turn, sub-agents included. What was done stays done, what was planned stays open."""
+    limits = call.settings().limits
+
+    def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        turns.cancel(tx, tenant_id, turn_id)
+        return turns.show(tx, tenant_id, turn_id, limits)
+
+    with call.desk() as desk:
+        ended = desk.write(stop)
+    line = f"{ended['id']}  {ended['status']}  {to_one_line(ended['request'])[:60]}".rstrip()
+    call.answer({"turn": ended}, lambda: click.echo(line))

@@ -1,0 +1,41 @@
+"""`headway worker`: one more process that works on jobs."""
+
+import asyncio
+import json
+import signal
+
+import click
+
+from headway.settings import Settings, redact_database_url
+from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.log_lines import configure_json_logging
+
+
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
+@click.option("--log-level", default="warning", show_default=True, type=click.Choice(["debug", "info", "warning", "error"]))
+@pass_invocation
+def worker(call: Invocation, log_level: str) -> None:
+    """Work on jobs of this database until Ctrl-C: turns, sub-agents, schedules. `serve` does so, too."""
+    settings = call.settings()
+    configure_json_logging(log_level, settings)
+    asyncio.run(run_worker(call, settings))
+
+
+async def run_worker(call: Invocation, settings: Settings) -> None:
+    from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who work and not for `--help`
+
+    headway = Headway(settings)
+    stopped = asyncio.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stopped.set)
+    headway.start()
+    headway.start_agents()
+    await headway.agents_ready()
+    document = {"worker": headway.executor_id, "database": redact_database_url(settings.database_url), "model": settings.model}
+    if call.as_json:
+        click.echo(json.dumps(document))
+    else:
+        click.echo(f"Worker {headway.executor_id} on {document['database']}, model {settings.model}. Stop with Ctrl-C.")
+    await stopped.wait()
+    await headway.stop_agents()
+    headway.close()

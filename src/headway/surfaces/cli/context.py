@@ -1,0 +1,202 @@
+"""What every command shares: the flags that work before and after it, the database, the two ways to answer."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from headway import settings
+from headway.actions import conversations, tenants
+from headway.ledger import text
+from headway.ledger.errors import BadDocument, Conflict, Halted, HeadwayError, Invalid, NotFound, SettingsError
+from headway.ledger.scope import Scope
+from headway.ledger.tenancy import LOCAL_TENANT, Tenant
+from headway.settings import Settings
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
+
+T = TypeVar("T")
+
+INPUT_LIMIT = 256 * 1024 * 1024
+
+# The first class that fits decides; everything else is 1.
+EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
+    (Invalid, 2),
+    (SettingsError, 2),
+    (NotFound, 3),
+    (Conflict, 4),
+    (Halted, 5),
+)
+
+
+def get_exit_code(error: HeadwayError) -> int:
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+class Invocation:
+    """One invocation: what its flags said, wherever they stood."""
+
+    as_json = False
+    tenant: str | None = None
+    conversation: str | None = None
+    home: str | None = None
+    database_url: str | None = None
+    chosen: Settings | None = None
+
+    def settings(self) -> Settings:
+        """Read once: what is wrong with a file is not said twice."""
+        if self.chosen is None:
+            self.chosen = settings.load({"home": self.home, "database_url": self.database_url})
+        return self.chosen
+
+    def database(self) -> DirectDatabase:
+        """A command is over soon: no threads, nothing to wait for at exit."""
+        return DirectDatabase(self.settings().database_url)
+
+    @contextmanager
+    def desk(self) -> Iterator["TenantDatabase"]:
+        with self.database() as database:
+            tenant = database.read(self.find_tenant) or database.write(tenants.ensure_local)
+            conversation_id = 0
+            if self.conversation is not None:
+                conversation_id = database.read(lambda tx: conversations.resolve(tx, tenant.id, self.conversation or "")).id
+            yield TenantDatabase(database, Scope(tenant.id, conversation_id), limited=self.conversation is not None)
+
+    def find_tenant(self, tx: Transaction) -> Tenant | None:
+        """The tenant named, or nothing when the local one has yet to be made."""
+        if self.tenant is None or self.tenant == LOCAL_TENANT:
+            return tenants.find_local(tx)
+        return tenants.get_by_name(tx, self.tenant)
+
+    def answer(self, document: dict[str, Any], draw: Callable[[], None]) -> None:
+        """One JSON document, or something for people."""
+        if self.as_json:
+            click.echo(text.format_json(document))
+        else:
+            draw()
+
+
+class TenantDatabase:
+    """A database with the scope that the flags chose."""
+
+    def __init__(self, database: DirectDatabase, scope: Scope, *, limited: bool) -> None:
+        self.database = database
+        self.scope = scope
+        self.conversation_id = scope.conversation_id if limited else None  # None: all of the tenant's lists
+
+    def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
+        return self.database.write(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
+
+    def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
+        return self.database.read(lambda tx: view(tx, self.scope.tenant_id, *args, **options))
+
+
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
+
+def store_flag(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Flags go before or after the subcommand: whoever saw one writes it into the one Call."""
+    if value is not None and value is not False and parameter.name:
+        setattr(context.ensure_object(Invocation), parameter.name, value)
+
+
+class UnusedFlags(NamedTuple):
+    """Shared flags that would change nothing. They are refused: whoever gives one expects something of it."""
+
+    flags: tuple[str, ...] = ()
+    why: str = ""
+
+    def hide_in_help(self, command: click.Command) -> None:
+        """Help is silent about them."""
+        for flag in command.params:
+            if isinstance(flag, click.Option) and flag.name in self.flags:
+                flag.hidden = True
+
+    def check(self, context: click.Context) -> None:
+        call = context.ensure_object(Invocation)
+        for name in self.flags:
+            if getattr(call, name) is not None:
+                _program, _, command = context.command_path.partition(" ")
+                raise click.UsageError(f"{command} {self.why}; leave --{name.replace('_', '-')} away.", context)
+
+
+NO_UNUSED_FLAGS = UnusedFlags()
+TENANT_WIDE = UnusedFlags(("conversation",), "is for all conversations of a tenant")
+INSTALLATION_WIDE = UnusedFlags(("tenant", "conversation"), "is for the whole installation")
+
+
+def build_shared_flags() -> list[click.Parameter]:
+    def flag(*names: str, **options: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=store_flag, **options)
+
+    return [
+        flag("--json", "as_json", is_flag=True, help="Answer with one JSON document on standard output."),
+        flag("--tenant", metavar="NAME", help="Whose rows (default: the local tenant)."),
+        flag("--conversation", metavar="ID|KEY", help="The conversation's list (default: none)."),
+        flag("--home", metavar="DIR", help="Where Headway keeps its files (default: .headway)."),
+        flag("--database-url", metavar="URL", help="sqlite:///PATH or postgresql://…"),
+    ]
+
+
+class Command(click.Command):
+    def __init__(self, *args: Any, unused: UnusedFlags = NO_UNUSED_FLAGS, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += build_shared_flags()
+        self.refuse(unused)
+
+    def refuse(self, unused: UnusedFlags) -> None:
+        self.unused = unused
+        unused.hide_in_help(self)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        self.unused.check(ctx)
+        return super().invoke(ctx)
+
+
+class CommandGroup(click.Group):
+    """A group whose commands take the shared flags, too."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, unused: UnusedFlags = NO_UNUSED_FLAGS, **options: Any) -> None:
+        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*args, **options)
+        self.params += build_shared_flags()
+        self.unused = unused
+        unused.hide_in_help(self)
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(cmd, name)
+        if isinstance(cmd, Command):
+            cmd.refuse(self.unused)
+
+
+def require_confirmation(question: str, *, yes: bool) -> None:
+    """Ask before loss, if there is somebody to ask. The question is no part of the answer: it goes to standard error."""
+    if yes or sys.stdin is None or not sys.stdin.isatty():
+        return
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)  # the cursor still stands behind the question
+        raise
+    if not agreed:
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def read_standard_input() -> str:
+    """All of it, as text."""
+    raw = sys.stdin.buffer.read(INPUT_LIMIT + 1) if sys.stdin is not None else b""
+    return decode_text(raw, "standard input")
+
+
+def decode_text(raw: bytes, source: str) -> str:
+    if len(raw) > INPUT_LIMIT:
+        raise BadDocument(f"{source} is larger than {INPUT_LIMIT // 2**20} MiB.")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadDocument(f"{source} is not UTF-8 text.") from None

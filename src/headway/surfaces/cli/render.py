@@ -1,0 +1,135 @@
+"""How todos look in a terminal. Piped, they are plain lines; on a terminal they are something to look at."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.ledger.text import to_lines, to_one_line
+from headway.ledger.todo import Status, Todo
+from headway.storage.stores.leases import Lease
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# A status has a shape of its own, never a colour alone.
+MARKS: dict[Status, str] = {"in_progress": "▶", "pending": "○", "completed": "✔", "canceled": "✕"}
+STYLES: dict[Status, str] = {"in_progress": "bold cyan", "pending": "", "completed": "dim", "canceled": "dim strike"}
+
+
+def is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def build_console() -> "Console":
+    from rich.console import Console  # noqa: PLC0415  only terminals need it, and it takes longer than the command
+
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+def format_todo(todo: Todo) -> str:
+    marker = "▶ " if todo.status == "in_progress" else ""
+    return f"{marker}#{todo.id} [{todo.status}] {to_one_line(todo.subject)}{format_conversation_suffix(todo)}"
+
+
+def format_conversation_suffix(todo: Todo) -> str:
+    return f" (conversation {todo.conversation_id})" if todo.conversation_id else ""
+
+
+def format_counts(counts: dict[Status, int]) -> str:
+    pending, going = counts["pending"], counts["in_progress"]
+    opened = f"{pending + going:,} open ({going:,} in progress, {pending:,} pending)" if pending + going else "no open todos"
+    ended = counts["completed"] + counts["canceled"]
+    return f"{opened} · {ended:,} ended" if ended else opened
+
+
+def print_todos(todos: Sequence[Todo]) -> None:
+    """One line a todo."""
+    if not is_terminal():
+        for todo in todos:
+            click.echo(format_todo(todo))
+        return
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(ratio=1)
+    table.add_column(justify="right")
+    now = time.time()
+    for todo in todos:
+        style = STYLES[todo.status]
+        subject = Text(to_one_line(todo.subject), style=style)
+        if todo.depends_on and not todo.ended:
+            subject.append(f"  after {', '.join(f'#{one}' for one in todo.depends_on)}", "dim italic")
+        if todo.status == "in_progress" and todo.agent_id:
+            subject.append(f"  {to_one_line(todo.agent_id)}", "dim")
+        subject.append(format_conversation_suffix(todo), "dim")
+        age = Text(format_age(now - (todo.completed_at or todo.started_at or todo.created_at) / 1000), "dim")
+        table.add_row(Text(MARKS[todo.status], style), Text(f"#{todo.id}", "dim"), subject, age)
+    build_console().print(table)
+
+
+def print_todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: bool) -> None:
+    if is_terminal():
+        build_console().print(format_counts(counts), style="bold")
+        if todos:
+            print_todos(todos)
+        if more:
+            build_console().print("… and more: --limit shows them", style="dim")
+        return
+    print_todos(todos)
+    if more:
+        print_more_hint(len(todos))
+    if not todos:
+        click.echo("no open todos" if not counts["pending"] + counts["in_progress"] else "no todos match")
+
+
+def print_more_hint(shown: int) -> None:
+    """Whoever reads the lines should not take them for all; they are no part of the list."""
+    click.echo(f"{shown} shown, there are more: --limit N", err=True)
+
+
+def print_todo(todo: Todo, lease: Lease | None = None) -> None:
+    """Everything about one todo."""
+    click.echo(f"{MARKS[todo.status]} #{todo.id} {to_one_line(todo.subject)}")
+    facts = [
+        ("status", todo.status),
+        ("list", f"conversation {todo.conversation_id}" if todo.conversation_id else "tenant-wide"),
+        ("turn", todo.turn_id),
+        ("position", str(todo.position)),
+        ("agent", todo.agent_id),
+        ("agent type", todo.agent_type),
+        ("waits for", ", ".join(f"#{one}" for one in todo.depends_on)),
+        ("done when", todo.completion_criteria),
+        ("outcome", todo.outcome),
+        ("created", format_time(todo.created_at)),
+        ("started", format_time(todo.started_at)),
+        ("ended", format_time(todo.completed_at)),
+        ("lease", f"{lease.agent_id} until {format_time(lease.expires_at)}" if lease else ""),
+    ]
+    for name, value in facts:
+        if value:
+            click.echo(f"  {name:<10} {to_one_line(value)}")
+    for line in to_lines(todo.description):
+        click.echo(f"    {line}")
+
+
+def format_time(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) if milliseconds else ""
+
+
+def waiting_words(retry_at: int, reason: str) -> str:
+    """A call failed and is retried later; the date is omitted when that is today."""
+    moment, today = format_time(retry_at * 1000), time.strftime("%Y-%m-%d ")
+    return f"waiting to retry until {moment.removeprefix(today)}: {reason}"
+
+
+def format_age(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return "now"

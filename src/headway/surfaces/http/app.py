@@ -1,0 +1,115 @@
+"""The web application, assembled in one place.
+
+FastAPI's routes describe the handlers, for the OpenAPI document; plain ones run them. Handlers take the request as it is, and
+FastAPI's layers around them would cost more than all that they do.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.datastructures import State
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from headway.assembly import Headway
+from headway.surfaces.http.middleware import Exchange, HttpMetrics, RateLimiter, find_header
+from headway.surfaces.http.openapi import build_openapi
+from headway.surfaces.http.request_context import to_json_response
+from headway.surfaces.http.routes import (
+    agents,
+    conversations,
+    engine,
+    events,
+    front_ends,
+    goals,
+    health,
+    operators,
+    sessions,
+    todos,
+    turns,
+)
+from headway.surfaces.http.routes.sessions import LoginLink
+from headway.surfaces.mcp.http_transport import HttpTransport
+from headway.surfaces.web import page_routes
+
+COMPRESS_MIN_BYTES = 1_000
+ROUTE_MODULES = (
+    todos,
+    conversations,
+    turns,
+    front_ends,
+    agents,
+    goals,
+    engine,
+    operators,
+    events,
+    health,
+    sessions,
+    page_routes,
+)
+
+
+def list_documented_routes() -> list[APIRoute]:
+    """What the OpenAPI document describes; it knows which of them it leaves out."""
+    return [route for one in ROUTE_MODULES for route in one.routes.routes if isinstance(route, APIRoute)]
+
+
+class PlainRoute(Route):
+    def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str]) -> None:
+        super().__init__(path, endpoint)
+        self.methods = methods  # exactly these: Starlette would add a HEAD that no document mentions
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = self
+        await super().handle(scope, receive, send)
+
+
+class WebApp:
+    """Everything that is served, as one ASGI app."""
+
+    def __init__(self, headway: Headway, login_secret: str | None = None) -> None:
+        self.headway = headway
+        self.measures = HttpMetrics()
+        self.rate_limiter = RateLimiter()
+        self.state = State({"headway": headway, "measures": self.measures, "login_link": LoginLink(login_secret)})
+        self.mcp = HttpTransport(headway)
+        self.documented_routes = list_documented_routes()
+        self.routes = [
+            *(PlainRoute(route.path, route.endpoint, route.methods or set()) for route in self.documented_routes),
+            PlainRoute("/openapi.json", self.serve_openapi, {"GET"}),
+            PlainRoute("/mcp", self.mcp, {"GET", "POST", "DELETE"}),
+        ]
+        # Without redirects for a slash too many: they would send callers to whatever host they named.
+        self.router = Router(self.routes, redirect_slashes=False, lifespan=self.lifespan)
+        self.compressed_router = GZipMiddleware(self.router, COMPRESS_MIN_BYTES, compresslevel=5)
+        self.openapi = cache(lambda: build_openapi(self.documented_routes, headway.roles.by_name))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        if scope["type"] != "http":
+            await self.router(scope, receive, send)
+            return
+        compress = b"gzip" in (find_header(scope["headers"], b"accept-encoding") or b"")
+        exchange = Exchange(scope, send, self.routes, self.measures, self.rate_limiter)
+        await exchange.run(self.compressed_router if compress else self.router, receive)
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Any) -> AsyncIterator[None]:
+        self.headway.start()
+        self.headway.start_agents()
+        doorkeeper = asyncio.create_task(self.mcp.keep())
+        yield
+        doorkeeper.cancel()
+        await asyncio.gather(doorkeeper, return_exceptions=True)
+        await self.headway.stop_agents()
+        self.headway.close()
+
+    async def serve_openapi(self, _request: Request) -> Response:
+        return to_json_response(self.openapi())

@@ -1,0 +1,129 @@
+"""The OpenAPI document: what FastAPI cannot see of handlers that take the plain request, said beside each route."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
+
+from headway import __version__
+from headway.agents.roles import SUPERVISOR
+from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
+from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
+from headway.surfaces.http.schemas import todos as todo_schemas
+
+# What every route can answer with, what one that lets in by token adds, and one that takes a body. A route adds its own.
+COMMON_STATUSES = (429, 500, 503)
+TOKEN_STATUSES = (400, 401, 403, 422)
+BODY_STATUSES = (408, 409, 413, 415, 507)
+SCHEMA_MODULES = (todo_schemas, agents, front_ends, goals, engine, operators)
+SCHEMA_REF = "#/components/schemas/{model}"
+PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
+
+IDEMPOTENCY_KEY_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body give the same answer again for 24 hours.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"},
+}
+
+
+def document_route(
+    answers: dict[int, type[BaseModel] | None],
+    *,
+    also: tuple[int, ...] = (),
+    body: Any = None,
+    query: type[BaseModel] | None = None,
+    path: dict[str, type[int] | type[str]] | None = None,
+    headers: tuple[dict[str, Any], ...] = (),
+    idempotent: bool = False,
+    public: bool = False,
+) -> dict[str, Any]:
+    """The documentation of a route, as arguments for FastAPI's decorator."""
+    statuses = {*COMMON_STATUSES, *also, *(() if public else TOKEN_STATUSES), *(() if body is None else BODY_STATUSES)}
+    problems = {
+        status: {"description": STATUS_TITLES[status], "content": {MEDIA_TYPE: PROBLEM_CONTENT}} for status in sorted(statuses)
+    }
+    parameters = (
+        [build_path_parameter(name, kind) for name, kind in (path or {}).items()] + build_query_parameters(query) + list(headers)
+    )
+    extra: dict[str, Any] = {} if public else {"security": [{"token": []}]}
+    if idempotent:
+        parameters.append(IDEMPOTENCY_KEY_PARAMETER)
+    if parameters:
+        extra["parameters"] = parameters
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": build_body_schema(body)}}}
+    good = {status: build_success_response(shape) for status, shape in answers.items()}
+    return {"status_code": min(answers), "responses": {**good, **problems}, "openapi_extra": extra, "response_model": None}
+
+
+def build_body_schema(body: Any) -> dict[str, Any]:
+    if is_document_schema(body):
+        return build_reference(body)
+    return {key: value for key, value in todo_schemas.build_json_schema(body).items() if key != "$defs"}
+
+
+def build_success_response(shape: type[BaseModel] | None) -> dict[str, Any]:
+    if shape is None:
+        return {"description": "Nothing to say"}
+    return {"description": "Done", "content": {"application/json": {"schema": build_reference(shape)}}}
+
+
+def build_reference(shape: type[BaseModel]) -> dict[str, Any]:
+    return {"$ref": SCHEMA_REF.format(model=shape.__name__)}
+
+
+def build_path_parameter(name: str, kind: type[int] | type[str]) -> dict[str, Any]:
+    schema = (
+        todo_schemas.build_json_schema(todo_schemas.Id) if kind is int else {"type": "string", "minLength": 1, "maxLength": 200}
+    )
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def build_query_parameters(query: type[BaseModel] | None) -> list[dict[str, Any]]:
+    if query is None:
+        return []
+    schema = query.model_json_schema(ref_template=SCHEMA_REF)
+    return [
+        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": drop_null(one)}
+        for name, one in schema["properties"].items()
+    ]
+
+
+def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query cannot say null; leaving a parameter out is how it is not given."""
+    kinds = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default") or value is not None}
+    if not kinds:
+        return rest
+    rest.pop("anyOf")
+    return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
+
+
+def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
+    """FastAPI's document of these routes, with the shapes they refer to, the roles of this installation, and the way in."""
+    about = "The work ledger and the engine room of LLM agents."
+    document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
+    models = [one for module in SCHEMA_MODULES for one in vars(module).values() if is_document_schema(one)]
+    _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
+    components = document.setdefault("components", {})
+    components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
+    for shape in (agents.ToolCall, agents.WritText):
+        components["schemas"][shape.__name__]["properties"]["role"]["enum"] = [SUPERVISOR, *roles, None]
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
+    return document
+
+
+def is_document_schema(one: Any) -> bool:
+    """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
+    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in {module.__name__ for module in SCHEMA_MODULES}
+    ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
+    return (
+        ours
+        and one not in (todo_schemas.NullIsAbsent, todo_schemas.StrictModel, todo_schemas.TodoChangeRow, front_ends.FrontEndModel)
+        and not issubclass(one, todo_schemas.QueryModel)
+    )

@@ -1,0 +1,204 @@
+"""One call: who it comes from, what it asks, and doing it. Handlers parse, name one action, and render."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from headway.actions import idempotency, tenants
+from headway.actions.idempotency import Answer, IdempotentRequest
+from headway.assembly import Headway
+from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, TurnRunning, Unauthorized
+from headway.ledger.tenancy import Token
+from headway.ledger.text import MAX_INTEGER
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.problems import MEDIA_TYPE, Problem, encode_problem, get_http_status, to_problem, to_validation_problem
+
+T = TypeVar("T")
+QueryT = TypeVar("QueryT", bound=BaseModel)
+Action = Callable[[Transaction, int], T]
+
+BODY_LIMIT = 1024 * 1024
+SESSION_COOKIE = "headway_session"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+class RequestContext:
+    """A request from somebody who presented a secret. Whether it is a good one is settled in the transaction that
+    acts on it: a token revoked a moment ago is refused, and nothing has to be cached."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.headway: Headway = request.app.state.headway
+        self.digest = tenants.hash_secret(get_secret(request))
+        self.raw = b""
+
+    # Asking
+
+    async def body(self, shape: TypeAdapter[T]) -> T:
+        try:
+            self.raw = await read_body(self.request)
+        except Problem as problem:
+            await self.refuse(problem)
+        kind = self.request.headers.get("content-type", "application/json").partition(";")[0]
+        if kind.strip().lower() != "application/json":
+            await self.refuse(Problem(415, "not_json", "Send the body as application/json."))
+        try:
+            return shape.validate_json(self.raw)
+        except ValidationError as error:
+            await self.refuse(to_validation_problem(error))
+            raise
+
+    async def query(self, shape: type[QueryT]) -> QueryT:
+        try:
+            return shape.model_validate(dict(self.request.query_params))
+        except ValidationError as error:
+            await self.refuse(to_validation_problem(error))
+            raise
+
+    async def parse_path_id(self, name: str) -> int:
+        text = self.request.path_params[name]
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_INTEGER))) or not 1 <= int(text) <= MAX_INTEGER:
+            await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
+        return int(text)
+
+    async def known(self, find: Callable[[str], T], name: str) -> T:
+        """What a name stands for."""
+        try:
+            return find(name)
+        except HeadwayError as error:
+            await self.refuse(to_problem(error))
+            raise
+
+    async def refuse(self, problem: Problem) -> None:
+        """A stranger hears only that they are one, whatever else is wrong."""
+        await self.read(lambda _tx, _tenant_id: None)
+        raise problem
+
+    # Acting
+
+    async def read(self, view: Action[T]) -> T:
+        def work(tx: Transaction) -> tuple[Token | None, T]:
+            token = tenants.authenticate(tx, self.digest)
+            return token if tenants.is_use_due(tx, token) else None, view(tx, token.tenant_id)
+
+        stale, value = await self.headway.database.read(work)
+        if stale:
+            with suppress(StorageError):  # what was asked for is there; that it was asked for is noted next time
+                await self.headway.database.write(lambda tx: tenants.record_use(tx, stale))
+        return value
+
+    async def write(self, action: Action[T], admit: Callable[[Transaction, str], Token] = tenants.authenticate) -> T:
+        def work(tx: Transaction) -> T:
+            token = admit(tx, self.digest)
+            tenants.record_use(tx, token)
+            return action(tx, token.tenant_id)
+
+        return await self.headway.database.write(work)
+
+    async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201) -> Response:
+        """Do it once per Idempotency-Key, and answer alike however often it is asked for."""
+        key = self.request.headers.get("idempotency-key")
+        if key is None:
+            return to_json_response(await self.write(action), status)
+        asked = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
+
+        def work(tx: Transaction) -> Answer:
+            token = tenants.authenticate(tx, self.digest)
+            tenants.record_use(tx, token)
+            return idempotency.run_once(tx, token.tenant_id, asked, lambda tx: capture_answer(tx, token.tenant_id, action, status))
+
+        return to_replay_response(await self.headway.database.write(work))
+
+
+def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
+    """The answer to keep. A refusal is one, too; a fault of ours is not, nor what came too early: these may be tried again."""
+    try:
+        document = tx.attempt(lambda tx: action(tx, tenant_id))
+    except HeadwayError as error:
+        if get_http_status(error) >= 500 or isinstance(error, TurnRunning):
+            raise
+        problem = to_problem(error)
+        return Answer(problem.status, encode_problem(problem))
+    return Answer(204, "") if document is None else Answer(status, to_json(document).decode())
+
+
+def to_replay_response(answer: Answer) -> Response:
+    if answer.status == 204:
+        return to_json_response(None)
+    return Response(answer.body, answer.status, media_type="application/json" if answer.status < 400 else MEDIA_TYPE)
+
+
+def to_json_response(document: Mapping[str, Any] | None, status: int = 200) -> Response:
+    if document is None:
+        return Response(status_code=204)
+    return Response(to_json(document), status, media_type="application/json")
+
+
+# Who is there
+
+
+def get_secret(request: Request) -> str:
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, secret = header.partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise Unauthorized
+        return secret.strip()
+    cookie = request.cookies.get(SESSION_COOKIE)
+    if not cookie:
+        raise Unauthorized
+    check_same_site(request)
+    return cookie
+
+
+def check_same_site(request: Request) -> None:
+    """A browser sends its cookie along with whatever another page makes it send; only our own page may use it."""
+    host = request.headers.get("host", "")
+    bound_to = request.app.state.headway.settings.host
+    if bound_to in LOOPBACK_NAMES and parse_host_name(host) not in LOOPBACK_NAMES:
+        raise Forbidden("This server answers sessions only under a loopback name.")  # a rebound DNS name
+    if request.method in SAFE_METHODS:
+        return
+    origin = request.headers.get("origin")
+    same_origin = request.headers.get("sec-fetch-site") == "same-origin"
+    if not (origin in (f"http://{host}", f"https://{host}") if origin else same_origin):
+        raise Forbidden("A session may only be used from its own page; programs send a bearer token instead.")
+
+
+def parse_host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # no host at all
+        return ""
+
+
+async def read_body(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_LIMIT:
+        raise build_too_large_problem()
+    request.scope["headway.reading"] = True
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > BODY_LIMIT:
+                raise build_too_large_problem()
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise Invalid("The connection was closed before the body was complete.") from None
+    request.scope["headway.reading"] = False
+    return b"".join(chunks)
+
+
+def build_too_large_problem() -> Problem:
+    return Problem(413, "too_large", f"A body may have at most {BODY_LIMIT:,} bytes.")

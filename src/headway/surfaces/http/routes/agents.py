@@ -1,0 +1,76 @@
+"""/v1/tools and /v1/writs: what agents hold in their hands, for any framework."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.agents import writs
+from headway.agents.tools.execution import Execution, resolve_scope, use_execution
+from headway.agents.tools.toolbox import Result, call_in_transaction
+from headway.ledger import text
+from headway.ledger.scope import Scope
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.schemas import agents
+
+routes = APIRouter(prefix="/v1", tags=["agents' hands"])
+
+TOOL_CALL = TypeAdapter(agents.ToolCall)
+WRIT_TEXT = TypeAdapter(agents.WritText)
+
+
+@routes.get("/tools", summary="The tools, with their schemas", **document_route({200: agents.ManyTools}))
+async def list_tools(request: Request) -> Response:
+    call = RequestContext(request)
+    await call.read(lambda _tx, _tenant_id: None)
+    return to_json_response({"tools": call.headway.remote_tools.catalogue()})
+
+
+@routes.post(
+    "/tools/{name}",
+    summary="Call a tool",
+    **document_route({200: agents.ToolResult}, also=(404,), body=agents.ToolCall, path={"name": str}, idempotent=True),
+)
+async def call_tool(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = await call.body(TOOL_CALL)
+    role = await call.known(call.headway.roles.find, wanted.role)
+    tool = await call.known(call.headway.remote_tools.find, request.path_params["name"])
+
+    def place(tx: Transaction, tenant_id: int) -> Execution:
+        scope = Scope(tenant_id, wanted.conversation_id, wanted.turn_id, wanted.agent_id)
+        return call.headway.execution(resolve_scope(tx, scope), role)
+
+    if tool.in_transaction is None and "idempotency-key" not in request.headers:
+        with use_execution(await call.read(place)):  # files are slow: not while others wait for the writer
+            return to_json_response((await call.headway.remote_tools.call(tool.name, wanted.arguments)).as_json())
+    outside: list[Result] = []  # what was done to files: a transaction that is run again does not do it again
+
+    def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        result = outside[0] if outside else call_in_transaction(tool, wanted.arguments, place(tx, tenant_id), tx)
+        if tool.in_transaction is None:
+            outside[:] = [result]
+        return result.as_json()
+
+    return await call.post(act, 200)
+
+
+@routes.post(
+    "/writs",
+    summary="Run the slash commands in a text",
+    **document_route({200: agents.WritResult}, also=(404,), body=agents.WritText, idempotent=True),
+)
+async def run_writs(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = await call.body(WRIT_TEXT)
+    role = await call.known(call.headway.roles.find, wanted.role)
+
+    def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        scope = resolve_scope(tx, Scope(tenant_id, wanted.conversation_id, None, wanted.agent_id)).scope
+        return writs.run_text(tx, scope, role, text.check_text(wanted.text, "text"))._asdict()
+
+    return await call.post(run, 200)

@@ -1,0 +1,182 @@
+"""/v1/jobs, /v1/agents and /v1/schedules: the engine room, seen from outside."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import dead_letters, engine_views, jobs, runs, schedules
+from headway.actions.engine_views import RunFilter
+from headway.actions.schedules import Timing
+from headway.agents.tools import scheduled
+from headway.ledger.schedule import Schedule
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
+from headway.surfaces.http.schemas import engine as shapes
+from headway.surfaces.http.schemas.todos import Deleted
+
+routes = APIRouter(prefix="/v1", tags=["engine room"])
+
+SCHEDULE = TypeAdapter(shapes.NewSchedule)
+JOB_PATH: dict[str, Any] = {"path": {"job_id": str}}
+RUN_PATH: dict[str, Any] = {"path": {"run_id": str}}
+NAME_PATH: dict[str, Any] = {"path": {"name": str}}
+
+
+@routes.get("/jobs", summary="Jobs, the newest first", **document_route({200: shapes.ManyJobs}, query=shapes.JobsQuery))
+async def list_jobs(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.JobsQuery)
+    page = await call.read(lambda tx, tenant_id: engine_views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
+    return to_json_response(page.as_json())
+
+
+@routes.get("/jobs/{job_id}", summary="One job", **document_route({200: shapes.OneJob}, also=(404,), **JOB_PATH))
+async def get_job(request: Request) -> Response:
+    job_id = request.path_params["job_id"]
+    return to_json_response(
+        {"job": (await RequestContext(request).read(lambda tx, tenant_id: jobs.get(tx, tenant_id, job_id))).as_json()}
+    )
+
+
+@routes.post(
+    "/jobs/{job_id}/retry",
+    summary="Run a dead job anew, with the same context, or a delayed one now",
+    **document_route({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
+)
+async def retry_job(request: Request) -> Response:
+    call, job_id = RequestContext(request), request.path_params["job_id"]
+    answer = await call.post(lambda tx, tenant_id: {"job": dead_letters.retry(tx, tenant_id, job_id).as_json()}, 200)
+    call.headway.nudge()
+    return answer
+
+
+@routes.post(
+    "/jobs/{job_id}/cancel",
+    summary="Stop a scheduled tool call, or keep it from starting",
+    **document_route({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
+)
+async def cancel_job(request: Request) -> Response:
+    call, job_id = RequestContext(request), request.path_params["job_id"]
+    answer = await call.post(lambda tx, tenant_id: {"job": jobs.cancel(tx, tenant_id, job_id).as_json()}, 200)
+    if answer.status_code == 200:
+        call.headway.interrupt([job_id])
+    return answer
+
+
+@routes.delete("/jobs/{job_id}", summary="Drop a dead job", **document_route({200: Deleted}, also=(404, 409, 507), **JOB_PATH))
+async def drop_job(request: Request) -> Response:
+    job_id = request.path_params["job_id"]
+    await RequestContext(request).write(lambda tx, tenant_id: jobs.drop(tx, tenant_id, job_id))
+    return to_json_response({"deleted": True})
+
+
+@routes.get(
+    "/agents",
+    summary="Agents at work, the newest first",
+    **document_route({200: shapes.ManyAgents}, query=shapes.AgentsQuery),
+)
+async def list_agents(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.AgentsQuery)
+    whose = RunFilter(query.turn_id, query.goal_id)
+    page = await call.read(lambda tx, tenant_id: engine_views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
+    return to_json_response(page.as_json())
+
+
+@routes.get("/agents/{run_id}", summary="One agent's run", **document_route({200: shapes.OneAgent}, also=(404,), **RUN_PATH))
+async def get_agent(request: Request) -> Response:
+    run_id = request.path_params["run_id"]
+    return to_json_response(
+        {"agent": await RequestContext(request).read(lambda tx, tenant_id: runs.show(tx, runs.get(tx, tenant_id, run_id)))}
+    )
+
+
+@routes.post(
+    "/agents/{run_id}/cancel",
+    summary="Stop a sub-agent, and all that it began",
+    **document_route({200: shapes.OneAgent}, also=(404, 409), idempotent=True, **RUN_PATH),
+)
+async def cancel_agent(request: Request) -> Response:
+    call, run_id = RequestContext(request), request.path_params["run_id"]
+    answer = await call.post(lambda tx, tenant_id: {"agent": runs.as_json(runs.cancel(tx, tenant_id, run_id))}, 200)
+    if answer.status_code == 200:  # with a key, a refusal is an answer as well
+        call.headway.interrupt([run_id])
+        call.headway.nudge()
+    return answer
+
+
+@routes.get(
+    "/schedules", summary="Recurring work, by name", **document_route({200: shapes.ManySchedules}, query=shapes.SchedulesQuery)
+)
+async def list_schedules(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.SchedulesQuery)
+    page = await call.read(lambda tx, tenant_id: schedules.list_page(tx, tenant_id, query.limit, query.cursor))
+    return to_json_response(page.as_json())
+
+
+@routes.put(
+    "/schedules/{name}",
+    summary="Make a schedule, or change the one of that name",
+    **document_route({200: shapes.OneSchedule}, also=(404,), body=shapes.NewSchedule, **NAME_PATH),
+)
+async def put_schedule(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = await call.body(SCHEDULE)
+    timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
+    kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
+    work = {kind: one.model_dump() for kind, one in kinds.items() if one}
+
+    if "tool" in work:  # apart from the write: the arguments of own tools are checked by code of others
+        tools, roles = call.headway.toolbox, call.headway.roles
+        await call.read(lambda tx, tenant_id: scheduled.check_remote_call(tx, tenant_id, work["tool"], tools, roles))
+    return await answer_with_schedule(
+        call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work)
+    )
+
+
+@routes.get("/schedules/{name}", summary="One schedule", **document_route({200: shapes.OneSchedule}, also=(404,), **NAME_PATH))
+async def get_schedule(request: Request) -> Response:
+    name = request.path_params["name"]
+    found = await RequestContext(request).read(lambda tx, tenant_id: schedules.get(tx, tenant_id, name))
+    return to_json_response({"schedule": found.as_json()})
+
+
+@routes.delete("/schedules/{name}", summary="Delete a schedule", **document_route({200: Deleted}, also=(404, 507), **NAME_PATH))
+async def delete_schedule(request: Request) -> Response:
+    name = request.path_params["name"]
+    await RequestContext(request).write(lambda tx, tenant_id: schedules.remove(tx, tenant_id, name))
+    return to_json_response({"deleted": True})
+
+
+def add_verb_route(name: str, summary: str, action: Any) -> None:
+    """POST /schedules/{name}/VERB"""
+
+    async def handle(request: Request) -> Response:
+        call = RequestContext(request)
+
+        def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+            limits = call.headway.settings.limits
+            return {"schedule": action(tx, tenant_id, request.path_params["name"], limits).as_json()}
+
+        answer = await call.post(act, 200)
+        call.headway.nudge()
+        return answer
+
+    described_as = document_route({200: shapes.OneSchedule}, also=(404, 409), idempotent=True, **NAME_PATH)
+    routes.post(f"/schedules/{{name}}/{name}", summary=summary, operation_id=f"{name}_schedule", **described_as)(handle)
+
+
+add_verb_route("pause", "Let it rest", lambda tx, tenant_id, name, _limits: schedules.pause(tx, tenant_id, name))
+add_verb_route("resume", "Let it go on, from now", lambda tx, tenant_id, name, _limits: schedules.resume(tx, tenant_id, name))
+add_verb_route("run", "Run it once, now", schedules.run_now)
+
+
+async def answer_with_schedule(call: RequestContext, action: Action[Schedule]) -> Response:
+    schedule = await call.write(action)
+    call.headway.nudge()
+    return to_json_response({"schedule": schedule.as_json()})

@@ -1,0 +1,139 @@
+"""/v1/events: the log, live, as Server-Sent Events."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from headway.actions import conversations, tenants
+from headway.actions.feed import Feed, FeedChannel, FeedReader
+from headway.ledger.errors import StorageError, Unauthorized
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.problems import Problem
+from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.schemas import todos as todo_schemas
+
+routes = APIRouter(prefix="/v1", tags=["events"])
+
+ChunkTranslator = Callable[[bytes], bytes]
+
+LAST_EVENT_ID_PARAMETER = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "Go on after this event.",
+    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+}
+STREAM_RESPONSE = {
+    200: {"description": "The events, until somebody hangs up", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+def document_stream(path: str | None = None, also: tuple[int, ...] = ()) -> dict[str, object]:
+    documentation = document_route(
+        {200: None},
+        also=also,
+        query=todo_schemas.StreamQuery,
+        path={path: int} if path else None,
+        headers=(LAST_EVENT_ID_PARAMETER,),
+    )
+    documentation["responses"] |= STREAM_RESPONSE
+    documentation["response_class"] = Response  # FastAPI's default would add that it can be JSON, too
+    return documentation
+
+
+@routes.get("/events", summary="Everything that happens to this tenant", **document_stream())  # type: ignore[arg-type]
+async def tenant_events(request: Request) -> Response:
+    return await open_stream(RequestContext(request), None)
+
+
+@routes.get(
+    "/conversations/{conversation_id}/events",
+    summary="What happens in a conversation, and tenant-wide",
+    **document_stream("conversation_id", (404,)),  # type: ignore[arg-type]
+)
+async def conversation_events(request: Request) -> Response:
+    call = RequestContext(request)
+    return await open_stream(call, await call.parse_path_id("conversation_id"))
+
+
+async def open_stream(call: RequestContext, conversation_id: int | None) -> Response:
+    def admitted(tx: Transaction, tenant_id: int) -> int:
+        if conversation_id is not None:
+            conversations.get(tx, tenant_id, conversation_id)
+        return tenant_id
+
+    tenant_id = await call.read(admitted)
+    after = parse_resume_point(call.request)
+    feed = call.headway.feed
+    channel, reader = await feed.open(tenant_id, conversation_id, after)
+    call.request.scope["headway.deadline"].reschedule(None)  # a stream may last
+    return EventStream(feed, channel, reader, call)
+
+
+def parse_resume_point(request: Request) -> int | None:
+    """Where to go on: `after` wins over the header a browser sends by itself when it reconnects."""
+    unknown = set(request.query_params) - {"after"}
+    if unknown:
+        raise Problem(422, "invalid", f"{min(unknown)[:60]}: unknown parameter")
+    text = request.query_params.get("after", request.headers.get("last-event-id"))
+    if text is None or text == "":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise Problem(400, "bad_event_id", "after and Last-Event-ID must be an event's number.")
+    return int(text)
+
+
+class EventStream(Response):
+    """Frames as they come. Written straight to the server: a thousand readers cost a thousand writes and little else."""
+
+    def __init__(
+        self, feed: Feed, channel: FeedChannel, reader: FeedReader, call: RequestContext, translate: ChunkTranslator | None = None
+    ) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"}, media_type="text/event-stream")
+        del self.headers["content-length"]
+        self.feed = feed
+        self.channel = channel
+        self.reader = reader
+        self.call = call
+        self.translate = translate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watch = asyncio.create_task(self._watch_disconnect(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            send = scope["headway.send"]  # past the layers that had to see the start, and have no use for the rest
+            next_look = time.monotonic() + self.feed.heartbeat_s
+            async for chunk in self.feed.follow(self.channel, self.reader):
+                body = self.translate(chunk) if self.translate else chunk
+                if body:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                if time.monotonic() > next_look:
+                    next_look = time.monotonic() + self.feed.heartbeat_s
+                    if not await self._is_still_admitted():
+                        break
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            watch.cancel()
+            self.feed.leave(self.channel, self.reader)
+
+    async def _watch_disconnect(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.reader.leave()
+
+    async def _is_still_admitted(self) -> bool:
+        """A token that was revoked ends its streams, too."""
+        try:
+            await self.call.headway.database.read(partial(tenants.authenticate, secret_digest=self.call.digest))
+        except Unauthorized:
+            return False
+        except StorageError:
+            pass  # while the database is away nobody is revoked
+        return True

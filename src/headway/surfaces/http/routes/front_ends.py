@@ -1,0 +1,65 @@
+"""Turns for chat front ends that speak a protocol of their own."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import conversations, turns
+from headway.ledger.job import Job
+from headway.storage.transaction import Transaction
+from headway.surfaces.http import ui_stream
+from headway.surfaces.http.ag_ui import AgUiEncoder
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.schemas import agents, front_ends
+from headway.surfaces.http.schemas.front_ends import Mode
+from headway.surfaces.http.turn_streams import EventEncoder, build_translator, stream_turn
+from headway.surfaces.http.ui_stream import UiStreamEncoder
+
+routes = APIRouter(prefix="/v1", tags=["front ends"])
+
+EVENT_STREAM = "text/event-stream"
+RUN_AGENT = TypeAdapter(front_ends.RunAgentInput)
+UI_MESSAGES = TypeAdapter(front_ends.UiMessages)
+
+
+def document_turn_stream(body: Any) -> dict[str, Any]:
+    documentation = document_route({200: None}, body=body, query=agents.WaitQuery, idempotent=True)
+    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {EVENT_STREAM: {}}}
+    documentation["response_class"] = Response
+    return documentation
+
+
+@routes.post("/ag-ui", summary="Have an agent answer, as AG-UI events", **document_turn_stream(front_ends.RunAgentInput))
+async def run_agent(request: Request) -> Response:
+    call = RequestContext(request)
+    asked = await call.body(RUN_AGENT)
+    ag_ui = AgUiEncoder(asked.threadId, asked.runId, asked.messages, asked.state)
+    return await answer_with_stream(call, asked.threadId, asked.messages, asked.mode, ag_ui.tell)
+
+
+@routes.post("/ui-stream", summary="Have an agent answer, as a UI message stream", **document_turn_stream(front_ends.UiMessages))
+async def stream_ui(request: Request) -> Response:
+    call = RequestContext(request)
+    asked = await call.body(UI_MESSAGES)
+    answer = await answer_with_stream(call, asked.id, asked.messages, asked.mode, UiStreamEncoder().tell)
+    answer.headers.update(ui_stream.UI_STREAM_HEADERS)
+    return answer
+
+
+async def answer_with_stream(
+    call: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, tell: EventEncoder
+) -> Response:
+    query = await call.query(agents.WaitQuery)
+    begun: list[Job] = []
+
+    def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        content = front_ends.get_request_text(messages)
+        conversation = conversations.get_or_create(tx, tenant_id, key)
+        begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
+        return {"turn_id": turns.get_turn_id(begun[0])}
+
+    return await stream_turn(call, begin, begun, query.wait or 0, build_translator(tell))

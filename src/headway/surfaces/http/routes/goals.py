@@ -1,0 +1,143 @@
+"""/v1/goals: what is pursued without a person, and what people have to say about it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import goal_views, goals, runs
+from headway.ledger.goal import Goal
+from headway.ledger.run import Limits
+from headway.ledger.text import MAX_INTEGER
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
+from headway.surfaces.http.schemas import goals as shapes
+
+routes = APIRouter(prefix="/v1", tags=["goals"])
+
+GOAL = TypeAdapter(shapes.GoalToSet)
+DECISION = TypeAdapter(shapes.NewDecision)
+GOAL_PATH: dict[str, Any] = {"path": {"goal_id": int}}
+MAX_GOAL_RUNS = 500
+
+
+@routes.post(
+    "/goals",
+    summary="Set a goal; its pursuit begins at once",
+    **document_route({201: shapes.OneGoal}, body=shapes.GoalToSet, idempotent=True),
+)
+async def set_goal(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = (await call.body(GOAL)).new_goal()
+    limits = call.headway.settings.limits
+    return await answer_with_goal(call, lambda tx, tenant_id: goals.add(tx, tenant_id, wanted, limits), 201)
+
+
+@routes.get("/goals", summary="Goals, the newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
+async def list_goals(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.GoalsQuery)
+    page = await call.read(lambda tx, tenant_id: goal_views.list_page(tx, tenant_id, query.status, query.limit, query.cursor))
+    return to_json_response(page._asdict())
+
+
+@routes.get(
+    "/goals/{goal_id}", summary="One goal with its sub-goals", **document_route({200: shapes.OneGoal}, also=(404,), **GOAL_PATH)
+)
+async def get_goal(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, limits = await call.parse_path_id("goal_id"), call.headway.settings.goals
+    return to_json_response({"goal": await call.read(lambda tx, tenant_id: goal_views.show(tx, tenant_id, goal_id, limits))})
+
+
+@routes.get(
+    "/goals/{goal_id}/journal",
+    summary="What happened, oldest first: the last entries, or those before a number",
+    **document_route({200: shapes.ManyEntries}, also=(404,), query=shapes.JournalQuery, **GOAL_PATH),
+)
+async def get_journal(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, query = await call.parse_path_id("goal_id"), await call.query(shapes.JournalQuery)
+    before = query.before or MAX_INTEGER
+    found = await call.read(lambda tx, tenant_id: goal_views.list_entries(tx, tenant_id, goal_id, query.limit, before))
+    return to_json_response({"entries": [entry.as_json() for entry in found]})
+
+
+@routes.get(
+    "/goals/{goal_id}/graph",
+    summary="Where to draw its sub-goals",
+    **document_route({200: shapes.OneGraph}, also=(404,), **GOAL_PATH),
+)
+async def get_graph(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id = await call.parse_path_id("goal_id")
+    return to_json_response({"graph": await call.read(lambda tx, tenant_id: goal_views.build_graph(tx, tenant_id, goal_id))})
+
+
+@routes.get(
+    "/goals/{goal_id}/why",
+    summary="Why it, or one of its sub-goals, is not further",
+    **document_route({200: shapes.Explained}, also=(404,), query=shapes.WhyQuery, **GOAL_PATH),
+)
+async def get_why(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, query = await call.parse_path_id("goal_id"), await call.query(shapes.WhyQuery)
+    return to_json_response(
+        {"why": await call.read(lambda tx, tenant_id: goal_views.explain(tx, tenant_id, goal_id, query.sub_goal_id))}
+    )
+
+
+def add_verb_route(name: str, summary: str, action: Callable[[Transaction, int, int, Limits], Goal]) -> None:
+    """POST /goals/{goal_id}/VERB"""
+
+    async def handle(request: Request) -> Response:
+        call = RequestContext(request)
+        goal_id, limits = await call.parse_path_id("goal_id"), call.headway.settings.limits
+        answer = await answer_with_goal(call, lambda tx, tenant_id: action(tx, tenant_id, goal_id, limits))
+        await interrupt_ended_runs(call, goal_id)
+        return answer
+
+    described_as = document_route({200: shapes.OneGoal}, also=(404, 409), idempotent=True, **GOAL_PATH)
+    routes.post(f"/goals/{{goal_id}}/{name}", summary=summary, operation_id=f"{name}_goal", **described_as)(handle)
+
+
+add_verb_route("pause", "Let it rest", lambda tx, tenant_id, goal_id, _limits: goals.pause(tx, tenant_id, goal_id))
+add_verb_route("resume", "Let it go on where it stopped", goals.resume)
+add_verb_route("abandon", "Give it up for good", lambda tx, tenant_id, goal_id, _limits: goals.abandon(tx, tenant_id, goal_id))
+
+
+@routes.post(
+    "/goals/{goal_id}/decision",
+    summary="Decide about a goal that is paused",
+    **document_route({200: shapes.OneGoal}, also=(404,), body=shapes.NewDecision, idempotent=True, **GOAL_PATH),
+)
+async def decide(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, wanted = await call.parse_path_id("goal_id"), await call.body(DECISION)
+    limits = call.headway.settings.limits
+    answer = await answer_with_goal(
+        call, lambda tx, tenant_id: goals.decide(tx, tenant_id, goal_id, wanted.action, wanted.note, limits)
+    )
+    await interrupt_ended_runs(call, goal_id)
+    return answer
+
+
+async def answer_with_goal(call: RequestContext, action: Action[Goal], status: int = 200) -> Response:
+    limits = call.headway.settings.goals
+
+    def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        return {"goal": goal_views.show(tx, tenant_id, action(tx, tenant_id).id, limits)}
+
+    answer = await call.post(act, status)
+    call.headway.nudge()
+    return answer
+
+
+async def interrupt_ended_runs(call: RequestContext, goal_id: int) -> None:
+    """Agents of an abandoned goal that are at work here need not wait for what they wait for."""
+    found = await call.read(lambda tx, tenant_id: runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, goal_id))
+    call.headway.interrupt(run.id for run in found if run.ended)

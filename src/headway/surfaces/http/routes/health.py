@@ -1,0 +1,54 @@
+"""/healthz, /readyz and /metrics: for whoever keeps the server running."""
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from headway.assembly import Headway
+from headway.storage.migrate import get_current_version, get_newest_version
+from headway.storage.stores import todo_pages
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.problems import Problem
+from headway.surfaces.http.request_context import to_json_response
+from headway.surfaces.http.schemas import todos as todo_schemas
+
+routes = APIRouter(tags=["health"])
+
+
+METRICS_DOCS = document_route({200: None}, public=True)
+METRICS_DOCS["responses"] |= {200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
+@routes.get("/healthz", summary="The process is alive", **document_route({200: todo_schemas.Alive}, public=True))
+async def healthz(_request: Request) -> Response:
+    return to_json_response({"ok": True})
+
+
+@routes.get("/readyz", summary="The process can do its work", **document_route({200: todo_schemas.Ready}, public=True))
+async def readyz(request: Request) -> Response:
+    headway: Headway = request.app.state.headway
+    version = await headway.database.read(get_current_version)
+    checks = {
+        "database": True,
+        "migrations": version == get_newest_version(),
+        "feed": headway.feed.alive,
+        "worker": headway.engine_alive,
+    }
+    if not all(checks.values()):
+        missing = ", ".join(name for name, good in checks.items() if not good)
+        raise Problem(503, "not_ready", f"Not ready: {missing}.")
+    return to_json_response({"ready": True, "checks": checks})
+
+
+@routes.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse, **METRICS_DOCS)
+async def metrics(request: Request) -> Response:
+    headway: Headway = request.app.state.headway
+    seen = CollectorRegistry()
+    Gauge("headway_open_streams", "Event streams that are open", registry=seen).set(headway.feed.open_streams)
+    Gauge("headway_events_delivered", "Events read from the log for live readers", registry=seen).set(headway.feed.delivered)
+    todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
+    for status, number in (await headway.database.read(todo_pages.count_all_by_status)).items():
+        todos.labels(status).set(number)
+    text = generate_latest(request.app.state.measures.registry) + generate_latest(seen)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

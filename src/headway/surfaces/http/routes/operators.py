@@ -1,0 +1,87 @@
+"""/v1/halt, /v1/costs and /v1/notices: what an operator watches, and the two switches only operators may touch."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import halts, notices, spending, tenants
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.storage.stores import halts as halt_store
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.schemas import operators as shapes
+from headway.surfaces.web.static_files import load_site
+
+routes = APIRouter(prefix="/v1", tags=["operator"])
+
+HALT = TypeAdapter(shapes.NewHalt)
+LIMIT = TypeAdapter(shapes.CostLimit)
+
+
+@routes.get("/halt", summary="Whether everything is halted", **document_route({200: shapes.OneHalt}))
+async def get_halt(request: Request) -> Response:
+    return to_json_response(
+        {"halt": halts.as_json(await RequestContext(request).read(lambda tx, _tenant_id: halt_store.find_active(tx)))}
+    )
+
+
+@routes.put("/halt", summary="Halt the whole installation", **document_route({200: shapes.OneHalt}, body=shapes.NewHalt))
+async def put_halt(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = await call.body(HALT)
+    return to_json_response(
+        {"halt": halts.as_json(await call.write(lambda tx, _: halts.halt(tx, wanted.why), tenants.authenticate_operator))}
+    )
+
+
+@routes.delete("/halt", summary="Let everything go on", **document_route({200: shapes.OneHalt}, also=(507,)))
+async def delete_halt(request: Request) -> Response:
+    await RequestContext(request).write(lambda tx, _: halts.unhalt(tx), tenants.authenticate_operator)
+    return to_json_response({"halt": halts.as_json(None)})
+
+
+@routes.get("/costs", summary="What was spent in the last 24 hours", **document_route({200: shapes.OneCosts}))
+async def get_costs(request: Request) -> Response:
+    call = RequestContext(request)
+    budget = call.headway.settings.limits.budget
+    return to_json_response({"costs": await call.read(lambda tx, tenant_id: spending.build_costs(tx, tenant_id, budget))})
+
+
+@routes.put("/costs", summary="Set the tenant's limit", **document_route({200: shapes.OneCosts}, body=shapes.CostLimit))
+async def put_costs(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = await call.body(LIMIT)
+    budget = call.headway.settings.limits.budget
+
+    def change(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        spending.set_limit(tx, tenant_id, int(wanted.limit_usd * NANOS_PER_DOLLAR))
+        return spending.build_costs(tx, tenant_id, budget)
+
+    return to_json_response({"costs": await call.write(change, tenants.authenticate_operator)})
+
+
+@routes.get(
+    "/notices",
+    summary="What the operator was told, the newest first",
+    **document_route({200: shapes.ManyNotices}, query=shapes.NoticesQuery),
+)
+async def list_notices(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.NoticesQuery)
+    return to_json_response(await call.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, query.limit, query.cursor)))
+
+
+@routes.get("/session", summary="Whom this token lets in, and what it may do", **document_route({200: shapes.OneSession}))
+async def get_session(request: Request) -> Response:
+    call = RequestContext(request)
+
+    def look(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        token = tenants.authenticate(tx, call.digest)
+        tenant = tenants.get(tx, tenant_id)
+        return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
+
+    return to_json_response({"session": {**await call.read(look), "model": call.headway.settings.model, "page": load_site().build}})

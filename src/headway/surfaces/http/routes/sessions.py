@@ -1,0 +1,104 @@
+"""/login and /logout: from a link or a token to a cookie that only our own page can use."""
+
+import hmac
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field, TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from headway.actions import tenants
+from headway.actions.tenants import NewToken
+from headway.assembly import Headway
+from headway.ledger.text import NAME_LIMIT
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.problems import to_validation_problem
+from headway.surfaces.http.request_context import SESSION_COOKIE, RequestContext, check_same_site, read_body
+from headway.surfaces.http.schemas.todos import StrictModel
+from headway.surfaces.web.page_routes import build_shell_response
+
+routes = APIRouter(include_in_schema=False)
+
+SESSION_LIFETIME_S = 30 * 24 * 3600
+LINK_LIFETIME_S = 3600
+
+
+class TokenLogin(StrictModel):
+    token: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
+
+
+TOKEN = TypeAdapter(TokenLogin)
+
+
+class LoginLink:
+    """The secret in the link that `serve` prints. It opens the door once, and not for long: what is printed is often kept."""
+
+    def __init__(self, secret: str | None, now: Callable[[], float] = time.monotonic) -> None:
+        self.secret = secret
+        self.now = now
+        self.until = now() + LINK_LIFETIME_S
+
+    def redeem(self, given: str) -> bool:
+        if self.now() > self.until:
+            self.secret = None
+        if self.secret is None or not hmac.compare_digest(self.secret.encode(), given.encode(errors="replace")):
+            return False
+        self.secret = None
+        return True
+
+
+@routes.get("/login")
+async def login(request: Request) -> Response:
+    """The page asks for a token; the link that `serve` printed brings one along."""
+    check_same_site(request)
+    given = request.query_params.get("token")
+    if given is None:
+        return build_shell_response(request)
+    link: LoginLink = request.app.state.login_link
+    if not link.redeem(given):
+        return build_shell_response(request, 401)
+    headway: Headway = request.app.state.headway
+    session = await headway.database.write(lambda tx: open_session(tx, tenants.ensure_local(tx).id, operator=True))
+    return set_session_cookie(request, RedirectResponse("/", 303), session)
+
+
+@routes.post("/login")
+async def login_with_token(request: Request) -> Response:
+    """A session for whoever has a token. It may do what the token may, ends by itself, and leaves the token alone."""
+    check_same_site(request)
+    try:
+        given = TOKEN.validate_json(await read_body(request)).token.strip()
+    except ValidationError as error:
+        raise to_validation_problem(error) from None
+    headway: Headway = request.app.state.headway
+
+    def begin(tx: Transaction) -> NewToken:
+        token = tenants.authenticate(tx, tenants.hash_secret(given))
+        return open_session(tx, token.tenant_id, operator=bool(token.operator))
+
+    return set_session_cookie(request, Response(status_code=204), await headway.database.write(begin))
+
+
+def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken:
+    """A session is a token that lives in a cookie: hashed, revocable, and it ends by itself."""
+    return tenants.create_token(tx, tenant_id, "browser session", SESSION_LIFETIME_S, operator=operator)
+
+
+def set_session_cookie(request: Request, answer: Response, session: NewToken) -> Response:
+    """Behind a proxy with TLS the cookie never travels without. That there is one, the page's own address says."""
+    secure = request.headers.get("origin", "").startswith("https://")
+    answer.set_cookie(SESSION_COOKIE, session.secret, SESSION_LIFETIME_S, path="/", secure=secure, httponly=True, samesite="strict")
+    return answer
+
+
+@routes.post("/logout")
+async def logout(request: Request) -> Response:
+    call = RequestContext(request)
+    await call.headway.database.write(partial(tenants.sign_out, secret_digest=call.digest))
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
+    return answer

@@ -1,0 +1,128 @@
+"""Turns: what is said in a conversation, and what agents make of it."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import conversations, timeline, turns
+from headway.ledger.job import Job
+from headway.ledger.text import MAX_INTEGER
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routes.events import STREAM_RESPONSE
+from headway.surfaces.http.schemas import agents
+from headway.surfaces.http.turn_streams import begin_when_free, start_jobs, stream_turn
+
+routes = APIRouter(prefix="/v1", tags=["turns"])
+
+MESSAGE = TypeAdapter(agents.NewMessage)
+TURN = TypeAdapter(agents.NewTurn)
+EVENT_STREAM = "text/event-stream"
+
+
+@routes.get(
+    "/conversations/{conversation_id}/messages",
+    summary="What was said, oldest first",
+    **document_route({200: agents.ManyMessages}, also=(404,), query=agents.MessagesQuery, path={"conversation_id": int}),
+)
+async def list_messages(request: Request) -> Response:
+    call = RequestContext(request)
+    conversation_id = await call.parse_path_id("conversation_id")
+    query = await call.query(agents.MessagesQuery)
+    before = query.before or MAX_INTEGER
+    found = await call.read(lambda tx, tenant_id: turns.list_messages(tx, tenant_id, conversation_id, query.limit, before))
+    return to_json_response({"messages": [message.as_json() for message in found]})
+
+
+@routes.get(
+    "/conversations/{conversation_id}/timeline",
+    summary="What happened, oldest first, and what is going on: a page to go on listening from",
+    **document_route({200: agents.OneTimeline}, also=(404,), query=agents.TimelineQuery, path={"conversation_id": int}),
+)
+async def get_timeline(request: Request) -> Response:
+    call = RequestContext(request)
+    conversation_id = await call.parse_path_id("conversation_id")
+    query = await call.query(agents.TimelineQuery)
+    view = timeline.TimelineView(call.headway.settings.limits, call.headway.speech, query.limit, query.before or MAX_INTEGER)
+    found = await call.read(lambda tx, tenant_id: timeline.show(tx, tenant_id, conversation_id, view))
+    return to_json_response({"timeline": found})
+
+
+SAY_DOCS: dict[str, Any] = document_route(
+    {202: agents.TurnAccepted},
+    also=(404,),
+    body=agents.NewMessage,
+    query=agents.WaitQuery,
+    path={"conversation_id": int},
+    idempotent=True,
+)
+SAY_DOCS["responses"] |= STREAM_RESPONSE
+
+
+@routes.post("/conversations/{conversation_id}/messages", summary="Say something, and have an agent answer it", **SAY_DOCS)
+async def say(request: Request) -> Response:
+    """The turn's own stream for those who accept one; the turn's id for everybody else. Who hangs up does not stop it."""
+    call = RequestContext(request)
+    conversation_id = await call.parse_path_id("conversation_id")
+    query = await call.query(agents.WaitQuery)
+    wanted = await call.body(MESSAGE)
+    begun: list[Job] = []
+
+    def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, wanted.content, wanted.mode)]
+        return {"turn_id": turns.get_turn_id(begun[0])}
+
+    if EVENT_STREAM not in request.headers.get("accept", ""):
+        answer = await begin_when_free(call, begin, query.wait or 0)
+        start_jobs(call, begun)
+        return answer
+    return await stream_turn(call, begin, begun, query.wait or 0)
+
+
+@routes.post(
+    "/turns/{turn_id}/cancel",
+    summary="Stop a running turn",
+    **document_route({200: agents.OneTurn}, also=(404, 409), path={"turn_id": str}, idempotent=True),
+)
+async def cancel(request: Request) -> Response:
+    call = RequestContext(request)
+    turn_id = request.path_params["turn_id"]
+
+    ended: list[str] = []
+
+    def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        ended[:] = turns.cancel(tx, tenant_id, turn_id)
+        return {"turn": turns.show(tx, tenant_id, turn_id, call.headway.settings.limits)}
+
+    answer = await call.post(stop, 200)
+    call.headway.interrupt(ended)
+    return answer
+
+
+@routes.post(
+    "/turns",
+    summary="Open a turn without running an agent, for those who bring their own loop",
+    **document_route({201: agents.OneTurn}, also=(404,), body=agents.NewTurn, idempotent=True),
+)
+async def open_turn(request: Request) -> Response:
+    call = RequestContext(request)
+    wanted = await call.body(TURN)
+
+    def opened(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        turn = conversations.open_turn(tx, tenant_id, wanted.conversation_id)
+        return {"turn": turns.show(tx, tenant_id, turn.id, call.headway.settings.limits)}
+
+    return await call.post(opened)
+
+
+@routes.get("/turns/{turn_id}", summary="One turn", **document_route({200: agents.OneTurn}, also=(404,), path={"turn_id": str}))
+async def get_turn(request: Request) -> Response:
+    call = RequestContext(request)
+    turn_id = request.path_params["turn_id"]
+    return to_json_response(
+        {"turn": await call.read(lambda tx, tenant_id: turns.show(tx, tenant_id, turn_id, call.headway.settings.limits))}
+    )

@@ -1,0 +1,165 @@
+"""The shapes of turns, messages and tools."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from headway.agents.roles import SUPERVISOR
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.todo import DEFAULT_AGENT
+from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, StrictModel, Text
+
+MAX_WAIT_S = 300
+
+
+class NewMessage(StrictModel):
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Plan a small party."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+    mode: Annotated[Literal["plan", "queue"], Field(description="queue: item by item, each answer judged by an assessor")] = "plan"
+
+
+class NewTurn(StrictModel):
+    conversation_id: Id
+
+
+class ToolCall(StrictModel):
+    arguments: dict[str, Any] = {}
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    role: str = SUPERVISOR  # the document says which there are
+
+
+class WritText(StrictModel):
+    text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
+    conversation_id: ListId = 0
+    agent_id: Name = DEFAULT_AGENT
+    role: str = SUPERVISOR  # the document says which there are
+
+
+class MessagesQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only messages older than this one")] = None
+
+
+class TimelineQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only entries with a lower number than this")] = None
+
+
+class WaitQuery(QueryModel):
+    wait: Annotated[
+        float | None,
+        Field(ge=0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds to wait for a running turn to end first"),
+    ] = None
+
+
+# Answers
+
+
+class MessageShape(BaseModel):
+    id: int
+    turn_id: str
+    role: Literal["user", "assistant"]
+    content: str
+    created_at: int
+
+
+class ManyMessages(BaseModel):
+    messages: list[MessageShape]
+
+
+class TurnAccepted(BaseModel):
+    turn_id: str
+
+
+class IncompleteItem(BaseModel):
+    id: int
+    title: str
+    status: str
+
+
+class TurnShape(BaseModel):
+    id: str
+    conversation_id: int
+    request: str
+    mode: str
+    status: str
+    iterations: int
+    limit: int
+    resubmissions: int
+    outcome: str | None
+    incomplete: list[IncompleteItem]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
+    started_at: int
+    ended_at: int
+
+
+class OneTurn(BaseModel):
+    turn: TurnShape
+
+
+class TimelineEntry(BaseModel):
+    seq: int
+    kind: str
+    data: dict[str, Any]
+    at: int
+
+
+class QueueItem(BaseModel):
+    id: int
+    description: str
+    status: Literal["pending", "current", "done"]
+
+
+class QueueShape(BaseModel):
+    total: int
+    remaining: int
+    current: QueueItem | None
+    items: list[QueueItem]
+
+
+class Words(BaseModel):
+    """What was said so far of an answer that is not complete."""
+
+    step: Annotated[int, Field(description="Which answer of the turn it is")]
+    n: Annotated[int, Field(description="How many pieces (`text_delta`) it was said in; those that come are numbered from there")]
+    text: str
+
+
+class TimelineShape(BaseModel):
+    seq: Annotated[int, Field(description="Where the log ended in this moment: events after it are what is new")]
+    entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
+    running: Annotated[TurnShape | None, Field(description="The turn that an agent is answering")]
+    saying: Words | None
+    turn_id: Annotated[str | None, Field(description="The turn that began last; its list is below")]
+    todos: QueueShape | None
+
+
+class OneTimeline(BaseModel):
+    timeline: TimelineShape
+
+
+class ToolShape(BaseModel):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ManyTools(BaseModel):
+    tools: list[ToolShape]
+
+
+class ToolResult(BaseModel):
+    result: Annotated[Any, Field(description="The tool's own result")]
+    is_error: bool
+
+
+class WritResult(BaseModel):
+    output: Annotated[str, Field(description="The framed answers")]
+    visible: Annotated[str, Field(description="The text without the writs")]

@@ -1,0 +1,154 @@
+"""The shapes of jobs, agents and schedules."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from headway.actions.goals import DEFAULT_PRIORITY
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.storage.newest_first import CURSOR_PATTERN
+from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
+from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, StrictModel, build_cursor_field
+
+JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
+
+
+NewestCursor = Annotated[str | None, build_cursor_field(CURSOR_PATTERN)]
+
+
+class JobsQuery(PageQuery):
+    state: JobState | None = None
+    cursor: NewestCursor = None
+
+
+class SchedulesQuery(PageQuery):
+    cursor: Annotated[Name | None, Field(description="next_cursor of the page before; omitted: from the start")] = None
+
+
+class AgentsQuery(PageQuery):
+    turn_id: Name | None = None
+    goal_id: Id | None = None
+    cursor: NewestCursor = None
+
+
+class ScheduledGoal(StrictModel):
+    description: GoalDescription
+    success_criteria: GoalText = ""
+    priority: Priority = DEFAULT_PRIORITY
+
+
+class ScheduledMessage(StrictModel):
+    conversation_id: Id
+    content: Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+
+
+class ScheduledTool(StrictModel):
+    name: Annotated[Name, Field(validation_alias=AliasChoices("name", "toolName"))]
+    arguments: Annotated[dict[str, Any], Field(validation_alias=AliasChoices("arguments", "input"))] = {}
+    conversation_id: ListId = 0
+
+
+def simplify_schedule_schema(schema: dict[str, Any]) -> None:
+    """One of each pair; what is not given is left out, never null."""
+    for name in ("cron", "every_s", "goal", "message", "tool"):
+        told = schema["properties"][name]
+        (kind,) = (one for one in told.pop("anyOf") if one != {"type": "null"})
+        told.pop("default", None)
+        told |= kind
+    schema["examples"] = [{"cron": "0 6 * * *", "timezone": "Europe/Berlin", "tool": {"name": "todo_ready", "arguments": {}}}]
+
+
+class NewSchedule(StrictModel):
+    """Either `cron` or `every_s`, and one of `goal`, `message` and `tool`."""
+
+    model_config = ConfigDict(json_schema_extra=simplify_schedule_schema)
+
+    cron: Annotated[str | None, Field(max_length=200, validation_alias=AliasChoices("cron", "pattern"))] = None
+    timezone: Annotated[str, Field(max_length=100)] = "UTC"
+    every_s: Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)] = None
+    goal: ScheduledGoal | None = None
+    message: ScheduledMessage | None = None
+    tool: ScheduledTool | None = None
+
+
+# Answers
+
+
+class JobShape(BaseModel):
+    id: str
+    kind: str
+    state: JobState
+    attempts: int
+    max_attempts: int
+    error: str | None
+    errors: list[str]
+    payload: dict[str, Any]
+    result: Any
+    due_at: int
+    created_at: int
+    updated_at: int
+
+
+class OneJob(BaseModel):
+    job: JobShape
+
+
+class ManyJobs(BaseModel):
+    jobs: list[JobShape]
+    next_cursor: str | None
+
+
+class RunShape(BaseModel):
+    id: str
+    parent_run_id: str | None
+    conversation_id: int
+    turn_id: str | None
+    goal_id: int | None
+    sub_goal_id: int | None
+    role: str
+    task: str
+    depth: int
+    status: str
+    result: Any
+    iterations: int
+    limit: int
+    cost_usd: float
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
+    created_at: int
+    updated_at: int
+    ended_at: int
+
+
+class OneAgent(BaseModel):
+    agent: RunShape
+
+
+class ManyAgents(BaseModel):
+    agents: list[RunShape]
+    next_cursor: str | None
+
+
+class ScheduleShape(BaseModel):
+    name: str
+    cron: str | None = None
+    timezone: str | None = None
+    every_s: float | None = None
+    goal: dict[str, Any] | None = None
+    message: dict[str, Any] | None = None
+    tool: dict[str, Any] | None = None
+    paused: bool
+    next_at: int
+    last_at: int
+    last_job: str | None
+    skipped: int
+    created_at: int
+    updated_at: int
+
+
+class OneSchedule(BaseModel):
+    schedule: ScheduleShape
+
+
+class ManySchedules(BaseModel):
+    schedules: list[ScheduleShape]
+    next_cursor: str | None

@@ -1,0 +1,185 @@
+"""The shapes of goals."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from headway.actions.goal_views import CURSOR_PATTERN
+from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, NewGoal
+from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
+from headway.surfaces.http.schemas.todos import Id, PageQuery, QueryModel, StrictModel, build_cursor_field, to_whole_number
+
+LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
+
+GoalDescription = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=DESCRIPTION_LIMIT,
+        examples=["Every page of the manual has been proofread."],
+        json_schema_extra={"pattern": SUBJECT_PATTERN},
+    ),
+]
+GoalText = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is the highest"), BeforeValidator(to_whole_number)]
+FutureTime = Annotated[
+    int, Field(ge=1, le=LATEST_DEADLINE_S, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
+]
+
+
+class GoalToSet(StrictModel):
+    description: GoalDescription
+    success_criteria: GoalText = ""
+    priority: Priority = DEFAULT_PRIORITY
+    budget_usd: Annotated[float | None, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)] = None
+    deadline: FutureTime | None = None
+
+    def new_goal(self) -> NewGoal:
+        budget = int((self.budget_usd or 0) * NANOS_PER_DOLLAR)
+        return NewGoal(self.description, self.success_criteria, self.priority, budget, (self.deadline or 0) * 1000)
+
+
+class NewDecision(StrictModel):
+    action: Decision
+    note: GoalText = ""
+
+
+class GoalsQuery(PageQuery):
+    status: GoalStatus | None = None
+    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
+
+
+class JournalQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only entries before this number")] = None
+
+
+class WhyQuery(QueryModel):
+    sub_goal_id: Id | None = None
+
+
+# Answers
+
+
+class Progress(BaseModel):
+    """How many sub-goals there are, by what became of them."""
+
+    total: int
+    pending: int
+    in_progress: int
+    completed: int
+    failed: int
+    skipped: int
+
+
+class GoalSummary(BaseModel):
+    id: int
+    source: GoalSource
+    description: str
+    success_criteria: str
+    evidence: Annotated[str, Field(description="Why an agent proposed it")]
+    status: GoalStatus
+    priority: int
+    replan_count: int
+    plan_no: Annotated[int, Field(description="0: there is no plan yet")]
+    pause_kind: str | None
+    pause_reason: str | None
+    run_id: Annotated[str | None, Field(description="Its main agent")]
+    progress: Progress
+    cost_usd: float
+    budget_usd: float | None
+    deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]
+    created_at: int
+    updated_at: int
+    ended_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+
+
+class SubGoalShape(BaseModel):
+    id: int
+    description: str
+    expected_outcome: str
+    kind: str
+    mode: SubGoalMode
+    role: str
+    depends_on: list[int]
+    status: SubGoalStatus
+    priority: int
+    expected_value: float
+    outcome: dict[str, Any] | None
+    reason: Annotated[str, Field(description="Why it failed or was skipped")]
+    divergence: Annotated[Divergence | None, Field(description="null: not judged yet")]
+    divergence_reason: str
+    run_id: str | None
+    plan_no: int
+    cost_usd: float
+    created_at: int
+    started_at: int
+    ended_at: int
+    checked_at: int
+
+
+class ExperienceShape(BaseModel):
+    """What became of the tenant's sub-goals of one kind."""
+
+    kind: str
+    tried: int
+    succeeded: int
+    success_rate: float
+    cost_usd: float
+    duration_s: float
+
+
+class GoalShape(GoalSummary):
+    replan_limit: int
+    sub_goals: list[SubGoalShape]
+    experience: list[ExperienceShape]
+
+
+class OneGoal(BaseModel):
+    goal: GoalShape
+
+
+class ManyGoals(BaseModel):
+    goals: list[GoalSummary]
+    next_cursor: str | None
+
+
+class EntryShape(BaseModel):
+    n: int
+    kind: str
+    data: dict[str, Any]
+    at: int
+
+
+class ManyEntries(BaseModel):
+    entries: list[EntryShape]
+
+
+class GraphNode(BaseModel):
+    id: int
+    x: int
+    y: int
+
+
+class GraphEdge(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+    source: Annotated[int, Field(alias="from")]
+    target: Annotated[int, Field(alias="to")]
+    path: Annotated[str, Field(description="The path of an SVG")]
+
+
+class GraphShape(BaseModel):
+    width: int
+    height: int
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+
+
+class OneGraph(BaseModel):
+    graph: GraphShape
+
+
+class Explained(BaseModel):
+    why: str

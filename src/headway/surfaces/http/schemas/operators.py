@@ -1,0 +1,86 @@
+"""The shapes of the kill switch, of costs, and of what an operator is told."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from headway.actions.notices import CURSOR_PATTERN
+from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
+from headway.surfaces.http.schemas.todos import PageQuery, StrictModel, build_cursor_field
+
+
+class NoticesQuery(PageQuery):
+    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
+
+
+class NewHalt(StrictModel):
+    why: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
+
+
+class CostLimit(StrictModel):
+    limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+
+
+class HaltShape(BaseModel):
+    halted: bool
+    why: str
+    since: int
+
+
+class OneHalt(BaseModel):
+    halt: HaltShape
+
+
+class ModelCosts(BaseModel):
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class RunCosts(BaseModel):
+    run_id: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class CostsShape(BaseModel):
+    spent_usd: float
+    limit_usd: float
+    window_s: int
+    by_model: list[ModelCosts]
+    by_run: list[RunCosts]
+
+
+class OneCosts(BaseModel):
+    costs: CostsShape
+
+
+class NoticeShape(BaseModel):
+    id: int
+    kind: str
+    goal_id: int | None
+    turn_id: str | None
+    text: str
+    url: str
+    created_at: int
+
+
+class ManyNotices(BaseModel):
+    notices: list[NoticeShape]
+    next_cursor: str | None
+
+
+class SessionShape(BaseModel):
+    tenant: str
+    operator: Annotated[bool, Field(description="Whether it may halt everything and set the tenant's limit")]
+    expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
+    model: Annotated[str, Field(description="Who answers here; `rehearsal` is a stand-in that follows rules, not an LLM")]
+    page: Annotated[str, Field(description="The build of the web page that is served now; a page of another one is out of date")]
+
+
+class OneSession(BaseModel):
+    session: SessionShape

@@ -1,0 +1,372 @@
+"""What may be sent and what comes back: the shapes of the OpenAPI document."""
+
+from typing import Annotated, Any, Literal, Optional
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
+
+from headway.actions.claims import DEFAULT_LEASE_S, MAX_LEASE_S
+from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, POSITIONED_LIMIT
+from headway.actions.views import PAGE_LIMIT
+from headway.ledger.scope import Selection
+from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
+from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status
+from headway.storage.stores.todo_pages import CURSOR_PATTERN
+
+
+def to_whole_number(number: Any) -> Any:
+    """JSON has one kind of number: 3.0 is the integer 3."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def milliseconds(seconds: float) -> int:
+    """A time as the ledger keeps it."""
+    return round(seconds * 1000)
+
+
+# The patterns are documentation: the rule itself is the ledger's, and every surface goes through it.
+Id = Annotated[int, Field(ge=1, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
+ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-wide list"), BeforeValidator(to_whole_number)]
+Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
+Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
+Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(to_whole_number)]
+Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
+LeaseSeconds = Annotated[float, Field(ge=1, le=MAX_LEASE_S, allow_inf_nan=False)]
+CompletedAt = Annotated[
+    float,
+    Field(ge=1, le=LATEST_SECOND, allow_inf_nan=False, description="Epoch seconds; only with an ended status. Omitted: now"),
+]
+Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
+
+
+class NullIsAbsent(BaseModel):
+    """A body in which null for an optional field means that the field is absent, and the document says that it may be null.
+
+    The fields themselves are made nullable: a validator in front of the model would take JSON's lists for Python's, and those
+    are no tuples where types are strict. A field whose default is null says by itself what null means."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        for name in cls.__annotations__:
+            field = cls.model_fields.get(name)
+            if field and not field.is_required() and field.default is not None:
+                make_nullable(field)
+        cls.model_rebuild(force=True)
+
+
+def make_nullable(field: FieldInfo) -> None:
+    """What the field says of its values goes inside, beside null."""
+    inside = (field.annotation, *field.metadata, Field(json_schema_extra=field.json_schema_extra))
+    field.annotation = Optional[Annotated[inside]]  # type: ignore[assignment]  # noqa: UP045  a type made of values
+    field.metadata = [AfterValidator(lambda value: field.get_default() if value is None else value)]
+    field.json_schema_extra = None
+
+
+class StrictModel(NullIsAbsent):
+    """A body: nothing unknown, nothing guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class NewTodo(StrictModel):
+    subject: Subject
+    description: Text = ""
+    completion_criteria: Text = ""
+    agent_type: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    status: Status = "pending"
+    position: Position | None = None
+    depends_on: Dependencies = ()
+    completed_at: CompletedAt | None = None
+
+    def draft(self) -> Draft:
+        return Draft(
+            subject=self.subject,
+            description=self.description,
+            completion_criteria=self.completion_criteria,
+            agent_type=self.agent_type,
+            agent_id=self.agent_id,
+            conversation_id=self.conversation_id,
+            turn_id=self.turn_id,
+            status=parse_status(self.status),
+            position=self.position,
+            depends_on=self.depends_on,
+            completed_at=None if self.completed_at is None else milliseconds(self.completed_at),
+        )
+
+
+# Documentation, too: of a batch, only so many may ask for a place.
+PLACED_ROWS_SCHEMA: JsonDict = {"contains": {"required": ["position"]}, "minContains": 0, "maxContains": POSITIONED_LIMIT}
+
+
+class NewTodos(StrictModel):
+    todos: Annotated[list[NewTodo], Field(min_length=1, max_length=BATCH_LIMIT, json_schema_extra=PLACED_ROWS_SCHEMA)]
+
+
+class TodoFields(StrictModel):
+    """What can be changed; what is left out stays."""
+
+    subject: Subject | None = None
+    description: Text | None = None
+    completion_criteria: Text | None = None
+    agent_type: Name | None = None
+    status: Status | None = None
+    position: Position | None = None
+    outcome: Text | None = None
+    depends_on: Dependencies | None = None
+    completed_at: CompletedAt | None = None
+    lease_token: Name | None = None
+    force: bool = False
+
+    def change(self) -> Change:
+        """Null clears agent_type and outcome, and means nothing for the others."""
+        given = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set}
+        clearable = ("agent_type", "outcome")
+        wanted = {name: value for name, value in given.items() if value is not None or name in clearable}
+        if "status" in wanted:
+            wanted["status"] = parse_status(wanted["status"])
+        if "completed_at" in wanted:
+            wanted["completed_at"] = milliseconds(wanted["completed_at"])
+        return Change(**{name: wanted.get(name, UNSET) for name in Change._fields})
+
+
+class TodoChangeRow(TodoFields):
+    """One row of a batch of changes. Everything but the id is judged row by row."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    id: Id
+
+
+class LooseRow(BaseModel):
+    """A row as the batch takes it in: an id and whatever else; the rest is checked when its turn comes."""
+
+    # Constants: what is not a number stays one on its way to the check, where null would pass for "not given".
+    model_config = ConfigDict(extra="allow", strict=True, ser_json_inf_nan="constants")
+
+    id: Id
+
+
+RowList = Annotated[list[LooseRow], Field(min_length=1, max_length=BATCH_LIMIT, json_schema_extra=PLACED_ROWS_SCHEMA)]
+
+
+class Rows(StrictModel):
+    todos: RowList
+
+
+class NewClaim(StrictModel):
+    agent_id: Name
+    conversation_id: ListId | None = None
+    lease_s: LeaseSeconds = DEFAULT_LEASE_S
+
+
+class Heartbeat(StrictModel):
+    lease_token: Name
+    lease_s: LeaseSeconds = DEFAULT_LEASE_S
+
+
+class NewConversation(StrictModel):
+    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
+    key: Name | None = None
+
+
+class QueryModel(BaseModel):
+    """A query string: everything arrives as text, so numbers are read from it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def parse_list_id(given: int | str | None) -> int | None:
+    """0 as a filter means no filter; the word `tenant` means the tenant-wide list."""
+    return 0 if given == "tenant" else int(given or 0) or None
+
+
+def build_cursor_field(pattern: str) -> Any:
+    return Field(json_schema_extra={"pattern": pattern}, description="next_cursor of the page before; empty: from the start")
+
+
+class PageQuery(QueryModel):
+    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
+
+
+class ListQuery(PageQuery):
+    conversation_id: Annotated[
+        ListId | Literal["tenant"] | None,
+        Field(description="n: that conversation's todos and the tenant-wide ones; tenant: only those; 0 or omitted: all"),
+    ] = None
+    turn_id: Name | None = None
+    status: Status | None = None
+    agent_id: Name | None = None
+    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
+
+    def selection(self) -> Selection:
+        return Selection(
+            conversation_id=parse_list_id(self.conversation_id),
+            turn_id=self.turn_id,
+            statuses=(parse_status(self.status),) if self.status else (),
+            agent_id=self.agent_id,
+        )
+
+
+class ReadyQuery(PageQuery):
+    conversation_id: ListId | Literal["tenant"] | None = None
+
+    def to_list_id(self) -> int | None:
+        return parse_list_id(self.conversation_id)
+
+
+def parse_boolean(text: Any) -> Any:
+    """As JSON spells it, and nothing else that might pass for one."""
+    return {"true": True, "false": False}.get(text, text)
+
+
+class DeleteQuery(QueryModel):
+    """What a body says where there is one: a DELETE has none that all clients could send."""
+
+    lease_token: Annotated[Name | None, Field(description="Needed while an agent holds a lease, unless forced")] = None
+    force: Annotated[bool, Field(strict=True), BeforeValidator(parse_boolean)] = False
+
+
+class ConversationsQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
+
+
+AFTER_DESCRIPTION = (
+    "0: everything; wins over Last-Event-ID, so leave it out where a client reconnects to the same address by itself"
+)
+
+
+class StreamQuery(QueryModel):
+    after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description=AFTER_DESCRIPTION)] = None
+
+
+# Answers. Handlers render them by hand, fast; these say what they look like.
+
+
+class TodoShape(BaseModel):
+    id: int
+    conversation_id: int
+    turn_id: str | None
+    agent_id: str
+    subject: str
+    description: str
+    completion_criteria: str
+    agent_type: str | None
+    status: Literal["pending", "in_progress", "completed", "canceled"]
+    position: int
+    outcome: str | None
+    depends_on: list[int]
+    created_at: int
+    updated_at: int
+    started_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+    completed_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+
+
+class OneTodo(BaseModel):
+    todo: TodoShape
+
+
+class ManyTodos(BaseModel):
+    todos: list[TodoShape]
+
+
+class OneOrManyTodos(RootModel[OneTodo | ManyTodos]):
+    """As it was asked for."""
+
+
+class TodoPage(ManyTodos):
+    next_cursor: str | None
+
+
+class RowResult(BaseModel):
+    id: int
+    ok: bool
+    todo: TodoShape | None = None
+    error: str | None = None
+
+
+class BatchResult(BaseModel):
+    ok: int
+    errors: int
+    results: list[RowResult]
+
+
+class LeaseShape(BaseModel):
+    token: str
+    expires_at: int
+
+
+class Claimed(OneTodo):
+    lease: LeaseShape
+
+
+class Deleted(BaseModel):
+    deleted: Literal[True]
+
+
+class ConversationShape(BaseModel):
+    id: int
+    key: str
+    title: str
+    created_at: int
+    updated_at: int
+    task_file: Annotated[str, Field(description="Where the task list is kept: a path below HEADWAY_HOME")]
+
+
+class OneConversation(BaseModel):
+    conversation: ConversationShape
+
+
+class ManyConversations(BaseModel):
+    conversations: list[ConversationShape]
+
+
+class Alive(BaseModel):
+    ok: Literal[True]
+
+
+class Checks(BaseModel):
+    database: Literal[True]
+    migrations: Literal[True]
+    feed: Literal[True]
+    worker: Literal[True]
+
+
+class Ready(BaseModel):
+    ready: Literal[True]
+    checks: Checks
+
+
+class ProblemShape(BaseModel):
+    """What every failure looks like."""
+
+    title: str
+    status: int
+    detail: str
+    code: str
+
+
+# What may be one thing or another is told apart before it is judged, so that complaints are about the one that was meant.
+ONE_TAG, MANY_TAG = "(one)", "(many)"
+
+
+def choose_tag(body: Any) -> str:
+    return MANY_TAG if isinstance(body, dict) and "todos" in body else ONE_TAG
+
+
+TodoCreation = Annotated[Annotated[NewTodo, Tag(ONE_TAG)] | Annotated[NewTodos, Tag(MANY_TAG)], Discriminator(choose_tag)]
+TodoChanges = Annotated[Annotated[RowList, Tag(ONE_TAG)] | Annotated[Rows, Tag(MANY_TAG)], Discriminator(choose_tag)]
+
+CREATION: TypeAdapter[NewTodo | NewTodos] = TypeAdapter(TodoCreation)
+CHANGES: TypeAdapter[list[LooseRow] | Rows] = TypeAdapter(TodoChanges)
+
+
+def build_json_schema(shape: Any) -> dict[str, Any]:
+    """The JSON Schema of a shape, its parts referring to the document's components."""
+    schema: dict[str, Any] = TypeAdapter(shape).json_schema(ref_template="#/components/schemas/{model}")
+    return schema

@@ -1,0 +1,171 @@
+"""A turn as a chat front end sees it: one text after the other, tool calls with their results, the list, and one end.
+
+What the feed tells is about the ledger: an answer may be withdrawn, a message may come without the words before it. Here this
+becomes a sequence that every streaming protocol can say: each text begins, grows and ends, or is withdrawn.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+TODO_LIST_KEYS = ("total", "remaining", "current", "items")
+# What a front end may show beside the conversation, or ignore.
+SIDE_EVENT_KINDS = frozenset(
+    {
+        "todos_assessed",
+        "todos_resubmitting",
+        "todos_limit",
+        "turn_delayed",
+        "turn_paused",
+        "turn_resumed",
+        "agent_changed",
+        "cost_changed",
+        "operator_notice",
+    }
+)
+
+
+class TurnStarted(NamedTuple):
+    turn: dict[str, Any]
+
+
+class TextStarted(NamedTuple):
+    id: str
+
+
+class TextAppended(NamedTuple):
+    id: str
+    delta: str
+
+
+class TextFinished(NamedTuple):
+    id: str
+    text: str
+
+
+class TextWithdrawn(NamedTuple):
+    """It ends, and it is not the answer."""
+
+    id: str
+
+
+class ToolCallStarted(NamedTuple):
+    id: str
+    tool: str
+    arguments: Any
+
+
+class ToolCallFinished(NamedTuple):
+    id: str
+    result: Any
+    is_error: bool
+
+
+class TodosUpdated(NamedTuple):
+    todos: dict[str, Any]
+
+
+class SideEvent(NamedTuple):
+    name: str
+    data: dict[str, Any]
+
+
+class TurnFinished(NamedTuple):
+    end: dict[str, Any]
+
+
+class TurnErrored(NamedTuple):
+    message: str
+    code: str
+
+
+class TurnCanceled(NamedTuple):
+    pass
+
+
+TurnEvent = (
+    TurnStarted
+    | TextStarted
+    | TextAppended
+    | TextFinished
+    | TextWithdrawn
+    | ToolCallStarted
+    | ToolCallFinished
+    | TodosUpdated
+    | SideEvent
+    | TurnFinished
+    | TurnErrored
+    | TurnCanceled
+)
+
+
+class TurnEventTranslator:
+    """Where in a turn we are: which run is the turn's own, what is being said, and which calls wait for their result."""
+
+    def __init__(self) -> None:
+        self.turn_id = ""
+        self.run_id = ""
+        self.parts = 0  # texts and calls so far: what a model calls its calls may come again in the next turn
+        self.text = ""  # the id of the open one
+        self.said = ""
+        self.calls: dict[str, str] = {}
+
+    def hear(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+        match kind:
+            case "turn_started":
+                self.turn_id, self.run_id = data["turn_id"], data["run_id"]
+                yield TurnStarted({name: data[name] for name in ("turn_id", "conversation_id", "mode")})
+            case "text_delta":
+                yield from self.withdraw() if data.get("restart") else self.append_text(data["text"])
+            case "message" if data["role"] == "assistant":
+                yield from self.settle(data["content"])
+            case "tool_call" | "tool_result" if data["run_id"] == self.run_id:  # those of sub-agents are their own business
+                yield from self.withdraw()
+                yield from self.translate_tool(kind, data)
+            case "todos_updated":
+                yield TodosUpdated({name: data[name] for name in TODO_LIST_KEYS})
+            case "refused":
+                yield from self.withdraw()
+                yield SideEvent(kind, data)
+            case "turn_finished" | "turn_failed" | "turn_canceled":
+                yield from self.withdraw()
+                yield build_final_event(kind, data)
+            case _ if kind in SIDE_EVENT_KINDS:
+                yield SideEvent(kind, data)
+
+    def append_text(self, words: str) -> Iterator[TurnEvent]:
+        if not self.text:
+            self.text = self.next_part_id()
+            yield TextStarted(self.text)
+        self.said += words
+        yield TextAppended(self.text, words)
+
+    def settle(self, content: str) -> Iterator[TurnEvent]:
+        """What stays. Who heard it word by word has it; who did not, or heard something else, gets the whole."""
+        if self.said.strip() != content.strip():
+            if not content.startswith(self.said):
+                yield from self.withdraw()
+            yield from self.append_text(content[len(self.said) :])
+        yield TextFinished(self.text, self.said)
+        self.text = self.said = ""
+
+    def withdraw(self) -> Iterator[TurnEvent]:
+        if self.text:
+            yield TextWithdrawn(self.text)
+            self.text = self.said = ""
+
+    def translate_tool(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+        if kind == "tool_call":
+            self.calls[data["call_id"]] = self.next_part_id()
+            yield ToolCallStarted(self.calls[data["call_id"]], data["tool"], data["arguments"])
+        elif data["call_id"] in self.calls:
+            yield ToolCallFinished(self.calls.pop(data["call_id"]), data["result"], data["is_error"])
+
+    def next_part_id(self) -> str:
+        self.parts += 1
+        return f"{self.turn_id}:{self.parts}"
+
+
+def build_final_event(kind: str, data: dict[str, Any]) -> TurnEvent:
+    if kind == "turn_finished":
+        return TurnFinished(data)
+    return TurnErrored(data["error"], data["code"]) if kind == "turn_failed" else TurnCanceled()

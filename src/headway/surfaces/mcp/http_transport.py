@@ -1,0 +1,82 @@
+"""/mcp: the MCP server over streamable HTTP, with the same bearer token as the API.
+
+The protocol's library takes as long to import as the rest of the server together, so it is loaded when somebody knocks.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from headway.actions import conversations
+from headway.agents.tools.execution import ResolvedScope, resolve_scope
+from headway.agents.tools.toolbox import Tool
+from headway.assembly import Headway
+from headway.ledger import scope as ledger_scope
+from headway.ledger.scope import TENANT_WIDE
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.problems import Problem
+from headway.surfaces.http.request_context import BODY_LIMIT, RequestContext
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from headway.surfaces.mcp.server import McpContext
+
+TENANT_SCOPE_KEY = "headway.mcp_tenant"
+
+
+class HttpTransport:
+    """An ASGI app. It keeps no sessions: every request says with its headers where it belongs."""
+
+    def __init__(self, headway: Headway) -> None:
+        self.headway = headway
+        self.first_request = asyncio.Event()
+        self.opened: asyncio.Future[StreamableHTTPSessionManager] | None = None
+
+    async def keep(self) -> None:
+        """Stand behind the door for as long as the server runs."""
+        self.opened = asyncio.get_running_loop().create_future()
+        await self.first_request.wait()
+        try:
+            manager = await asyncio.to_thread(self.load)
+        except Exception as error:
+            self.opened.set_exception(error)  # whoever knocks hears of it, instead of waiting
+            raise
+        async with manager.run():
+            self.opened.set_result(manager)
+            await asyncio.Event().wait()
+
+    def load(self) -> "StreamableHTTPSessionManager":
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+
+        from headway.surfaces.mcp.server import build_server  # noqa: PLC0415
+
+        server = build_server(self.headway, self.resolve_scope)
+        return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = RequestContext(Request(scope, receive))
+        scope[TENANT_SCOPE_KEY] = await call.read(lambda _tx, tenant_id: tenant_id)
+        if scope["method"] == "GET":  # a stream on which nothing would ever come
+            raise Problem(405, "no_stream", "There is nothing to listen to here: it only answers. Send POST.", {"Allow": "POST"})
+        self.first_request.set()
+        assert self.opened is not None
+        manager = await asyncio.shield(self.opened)
+        await manager.handle_request(scope, receive, send)
+
+    async def resolve_scope(self, context: "McpContext", _tool: Tool | None) -> ResolvedScope:
+        request: Request | None = context.request
+        assert request is not None
+
+        def place(tx: Transaction) -> ResolvedScope:
+            tenant_id = request.scope[TENANT_SCOPE_KEY]
+            named = request.headers.get("headway-conversation")
+            conversation_id = conversations.resolve(tx, tenant_id, named).id if named else TENANT_WIDE
+            turn_id = request.headers.get("headway-turn") or None
+            return resolve_scope(
+                tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
+            )
+
+        return await self.headway.database.read(place)
