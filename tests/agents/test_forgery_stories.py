@@ -32,22 +32,22 @@ PACKAGE = Path(headway.__file__).parent
 
 # Where the runtime says something to a model, and the story that leads there. Whoever adds a place adds it here, and to a story.
 PLACES = {
-    "agents/loop/assessor.py ask": "queue",
+    "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/cut_off.py handle": "goal",
     "agents/loop/cut_off.py request_rest": "goal",
-    "agents/delegation.py assign": "plan",
+    "agents/delegation.py start_sub_agent": "plan",
     "agents/loop/tool_calls.py call_tools": "plan",
-    "agents/loop/gates.py follow": "queue",
-    "agents/loop/gates.py refuse": "plan",
-    "agents/loop/driver.py ask": "plan",
-    "agents/loop/driver.py before_asking": "goal",
-    "agents/loop/driver.py take": "plan",
-    "agents/loop/driver.py write_down": "queue",
-    "agents/loop/writ_calls.py obey": "plan",
-    "agents/loop/structured.py fill_in": "goal",
-    "agents/loop/structured.py sent_back": "goal",
-    "agents/transcript.py as_sent": "plan",
-    "agents/transcript.py user": "every story",
+    "agents/loop/gates.py apply_verdict": "queue",
+    "agents/loop/gates.py reject_answer": "plan",
+    "agents/loop/driver.py ask_model": "plan",
+    "agents/loop/driver.py prepare_model_request": "goal",
+    "agents/loop/driver.py apply_step": "plan",
+    "agents/loop/driver.py record_reply": "queue",
+    "agents/loop/writ_calls.py run_writs": "plan",
+    "agents/loop/structured.py fill_form": "goal",
+    "agents/loop/structured.py build_rejection": "goal",
+    "agents/transcript.py to_model_message": "plan",
+    "agents/transcript.py build_user_message": "every story",
     "autonomy/next_step.py work_inline": "goal",
 }
 
@@ -60,7 +60,7 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
                 names = {
                     one.id if isinstance(one, ast.Name) else one.attr for one in called if isinstance(one, ast.Name | ast.Attribute)
                 }
-                if names & {"user", "UserPromptPart", "ToolReturnPart"}:
+                if names & {"build_user_message", "UserPromptPart", "ToolReturnPart"}:
                     yield f"{path.relative_to(PACKAGE)} {function.name}"
 
     assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in speaking(path)} == set(PLACES)

@@ -29,17 +29,18 @@ NOT_FOUND = {"ok": False, "error": "Task not found"}
 
 ADD_A_HUNDRED = """
 import asyncio, os, sys
-from headway.agents import families, roles
-from headway.agents.tools.execution import Execution, executing
+from headway.agents import roles
+from headway.agents.tools import catalogue
+from headway.agents.tools.execution import Execution, use_execution
 from headway.ledger.scope import Scope
 
 folder, conversation = sys.argv[1:]
 execution = Execution(None, folder, Scope(1, 1), roles.Roles().find("coder"), conversation)
 
 async def work():
-    with executing(execution):
+    with use_execution(execution):
         for n in range(100):
-            result = await families.toolbox().call("AddTask", {"title": f"{os.getpid()}.{n}"})
+            result = await catalogue.build_toolbox().call("AddTask", {"title": f"{os.getpid()}.{n}"})
             assert not result.is_error, result
 
 def live():

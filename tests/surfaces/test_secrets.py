@@ -141,9 +141,9 @@ def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
     script = """
 import logging, sys
 from headway import settings
-from headway.surfaces.log_lines import log_as_json
+from headway.surfaces.log_lines import configure_json_logging
 
-log_as_json("info", settings.load({"database_url": sys.argv[1]}))
+configure_json_logging("info", settings.load({"database_url": sys.argv[1]}))
 log = logging.getLogger("a.library")
 log.warning("could not reach %s", sys.argv[1])
 try:

@@ -132,7 +132,7 @@ import struct, sys, time
 from headway.actions import claims, todos
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
-from headway.testing import Desk
+from headway.testing import TenantHarness
 
 url, clock = sys.argv[1:]
 
@@ -141,7 +141,7 @@ def jump(to_s):
         file.write(struct.pack("<q", to_s))
 
 with DirectDatabase(url) as database:
-    desk = Desk(database)
+    desk = TenantHarness(database)
     for to_s in (3600, 0, 31536000, 0):
         desk.add()
         held = desk.write(claims.claim, "ada", None, 60)
