@@ -29,7 +29,7 @@ IN_THE_SOURCES = {
     "Makefile",
     "constraints.txt",
     "pyproject.toml",
-    "docs/pictures/terminal.svg",
+    "docs/pictures/demo.svg",
 }
 WHERE = "import headway, headway.assembly; print(headway.__file__)"
 
