@@ -29,7 +29,7 @@ IN_THE_SOURCES = {
     "Makefile",
     "constraints.txt",
     "pyproject.toml",
-    "docs/pictures/terminal.svg",
+    "docs/pictures/demo.svg",
 }
 WHERE = "import headway, headway.assembly; print(headway.__file__)"
 
@@ -69,7 +69,7 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
         assert f"headway/{name}" in packed
     assert f"Version: {headway.__version__}" in about
     assert "License-Expression: MIT" in about
-    assert "The work ledger" in about
+    assert "A work ledger" in about
 
 
 def test_what_others_wrote_comes_with_its_licence(release: Release) -> None:

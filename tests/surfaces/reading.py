@@ -50,6 +50,11 @@ def session(page: str) -> list[Typed]:
     return found
 
 
+def pasted(page: str) -> list[Typed]:
+    """The commands of the blocks that readers copy as a whole."""
+    return [Typed(line, []) for line in "\n".join(blocks(page, "sh")).splitlines() if line]
+
+
 class Reader:
     """Types one command after the other; what stays is left running in another window."""
 

@@ -85,9 +85,17 @@ def test_a_script_runs_without_a_key(tmp_path: Path) -> None:
     assert "84" in run(EXAMPLES / "own_tools.py", tmp_path, "Calculate 12*7, then write the result to notes.txt")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
-def test_the_first_program_in_the_documents_runs(tmp_path: Path, page: str) -> None:
-    program = next(one for one in blocks(page) if "Headway.open" in one)
+def test_the_program_in_the_readme_runs_without_a_key(tmp_path: Path) -> None:
+    [program] = blocks("README.md")
+    assert len([line for line in program.splitlines() if line]) == 8
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    printed = run(tmp_path / "program.py", tmp_path)
+    assert "8 * 45 = 360" in printed
+    assert printed.endswith("completed: Calculate 8*45\ncompleted: write the result to budget.txt\n")
+
+
+def test_the_first_program_in_the_documents_runs(tmp_path: Path) -> None:
+    program = next(one for one in blocks("docs/library.md") if "Headway.open" in one)
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     with ModelServer(completing) as model:
         printed = run(tmp_path / "program.py", tmp_path, **environment(model))

@@ -1,4 +1,4 @@
-"""The README, followed by somebody who types what stands in it: every command ends well and shows what is promised."""
+"""The README and the tour, typed command by command: each command succeeds and prints what the page shows."""
 
 import json
 import re
@@ -6,12 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reading import blocks, reading, session
+from reading import blocks, pasted, reading, session
+
+from model_server import ModelServer, text
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-# What installs things, or has a test of its own.
-ELSEWHERE = {"make test": "Makefile", "headway demo": "tests/surfaces/test_cli_demo.py"}
+TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+PROOF = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+# Commands that install something, or run for long, and the file that covers them.
+ELSEWHERE = {
+    "python3 -m venv .venv && . .venv/bin/activate": "tests/test_packaging.py",
+    "pip install headway": "tests/test_packaging.py",
+    "headway demo": "tests/surfaces/test_cli_demo.py",
+    "uvx headway demo": "tests/surfaces/test_cli_demo.py",
+    "make test": "Makefile",
+}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -20,20 +30,31 @@ INITIALIZE = {
 }
 
 
-def test_every_command_works_and_shows_what_is_promised(tmp_path: Path, new_postgres_url: str) -> None:
-    typed = session(README)
-    assert len(typed) > 20
+def test_every_command_of_the_readme_works(tmp_path: Path, new_postgres_url: str) -> None:
+    typed = pasted(README)
+    assert {one.words for one in typed} > set(ELSEWHERE)
+    assert all((ROOT / place).is_file() for place in ELSEWHERE.values())
+    (tmp_path / "folder").mkdir()
+    with ModelServer(lambda _: text("Soup, and cake.")) as model, reading(tmp_path / "folder", new_postgres_url) as reader:
+        reader.env["OPENAI_BASE_URL"] = model.url
+        for one in typed:
+            if one.words not in ELSEWHERE:
+                reader.follow(one)
+        assert model.requests != []
+        assert model.violations == []
+
+
+def test_every_command_of_the_tour_works_and_prints_what_it_shows(tmp_path: Path, new_postgres_url: str) -> None:
+    typed = session(TOUR)
+    assert len(typed) > 18
     (tmp_path / "folder").mkdir()
     with reading(tmp_path / "folder", new_postgres_url) as reader:
         for one in typed:
-            if one.words in ELSEWHERE:
-                assert one.words.split()[1] in (ROOT / ELSEWHERE[one.words]).read_text(encoding="utf-8")
-            else:
-                reader.follow(one)
+            reader.follow(one)
 
 
 def test_the_entry_for_an_editor_starts_our_server(tmp_path: Path) -> None:
-    [entry] = [json.loads(block)["mcpServers"]["headway"] for block in blocks(README, "json")]
+    [entry] = [json.loads(block)["mcpServers"]["headway"] for block in blocks(TOUR, "json")]
     arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]
     command = [str(Path(sys.executable).parent / entry["command"]), *arguments]
     ran = subprocess.run(command, input=json.dumps(INITIALIZE) + "\n", capture_output=True, text=True, timeout=60)
@@ -41,16 +62,24 @@ def test_the_entry_for_an_editor_starts_our_server(tmp_path: Path) -> None:
     assert json.loads(ran.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "headway"
 
 
-def test_every_claim_and_picture_is_where_the_readme_says() -> None:
-    named = re.findall(r'\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)="([^"]+)"', README)
-    places = {one or other for one, other in named if "://" not in one}
-    assert len(places) > 30
-    assert [place for place in sorted(places) if not (ROOT / place).exists()] == []
+def test_the_readme_fits_in_a_few_screens() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+def test_every_picture_exists() -> None:
+    named = re.compile(r'(?:src|srcset)="([^"]+)"')
+    pictures = [ROOT / place for place in named.findall(README)] + [ROOT / "docs" / place for place in named.findall(TOUR)]
+    assert len(pictures) == 4
+    assert [str(picture) for picture in pictures if not picture.is_file()] == []
+
+
+def test_every_claim_names_a_test_that_runs_or_a_benchmark() -> None:
+    claims = re.findall(r"^\| \*\*.+\| (.+) \|$", PROOF, re.MULTILINE)
+    assert len(claims) > 10
     results = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
-    for name in re.findall(r"RESULTS\.md\), `([\w.*]+)`", README):
-        assert f"| {name.rstrip('*')}" in results
-
-
-def test_claims_that_name_a_test_name_one_that_runs() -> None:
-    for place in set(re.findall(r"\((tests/[^)]+\.py)\)", README)):
-        assert re.search(r"^def test_", (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE), place
+    for cell in claims:
+        tests = re.findall(r"\(\.\./(tests/[^)]+\.py)\)", cell)
+        benchmarks = re.findall(r"RESULTS\.md\), `([\w.*]+)`", cell)
+        assert tests or benchmarks, cell
+        assert all(re.search(r"^def test_", (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE) for place in tests), cell
+        assert all(f"| {name.rstrip('*')}" in results for name in benchmarks), cell
