@@ -8,7 +8,9 @@ class State {
   messages = [];
   pushMessage = (message) => void this.messages.push(message);
   popMessage = () => void this.messages.pop();
-  replaceMessage = (index, message) => void (this.messages[index] = message);
+  replaceMessage = (index, message) => {
+    this.messages[index] = message;
+  };
   snapshot = (value) => structuredClone(value);
 }
 

@@ -47,4 +47,5 @@ export const remove = (path) => call("DELETE", path);
 export const post = (path, body = {}, key = newKey()) => call("POST", path, body, { "Idempotency-Key": key });
 
 /** Random, also where the page is not served over TLS and crypto.randomUUID does not exist. */
-export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+export const newKey = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

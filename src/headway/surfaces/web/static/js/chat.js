@@ -8,7 +8,7 @@ import { Markdown } from "./markdown.js";
 import { session } from "./session.js";
 import { newTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
-import { ToolLine, AgentLine } from "./tool_line.js";
+import { AgentLine, ToolLine } from "./tool_line.js";
 import { Icon, plural, Status } from "./ui.js";
 import { useStream } from "./watch.js";
 
@@ -28,7 +28,8 @@ const OUTCOMES = {
 };
 
 function End({ item }) {
-  if (item.end === "canceled") return html`<li class="end"><${Status} s="canceled" quiet /><span>Stopped. What was done stays done.</span></li>`;
+  if (item.end === "canceled")
+    return html`<li class="end"><${Status} s="canceled" quiet /><span>Stopped. What was done stays done.</span></li>`;
   if (item.end === "failed") {
     return html`<li class="end bad"><${Status} s="failed" quiet />
       <div class="grow"><strong>The agent could not go on.</strong> <span dir="auto">${item.error}</span></div>
@@ -58,9 +59,11 @@ const Delayed = ({ running: { runId, delayed } }) => html`<li class="end warn"><
 function Now({ timeline }) {
   const running = timeline.running.value;
   if (!running) return null;
-  if (running.paused) return html`<li class="end warn"><${Status} s="paused" quiet /><div class="grow"><strong>Paused.</strong> <span dir="auto">${running.paused}</span></div><a class="btn small" href="/operations">Open operations</a></li>`;
+  if (running.paused)
+    return html`<li class="end warn"><${Status} s="paused" quiet /><div class="grow"><strong>Paused.</strong> <span dir="auto">${running.paused}</span></div><a class="btn small" href="/operations">Open operations</a></li>`;
   if (running.delayed) return html`<${Delayed} running=${running} />`;
-  if (timeline.saying.value) return html`<li class="msg assistant saying" aria-busy="true"><span class="sr">Headway:</span><${Markdown} text=${timeline.saying.value} /></li>`;
+  if (timeline.saying.value)
+    return html`<li class="msg assistant saying" aria-busy="true"><span class="sr">Headway:</span><${Markdown} text=${timeline.saying.value} /></li>`;
   return html`<li class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span></li>`;
 }
 
@@ -127,7 +130,10 @@ const startedAnd = (then) => (data) => {
 
 function Fresh() {
   const [suggestion, setSuggestion] = useState(null);
-  useStream("/v1/events", () => ({ load: () => loadConversations(), on: { turn_started: () => loadConversations().catch(() => {}) } }));
+  useStream("/v1/events", () => ({
+    load: () => loadConversations(),
+    on: { turn_started: () => loadConversations().catch(() => {}) },
+  }));
   return html`<div class="log"><div class="hello">
       <${Icon} n="mark" c="logo" />
       <h1>What should be done?</h1>

@@ -71,9 +71,11 @@ export function Composer({ id, running, suggestion }) {
     <textarea ref=${field} name="text" rows="1" dir="auto" placeholder=${halt.value.halted ? "Everything is halted" : "Message Headway"} aria-label="Message" onInput=${(event) => (draft.text = event.currentTarget.value)} onKeyDown=${onKeyDown}></textarea>
     <div class="composer-acts">
       <${Select} quiet label="How to work" value=${mode.value} options=${MODES} title=${MODES.find(([name]) => name === mode.value)[2]} onChoose=${choose} />
-      ${running
-        ? html`<button type="button" class="send stop" aria-label="Stop" title="Stop the agent" onClick=${() => attempt(() => post(`/v1/turns/${running.id}/cancel`))}><${Icon} n="stop" /></button>`
-        : html`<button class="send" aria-label="Send" title="Send (Enter)" disabled=${busy}><${Icon} n="send" /></button>`}
+      ${
+        running
+          ? html`<button type="button" class="send stop" aria-label="Stop" title="Stop the agent" onClick=${() => attempt(() => post(`/v1/turns/${running.id}/cancel`))}><${Icon} n="stop" /></button>`
+          : html`<button class="send" aria-label="Send" title="Send (Enter)" disabled=${busy}><${Icon} n="send" /></button>`
+      }
     </div>
   </form>`;
 }

@@ -20,7 +20,8 @@ async function loadOlder() {
   conversations.value = [...conversations.value, ...found];
 }
 
-export const titleOf = (id) => conversations.value.find((one) => one.id === id)?.title || (id ? `Conversation ${id}` : "New conversation");
+export const titleOf = (id) =>
+  conversations.value.find((one) => one.id === id)?.title || (id ? `Conversation ${id}` : "New conversation");
 
 const List = ({ id, onChoose }) => html`<ul class="talks">
   ${conversations.value.map((one) => html`<li key=${one.id}><a class="nav cut" href="/c/${one.id}" aria-current=${one.id === id ? "true" : null} onClick=${onChoose} dir="auto" title=${one.title}>${one.title || `Conversation ${one.id}`}</a></li>`)}

@@ -6,7 +6,7 @@ import { Plan } from "./graph.js";
 import { Journal, recovery } from "./journal.js";
 import { html, remembered, signal, useEffect, useRef, useState } from "./lib.js";
 import { soon } from "./looks.js";
-import { Ago, Card, Delay, Empty, Icon, money, now, Pill, plural, span, Status, Until } from "./ui.js";
+import { Ago, Card, Delay, Empty, Icon, money, now, Pill, plural, Status, span, Until } from "./ui.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Goals";
@@ -80,7 +80,21 @@ function newGoal(id) {
     },
   };
   const costsSoon = soon(loadCosts);
-  return { path, goal, graph, entries, more, agents, costs, why, missing, exists, load, loadOlder: () => loadJournal(entries.value.at(-1).n), on };
+  return {
+    path,
+    goal,
+    graph,
+    entries,
+    more,
+    agents,
+    costs,
+    why,
+    missing,
+    exists,
+    load,
+    loadOlder: () => loadJournal(entries.value.at(-1).n),
+    on,
+  };
 }
 
 const Stat = ({ name, children }) => html`<div><dt>${name}</dt>${children}</div>`;
@@ -100,19 +114,33 @@ function Stats({ goal, costs }) {
 
 // What can be decided depends on why it stands still.
 const DECISIONS = {
-  replans: [["continue", "Allow more replans"], ["replan", "Plan anew"]],
+  replans: [
+    ["continue", "Allow more replans"],
+    ["replan", "Plan anew"],
+  ],
   proposal: [["continue", "Start it"]],
-  escalation: [["continue", "Continue the plan"], ["replan", "Plan anew"]],
+  escalation: [
+    ["continue", "Continue the plan"],
+    ["replan", "Plan anew"],
+  ],
 };
 const STANDING = { operator: "Paused by the operator.", budget: "Paused: no money left.", fault: "Paused after a fault." };
 
 function Decision({ goal, path }) {
   const note = useRef();
   if (goal.status !== "paused") return null;
-  const choices = DECISIONS[goal.pause_kind] ?? [["continue", "Resume"], ["replan", "Plan anew"]];
+  const choices = DECISIONS[goal.pause_kind] ?? [
+    ["continue", "Resume"],
+    ["replan", "Plan anew"],
+  ];
   const decide = (action) => post(`${path}/decision`, { action, note: note.current?.value.trim() ?? "" });
   const abandon = () =>
-    ask({ title: goal.pause_kind === "proposal" ? "Decline this proposal?" : "Abandon this goal?", text: "Running sub-agents are stopped. The journal is kept.", yes: goal.pause_kind === "proposal" ? "Decline" : "Abandon the goal", run: () => decide("abandon") });
+    ask({
+      title: goal.pause_kind === "proposal" ? "Decline this proposal?" : "Abandon this goal?",
+      text: "Running sub-agents are stopped. The journal is kept.",
+      yes: goal.pause_kind === "proposal" ? "Decline" : "Abandon the goal",
+      run: () => decide("abandon"),
+    });
   return html`<div class="note stop" role="region" aria-label="Decision"><${Icon} n="paused" />
     <div class="grow"><strong>${STANDING[goal.pause_kind] ?? "Waiting for your decision."}</strong> <span class="muted" dir="auto">${goal.pause_reason}</span></div>
     <input ref=${note} class="decision-note" aria-label="A note for the agent" placeholder="A note for the agent (optional)" maxlength="1000" dir="auto" />
@@ -130,7 +158,10 @@ function Recovery({ goal, entries }) {
     setSeen(last.n);
   };
   const stop = entries.find((one) => one.kind === "interrupted");
-  const text = last.kind === "recovered" ? `${plural(stop?.data.agents?.length ?? 0, "agent")} restarted${recovery(last.data.sub_goals)}.` : "It goes on from the last checkpoint.";
+  const text =
+    last.kind === "recovered"
+      ? `${plural(stop?.data.agents?.length ?? 0, "agent")} restarted${recovery(last.data.sub_goals)}.`
+      : "It goes on from the last checkpoint.";
   return html`<div class="note info" role="status"><${Icon} n="shield" /><div class="grow"><strong>${last.kind === "recovered" ? "Recovered after an interruption" : "Interrupted"}</strong> <span class="muted"><${Ago} t=${last.at} />: ${text}</span></div><button class="btn ghost small" onClick=${dismiss}>Dismiss</button></div>`;
 }
 
@@ -152,7 +183,13 @@ function Agents({ agents, goal }) {
 }
 
 function Title({ goal, path }) {
-  const abandon = () => ask({ title: "Abandon this goal?", text: "Running sub-agents are stopped. The journal is kept.", yes: "Abandon the goal", run: () => post(`${path}/abandon`) });
+  const abandon = () =>
+    ask({
+      title: "Abandon this goal?",
+      text: "Running sub-agents are stopped. The journal is kept.",
+      yes: "Abandon the goal",
+      run: () => post(`${path}/abandon`),
+    });
   return html`<div>
     <nav class="crumb" aria-label="Breadcrumb"><a href="/goals">Goals</a><span aria-hidden="true">/</span><span aria-current="page">${goal.id}</span></nav>
     <div class="title"><div class="grow"><h1 dir="auto">${goal.description}</h1>
@@ -176,7 +213,8 @@ export function Page({ id }) {
   useEffect(() => {
     if (goal.value) document.title = `${goal.value.description.slice(0, 60)} · Headway`;
   }, [goal.value?.description]);
-  if (missing.value) return html`<main class="main" id="main" tabindex="-1"><div class="page"><h1>There is no such goal</h1><p class="muted">It may belong to another tenant. <a class="link" href="/goals">See all goals</a>.</p></div></main>`;
+  if (missing.value)
+    return html`<main class="main" id="main" tabindex="-1"><div class="page"><h1>There is no such goal</h1><p class="muted">It may belong to another tenant. <a class="link" href="/goals">See all goals</a>.</p></div></main>`;
   const found = goal.value;
   if (!found) return html`<main class="main" id="main" tabindex="-1"></main>`;
   return html`<main class="main" id="main" tabindex="-1"><div class="page">

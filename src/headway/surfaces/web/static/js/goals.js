@@ -59,7 +59,11 @@ function NewGoal({ dialog }) {
   const submit = (event) => {
     event.preventDefault();
     const form = event.currentTarget;
-    const body = { description: form.description.value, success_criteria: form.criteria.value, priority: Number(form.priority.value) };
+    const body = {
+      description: form.description.value,
+      success_criteria: form.criteria.value,
+      priority: Number(form.priority.value),
+    };
     if (form.budget.value) body.budget_usd = Number(form.budget.value);
     if (form.deadline.value) body.deadline = Math.floor(new Date(form.deadline.value).getTime() / 1000);
     setBusy(true);
@@ -95,12 +99,14 @@ export function Page() {
   };
   return html`<main class="main" id="main" tabindex="-1"><div class="page">
     <div class="title"><h1>Goals</h1><div class="acts"><${Choice} label="Show" value=${shown.value} options=${STATUSES} onChoose=${choose} /><button class="btn primary" onClick=${() => dialog.current.showModal()}><${Icon} n="plus" />New goal</button></div></div>
-    ${list &&
-    html`<section class="card" aria-label="Goals">${
-      list.length
-        ? html`<table class="goals-table"><thead><tr><th>Goal</th><th>Status</th><th>Progress</th><th>Sub-goals</th><th>Cost</th><th>Updated</th></tr></thead><tbody>${list.map((goal) => html`<${Row} key=${goal.id} goal=${goal} />`)}</tbody></table>`
-        : html`<${Empty}>${shown.value === "all" ? "No goals yet. A goal is pursued without you: it plans, works, and asks when it must." : `No goal is ${shown.value}.`}<//>`
-    }</section>`}
+    ${
+      list &&
+      html`<section class="card" aria-label="Goals">${
+        list.length
+          ? html`<table class="goals-table"><thead><tr><th>Goal</th><th>Status</th><th>Progress</th><th>Sub-goals</th><th>Cost</th><th>Updated</th></tr></thead><tbody>${list.map((goal) => html`<${Row} key=${goal.id} goal=${goal} />`)}</tbody></table>`
+          : html`<${Empty}>${shown.value === "all" ? "No goals yet. A goal is pursued without you: it plans, works, and asks when it must." : `No goal is ${shown.value}.`}<//>`
+      }</section>`
+    }
     <${NewGoal} dialog=${dialog} />
   </div></main>`;
 }

@@ -1,7 +1,7 @@
 // The plan as a picture and as a list. Where cards stand is decided by the server; this only draws.
 // Cards are buttons inside <foreignObject>, placed by attributes: no inline style.
 import { html, remembered, signal, useEffect, useRef } from "./lib.js";
-import { Choice, money, Pill, span, Status, tone, word } from "./ui.js";
+import { Choice, money, Pill, Status, span, tone, word } from "./ui.js";
 
 const WIDTH = 176;
 const HEIGHT = 46;
@@ -69,7 +69,10 @@ function Picture({ byId, graph, picked, onPick }) {
 
 const numbers = (ids) => ids.map((id) => `#${id}`).join(", ");
 
-const List = ({ subGoals, onPick }) => html`<div class="scroll-x" tabindex="0" role="group" aria-label="Sub-goals"><table><thead><tr><th>#</th><th>Sub-goal</th><th>Status</th><th>Waits for</th><th>Agent</th><th>Cost</th></tr></thead><tbody>
+const List = ({
+  subGoals,
+  onPick,
+}) => html`<div class="scroll-x" tabindex="0" role="group" aria-label="Sub-goals"><table><thead><tr><th>#</th><th>Sub-goal</th><th>Status</th><th>Waits for</th><th>Agent</th><th>Cost</th></tr></thead><tbody>
   ${subGoals.map((one) => html`<tr key=${one.id}><td class="num faint">${one.id}</td><td><button class="plain" onClick=${() => onPick(one.id)} dir="auto">${one.description}</button></td><td><${Pill} s=${one.status} /></td><td class="num muted">${numbers(one.depends_on) || "—"}</td><td class="muted">${one.mode === "agent" ? one.role || "agent" : "main agent"}</td><td class="num muted">${one.cost_usd > 0 ? money(one.cost_usd) : "—"}</td></tr>`)}
 </tbody></table></div>`;
 
@@ -103,11 +106,13 @@ export function Plan({ subGoals, graph, picked, onPick }) {
       ${drawn && html`<${Choice} label="Size" value=${size.value} options=${[["fit", "Fit"], ["full", "100%"]]} onChoose=${(name) => (size.value = name)} />`}
       <span class="grow"></span>
       <div class="legend" aria-hidden="true">${STATUSES.map((status) => html`<span key=${status}><${Status} s=${status} quiet />${word(status)}</span>`)}</div></header>
-    ${!subGoals.length
-      ? html`<p class="empty">There is no plan yet.</p>`
-      : drawn && graph
-        ? html`<${Picture} byId=${byId} graph=${graph} picked=${picked} onPick=${onPick} />`
-        : html`<${List} subGoals=${subGoals} onPick=${onPick} />`}
+    ${
+      !subGoals.length
+        ? html`<p class="empty">There is no plan yet.</p>`
+        : drawn && graph
+          ? html`<${Picture} byId=${byId} graph=${graph} picked=${picked} onPick=${onPick} />`
+          : html`<${List} subGoals=${subGoals} onPick=${onPick} />`
+    }
     ${byId.has(picked) && html`<${Detail} one=${byId.get(picked)} onClose=${() => onPick(null)} />`}
   </section>`;
 }

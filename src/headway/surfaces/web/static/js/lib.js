@@ -1,6 +1,7 @@
 // The one place that names the vendored libraries.
-import { Component, Fragment, h, render } from "../vendor/preact.js";
+
 import htm from "../vendor/htm.js";
+import { Component, Fragment, h, render } from "../vendor/preact.js";
 
 export { useEffect, useId, useMemo, useRef, useState } from "../vendor/hooks.js";
 export { batch, computed, effect, signal } from "../vendor/signals.js";

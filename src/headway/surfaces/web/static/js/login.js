@@ -7,10 +7,17 @@ import { Icon } from "./ui.js";
 
 function told() {
   if (path.value === "/login" && new URLSearchParams(location.search).has("token")) {
-    return ["This link no longer works", html`A login link works once. Restart <code>headway serve</code> to get a new one, or paste a token.`];
+    return [
+      "This link no longer works",
+      html`A login link works once. Restart <code>headway serve</code> to get a new one, or paste a token.`,
+    ];
   }
-  if (locked.value === "expired") return ["Your session has ended", "Sign in again to go on where you were. What agents do goes on meanwhile."];
-  return ["Sign in to Headway", html`Open the link that <code>headway serve</code> printed when it started, or paste a token of yours.`];
+  if (locked.value === "expired")
+    return ["Your session has ended", "Sign in again to go on where you were. What agents do goes on meanwhile."];
+  return [
+    "Sign in to Headway",
+    html`Open the link that <code>headway serve</code> printed when it started, or paste a token of yours.`,
+  ];
 }
 
 export function Login() {

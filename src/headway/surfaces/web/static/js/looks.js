@@ -7,7 +7,8 @@ const WAIT_MS = 150;
 export function soon(load) {
   let timer = 0;
   return () => {
-    timer ||= setTimeout(() => {
+    if (timer) return;
+    timer = setTimeout(() => {
       timer = 0;
       load().catch(() => {}); // the next event, or the next snapshot, brings it
     }, WAIT_MS);
@@ -19,7 +20,8 @@ export function soon(load) {
 export function listed(fetch, take, apply) {
   let meanwhile = null;
   const load = async () => {
-    const told = (meanwhile = []);
+    const told = [];
+    meanwhile = told;
     try {
       const found = await fetch();
       if (told !== meanwhile) return;

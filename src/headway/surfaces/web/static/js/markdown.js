@@ -47,7 +47,9 @@ function blocks(lines, depth = 0) {
     else if (FENCE.test(line)) at = fence(lines, at, out);
     else if (HEADING.test(line)) {
       const [, marks, text] = HEADING.exec(line);
-      out.push(html`<p class="h h${marks.length}" role="heading" aria-level=${Math.min(6, marks.length + 1)} dir="auto">${inline(text)}</p>`);
+      out.push(
+        html`<p class="h h${marks.length}" role="heading" aria-level=${Math.min(6, marks.length + 1)} dir="auto">${inline(text)}</p>`,
+      );
       at++;
     } else if (RULE.test(line)) {
       out.push(html`<hr />`);
@@ -86,7 +88,8 @@ function list(lines, start, out, depth) {
     const found = ITEM.exec(lines[at]);
     if (!found || found[1].length > indent.length + 1 || /\d/.test(found[2]) !== ordered || found[1].length < indent.length) break;
     const inner = [found[3]];
-    for (at++; at < lines.length && belongs(lines, at, indent.length); at++) inner.push(lines[at].slice(Math.min(indent.length + 2, lines[at].search(/\S|$/))));
+    for (at++; at < lines.length && belongs(lines, at, indent.length); at++)
+      inner.push(lines[at].slice(Math.min(indent.length + 2, lines[at].search(/\S|$/))));
     items.push(html`<li dir="auto">${tight(blocks(inner, depth + 1))}</li>`);
   }
   out.push(ordered ? html`<ol start=${Number.parseInt(mark, 10)}>${items}</ol>` : html`<ul>${items}</ul>`);
@@ -101,15 +104,23 @@ function belongs(lines, at, indent) {
 }
 
 /** An item of one paragraph stands without it. */
-const tight = (inner) => (inner[0]?.type === "p" && inner[0].props.class === undefined ? [inner[0].props.children, inner.slice(1)] : inner);
+const tight = (inner) =>
+  inner[0]?.type === "p" && inner[0].props.class === undefined ? [inner[0].props.children, inner.slice(1)] : inner;
 
 function table(lines, start, out) {
-  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => inline(cell.trim()));
+  const cells = (line) =>
+    line
+      .trim()
+      .replace(/^\||\|$/g, "")
+      .split("|")
+      .map((cell) => inline(cell.trim()));
   const head = cells(lines[start]);
   const rows = [];
   let at = start + 2;
   for (; at < lines.length && lines[at].includes("|"); at++) rows.push(cells(lines[at]));
-  out.push(html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table><thead><tr>${head.map((cell) => html`<th>${cell}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td dir="auto">${cell}</td>`)}</tr>`)}</tbody></table></div>`);
+  out.push(
+    html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table><thead><tr>${head.map((cell) => html`<th>${cell}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td dir="auto">${cell}</td>`)}</tr>`)}</tbody></table></div>`,
+  );
   return at;
 }
 

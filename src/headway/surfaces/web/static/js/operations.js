@@ -4,7 +4,7 @@ import { ask, attempt, tell } from "./dialogs.js";
 import { html, signal, useRef } from "./lib.js";
 import { soon } from "./looks.js";
 import { session } from "./session.js";
-import { Ago, Card, Delay, Empty, Icon, money, plural, span, Status, Until, word } from "./ui.js";
+import { Ago, Card, Delay, Empty, Icon, money, plural, Status, span, Until, word } from "./ui.js";
 import { deadLetters, halt, useStream } from "./watch.js";
 
 export const TITLE = "Operations";
@@ -103,14 +103,31 @@ function Costs() {
 const what = (job) => job.payload.request ?? job.payload.task ?? job.payload.name ?? job.kind;
 
 const DeadLetters = () => html`<${Card} title="Dead letters" id="dead" count=${dead.value.length}>
-  ${dead.value.length
-    ? html`<ul class="rows">${dead.value.map(
-        (job) => html`<li key=${job.id}><${Status} s="dead" /><div class="grow"><div class="clamp" dir="auto">${what(job)}</div><div class="sub err" dir="auto">${job.error}</div>
+  ${
+    dead.value.length
+      ? html`<ul class="rows">${dead.value.map(
+          (
+            job,
+          ) => html`<li key=${job.id}><${Status} s="dead" /><div class="grow"><div class="clamp" dir="auto">${what(job)}</div><div class="sub err" dir="auto">${job.error}</div>
           <div class="sub num">${job.kind} · ${plural(job.attempts, "attempt")} · <${Ago} t=${job.updated_at} />${job.payload.conversation_id ? html` · <a class="link" href="/c/${job.payload.conversation_id}">conversation</a>` : ""}</div></div>
-          <div class="acts"><button class="btn small" aria-label="Retry ${what(job)}" onClick=${() => attempt(async () => { await post(`/v1/jobs/${job.id}/retry`); await loadDead(); })}><${Icon} n="replan" />Retry</button>
-            <button class="btn small danger" aria-label="Drop ${what(job)}" onClick=${() => ask({ title: "Drop this dead letter?", text: `${what(job)}: it cannot be retried after that.`, yes: "Drop it", run: async () => { await remove(`/v1/jobs/${job.id}`); await loadDead(); } })}>Drop</button></div></li>`,
-      )}</ul>`
-    : html`<${Empty}>Nothing here. Work that fails every attempt lands in this list.<//>`}
+          <div class="acts"><button class="btn small" aria-label="Retry ${what(job)}" onClick=${() =>
+            attempt(async () => {
+              await post(`/v1/jobs/${job.id}/retry`);
+              await loadDead();
+            })}><${Icon} n="replan" />Retry</button>
+            <button class="btn small danger" aria-label="Drop ${what(job)}" onClick=${() =>
+              ask({
+                title: "Drop this dead letter?",
+                text: `${what(job)}: it cannot be retried after that.`,
+                yes: "Drop it",
+                run: async () => {
+                  await remove(`/v1/jobs/${job.id}`);
+                  await loadDead();
+                },
+              })}>Drop</button></div></li>`,
+        )}</ul>`
+      : html`<${Empty}>Nothing here. Work that fails every attempt lands in this list.<//>`
+  }
 <//>`;
 
 // Schedules
@@ -120,7 +137,11 @@ const does = (one) => one.message?.content ?? one.goal?.description ?? one.tool?
 
 function ScheduleRow({ one }) {
   const path = `/v1/schedules/${encodeURIComponent(one.name)}`;
-  const act = (verb) => () => attempt(async () => { await post(`${path}/${verb}`); if (verb === "run") tell(`${one.name} runs now.`); });
+  const act = (verb) => () =>
+    attempt(async () => {
+      await post(`${path}/${verb}`);
+      if (verb === "run") tell(`${one.name} runs now.`);
+    });
   return html`<li><${Icon} n="clock" c=${one.paused ? "st-pending" : "st-current"} />
     <div class="grow"><div class="cut" dir="auto">${one.name}</div><div class="sub cut" dir="auto">${does(one)}</div>
       <div class="sub num">${timing(one)} · ${one.paused ? "paused" : html`next <${Until} t=${one.next_at} />`}${one.last_at > 0 && html` · last <${Ago} t=${one.last_at} />`}${one.skipped > 0 && ` · ${one.skipped} skipped`}</div></div>
@@ -141,7 +162,20 @@ function AgentRow({ run }) {
   const stop = run.parent_run_id ? () => post(`/v1/agents/${run.id}/cancel`) : () => post(`/v1/turns/${run.turn_id}/cancel`);
   return html`<li><${Status} s=${run.status} /><div class="grow"><div class="clamp" dir="auto">${run.task}</div>
       <div class="sub num">${run.role} · ${word(run.status)} · step ${run.iterations} of ${run.limit} · ${money(run.cost_usd)} · ${alive(run) ? "checked in" : "ended"} <${Ago} t=${run.ended_at || run.updated_at} /><${Delay} t=${run.retry_at} />${run.conversation_id ? html` · <a class="link" href="/c/${run.conversation_id}">conversation</a>` : ""}</div></div>
-    ${alive(run) && (run.parent_run_id || run.turn_id) && html`<div class="acts"><button class="btn small danger" aria-label="Cancel ${run.task}" onClick=${() => ask({ title: "Stop this agent?", text: run.task, yes: "Stop it", run: async () => { await stop(); await loadAgents(); } })}>Cancel</button></div>`}</li>`;
+    ${
+      alive(run) &&
+      (run.parent_run_id || run.turn_id) &&
+      html`<div class="acts"><button class="btn small danger" aria-label="Cancel ${run.task}" onClick=${() =>
+        ask({
+          title: "Stop this agent?",
+          text: run.task,
+          yes: "Stop it",
+          run: async () => {
+            await stop();
+            await loadAgents();
+          },
+        })}>Cancel</button></div>`
+    }</li>`;
 }
 
 function Agents() {
@@ -155,9 +189,11 @@ function Agents() {
 // What the operator was told
 
 const Inbox = () => html`<${Card} title="Inbox" count=${notices.value.length || undefined}>
-  ${notices.value.length
-    ? html`<ul class="rows tall" tabindex="0" aria-label="Inbox">${notices.value.map((one) => html`<li key=${one.id}><${Icon} n="bell" /><div class="grow"><div dir="auto">${one.text}</div><div class="sub">${one.kind.replaceAll("_", " ")} · <${Ago} t=${one.created_at} />${one.goal_id ? html` · <a class="link" href="/goals/${one.goal_id}">goal ${one.goal_id}</a>` : ""}</div></div></li>`)}</ul>`
-    : html`<${Empty}>Nobody had to tell you anything.<//>`}
+  ${
+    notices.value.length
+      ? html`<ul class="rows tall" tabindex="0" aria-label="Inbox">${notices.value.map((one) => html`<li key=${one.id}><${Icon} n="bell" /><div class="grow"><div dir="auto">${one.text}</div><div class="sub">${one.kind.replaceAll("_", " ")} · <${Ago} t=${one.created_at} />${one.goal_id ? html` · <a class="link" href="/goals/${one.goal_id}">goal ${one.goal_id}</a>` : ""}</div></div></li>`)}</ul>`
+      : html`<${Empty}>Nobody had to tell you anything.<//>`
+  }
 <//>`;
 
 export function Page() {

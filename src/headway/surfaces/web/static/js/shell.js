@@ -31,9 +31,11 @@ const Badge = ({ count, what }) => count > 0 && html`<span class="count bad">${c
 
 const Banners = () => html`
   ${stale.value && html`<div class="banner" role="status"><${Icon} n="replan" /><span class="grow">Headway was updated. Reload to get the new page.</span><button class="btn small" onClick=${() => location.reload()}>Reload</button></div>`}
-  ${halt.value.halted &&
-  html`<div class="banner bad" role="status"><${Icon} n="stop" /><span class="grow" dir="auto"><strong>Everything is halted.</strong> ${halt.value.why || "No model is called and nothing starts."}</span>
-    ${session.value?.operator && html`<button class="btn small" onClick=${() => attempt(() => remove("/v1/halt"))}>Let everything go on</button>`}</div>`}
+  ${
+    halt.value.halted &&
+    html`<div class="banner bad" role="status"><${Icon} n="stop" /><span class="grow" dir="auto"><strong>Everything is halted.</strong> ${halt.value.why || "No model is called and nothing starts."}</span>
+    ${session.value?.operator && html`<button class="btn small" onClick=${() => attempt(() => remove("/v1/halt"))}>Let everything go on</button>`}</div>`
+  }
 `;
 
 /** `side` is what a page adds to the navigation. */
@@ -45,7 +47,11 @@ export function Shell({ at, side, children }) {
         <a class="brand" href="/"><${Icon} n="mark" /><span>Headway</span></a>
         <div class="nav-list">
           ${NAV.map(
-            ([icon, text, to]) => html`<a key=${to} class="nav" href=${to} aria-current=${at === text ? "page" : null} title=${text}>
+            ([
+              icon,
+              text,
+              to,
+            ]) => html`<a key=${to} class="nav" href=${to} aria-current=${at === text ? "page" : null} title=${text}>
               <${Icon} n=${icon} /><span class="t">${text}</span>${text === "Operations" && html`<${Badge} count=${deadLetters.value} what="dead letters" />`}
             </a>`,
           )}

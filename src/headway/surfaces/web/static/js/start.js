@@ -33,7 +33,8 @@ async function show(wanted) {
   }
 }
 
-const Missing = () => html`<main class="main" id="main" tabindex="-1"><div class="page"><h1>There is nothing here</h1><p class="muted">This address leads nowhere. <a class="link" href="/">Go to the chat</a>.</p></div></main>`;
+const Missing = () =>
+  html`<main class="main" id="main" tabindex="-1"><div class="page"><h1>There is nothing here</h1><p class="muted">This address leads nowhere. <a class="link" href="/">Go to the chat</a>.</p></div></main>`;
 
 function App() {
   const wanted = path.value;

@@ -35,7 +35,8 @@ export function newTimeline(conversationId) {
   // Words come in bursts: they are drawn once a frame.
   const speak = (text) => {
     heard = text;
-    frame ||= requestAnimationFrame(() => {
+    if (frame) return;
+    frame = requestAnimationFrame(() => {
       frame = 0;
       saying.value = heard;
     });
@@ -53,11 +54,19 @@ export function newTimeline(conversationId) {
     message: (list, { id, role, content, created_at }) => put(list, { key: `m${id}`, type: role, text: content, at: created_at }),
     tool_call(list, call) {
       if (runs.has(call.turn_id) && runs.get(call.turn_id) !== call.run_id) return list; // a sub-agent's own business
-      return put(list, { key: `${call.run_id}/${call.call_id}`, type: "tool", tool: call.tool, arguments: call.arguments, state: "running" });
+      return put(list, {
+        key: `${call.run_id}/${call.call_id}`,
+        type: "tool",
+        tool: call.tool,
+        arguments: call.arguments,
+        state: "running",
+      });
     },
     tool_result(list, { run_id, call_id, result, is_error, state }) {
       const key = `${run_id}/${call_id}`;
-      return list.map((one) => (one.key === key ? { ...one, result, state: is_error || state === "unknown" ? "failed" : "done" } : one));
+      return list.map((one) =>
+        one.key === key ? { ...one, result, state: is_error || state === "unknown" ? "failed" : "done" } : one,
+      );
     },
     agent_changed: (list, { run }) => (run.parent_run_id ? put(list, { key: `a${run.id}`, type: "agent", run }) : list),
     todos_limit: (list) => list,
@@ -65,8 +74,11 @@ export function newTimeline(conversationId) {
     turn_paused: (list) => list,
     turn_resumed: (list, { turn_id }) => list.filter((one) => one.key !== `e${turn_id}`),
     turn_finished: (list, { turn_id, outcome, incomplete }) =>
-      incomplete.length || outcome === "filtered" || outcome === "limit" ? put(list, { key: `e${turn_id}`, type: "end", end: outcome, incomplete }) : list,
-    turn_failed: (list, { turn_id, error, code }) => put(list, { key: `e${turn_id}`, type: "end", end: "failed", error, code, runId: runs.get(turn_id) }),
+      incomplete.length || outcome === "filtered" || outcome === "limit"
+        ? put(list, { key: `e${turn_id}`, type: "end", end: outcome, incomplete })
+        : list,
+    turn_failed: (list, { turn_id, error, code }) =>
+      put(list, { key: `e${turn_id}`, type: "end", end: "failed", error, code, runId: runs.get(turn_id) }),
     turn_canceled: (list, { turn_id }) => put(list, { key: `e${turn_id}`, type: "end", end: "canceled" }),
   };
   const shown = (list, kind, data) => entries[kind]?.(list, data) ?? list;
@@ -173,9 +185,15 @@ export function newTimeline(conversationId) {
       heard = saying.value = timeline.saying.text;
     }
     items.value = timeline.entries.reduce((list, { kind, data }) => shown(list, kind, data), []);
-    cap.value = timeline.entries.findLast(({ kind, data }) => kind === "todos_limit" && data.turn_id === timeline.turn_id)?.data.message ?? null;
+    cap.value =
+      timeline.entries.findLast(({ kind, data }) => kind === "todos_limit" && data.turn_id === timeline.turn_id)?.data.message ??
+      null;
     const { running: turn } = timeline;
-    running.value = turn && { id: turn.id, runId: runs.get(turn.id), paused: turn.status === "paused" ? "Waiting: the pool has no money left." : undefined };
+    running.value = turn && {
+      id: turn.id,
+      runId: runs.get(turn.id),
+      paused: turn.status === "paused" ? "Waiting: the pool has no money left." : undefined,
+    };
     const delayed = timeline.entries.findLast(({ kind, data }) => kind === "turn_delayed" && data.turn_id === turn?.id);
     if (turn?.retry_at > 0) delay({ turn_id: turn.id, retry_at: turn.retry_at, reason: delayed?.data.reason ?? "" });
     turnId.value = timeline.turn_id;

@@ -19,7 +19,13 @@ export async function change(id, fields) {
     await patch(`/v1/todos/${id}`, fields);
   } catch (refusal) {
     if (refusal.code !== "leased") throw refusal;
-    ask({ title: "Change it all the same?", text: refusal.message, yes: "Change it", danger: false, run: () => patch(`/v1/todos/${id}`, { ...fields, force: true }) });
+    ask({
+      title: "Change it all the same?",
+      text: refusal.message,
+      yes: "Change it",
+      danger: false,
+      run: () => patch(`/v1/todos/${id}`, { ...fields, force: true }),
+    });
   }
 }
 
@@ -43,13 +49,15 @@ class Row extends Kept {
     const name = item.description;
     return html`<li class="row-${item.status}" data-id=${item.id} onKeyDown=${onKeyDown}>
       <${Status} s=${item.status} /><span class="grow" dir="auto">${name}</span>
-      ${item.status !== "done" &&
-      html`<span class="row-acts">
+      ${
+        item.status !== "done" &&
+        html`<span class="row-acts">
         <button class="btn ghost icon tiny" aria-label="Move up: ${name}" title="Move up (Alt ↑)" onClick=${() => moved(false)}><${Icon} n="up" /></button>
         <button class="btn ghost icon tiny" aria-label="Move down: ${name}" title="Move down (Alt ↓)" onClick=${() => moved(true)}><${Icon} n="down" /></button>
         <button class="btn ghost icon tiny" aria-label="Finish: ${name}" title="Finish" onClick=${act(() => change(item.id, { status: "completed" }))}><${Icon} n="check" /></button>
         <button class="btn ghost icon tiny" aria-label="Cancel: ${name}" title="Cancel" onClick=${act(() => change(item.id, { status: "canceled" }))}><${Icon} n="close" /></button>
-      </span>`}
+      </span>`
+      }
     </li>`;
   }
 }
@@ -92,9 +100,11 @@ export function TodoPanel({ timeline }) {
       <button class="btn ghost small" aria-expanded=${String(open.value)} aria-controls=${id} onClick=${toggle}>${open.value ? "Collapse" : "Expand"}<${Icon} n="chev" c="chev" /></button>
     </div>
     <p class="todo-now">
-      ${state.current
-        ? html`<${Status} s=${ended ? "pending" : "current"} quiet /><span class="muted">${ended ? "Next:" : "Current:"}</span><span class="cut" dir="auto" title=${state.current.description}>${state.current.description}</span>`
-        : html`<${Status} s="done" quiet /><span>All done</span>`}
+      ${
+        state.current
+          ? html`<${Status} s=${ended ? "pending" : "current"} quiet /><span class="muted">${ended ? "Next:" : "Current:"}</span><span class="cut" dir="auto" title=${state.current.description}>${state.current.description}</span>`
+          : html`<${Status} s="done" quiet /><span>All done</span>`
+      }
     </p>
     ${timeline.cap.value && html`<p class="todo-cap" role="alert"><${Icon} n="warn" /><span dir="auto">${timeline.cap.value}</span></p>`}
     <div class="todo-list" id=${id} hidden=${!open.value} tabindex="0" role="group" aria-label="All todos">

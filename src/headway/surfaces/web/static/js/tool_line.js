@@ -8,7 +8,12 @@ const SHORT = 72;
 const LONG = 20_000;
 
 function brief(value) {
-  const words = typeof value === "string" ? value : Object.values(value ?? {}).map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ");
+  const words =
+    typeof value === "string"
+      ? value
+      : Object.values(value ?? {})
+          .map((one) => (typeof one === "string" ? one : JSON.stringify(one)))
+          .join(", ");
   const line = words.replace(/\s+/g, " ");
   return line.length > SHORT ? `${line.slice(0, SHORT - 1)}…` : line;
 }
@@ -16,9 +21,10 @@ function brief(value) {
 /** What a call was about. The ledger's tools name todos by their ids; their answers have the titles. */
 function about({ tool, arguments: given, result }) {
   if (result?.created) return `Added ${plural(result.created.length, "todo")}`;
-  if (result?.state?.total !== undefined) return plural(result.state.remaining, "todo") + " remaining";
+  if (result?.state?.total !== undefined) return `${plural(result.state.remaining, "todo")} remaining`;
   if (result?.summary?.total !== undefined) return `Looked at ${plural(result.summary.total, "todo")}`;
-  if (typeof result?.title === "string") return brief(tool === "complete_todo" && result.outcome ? `${result.title} → ${result.outcome}` : result.title);
+  if (typeof result?.title === "string")
+    return brief(tool === "complete_todo" && result.outcome ? `${result.title} → ${result.outcome}` : result.title);
   return brief(given);
 }
 
@@ -27,7 +33,8 @@ function written(value) {
   return text.length > LONG ? `${text.slice(0, LONG)}\n… ${(text.length - LONG).toLocaleString()} characters more` : text;
 }
 
-const Block = ({ title, value }) => html`<h3>${title}</h3><pre tabindex="0" aria-label=${title} dir="auto"><code>${written(value)}</code></pre>`;
+const Block = ({ title, value }) =>
+  html`<h3>${title}</h3><pre tabindex="0" aria-label=${title} dir="auto"><code>${written(value)}</code></pre>`;
 
 export const ToolLine = ({ item }) => html`<li class="quiet">
   <details>

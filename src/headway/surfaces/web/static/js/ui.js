@@ -48,8 +48,10 @@ export function span(seconds) {
 }
 
 /** How long ago; the exact time on demand. Reads the clock itself, so that nothing around it is drawn again. */
-export const Ago = ({ t }) => html`<time class="num" dateTime=${new Date(t * 1000).toISOString()} title=${new Date(t * 1000).toLocaleString()}>${now.value - t < 5 ? "just now" : `${span(now.value - t)} ago`}</time>`;
-export const Until = ({ t }) => html`<time class="num" dateTime=${new Date(t * 1000).toISOString()} title=${new Date(t * 1000).toLocaleString()}>${t <= now.value ? "now" : `in ${span(t - now.value)}`}</time>`;
+export const Ago = ({ t }) =>
+  html`<time class="num" dateTime=${new Date(t * 1000).toISOString()} title=${new Date(t * 1000).toLocaleString()}>${now.value - t < 5 ? "just now" : `${span(now.value - t)} ago`}</time>`;
+export const Until = ({ t }) =>
+  html`<time class="num" dateTime=${new Date(t * 1000).toISOString()} title=${new Date(t * 1000).toLocaleString()}>${t <= now.value ? "now" : `in ${span(t - now.value)}`}</time>`;
 
 /** Of a run whose model failed and is asked again later; a run that went on does not say so. */
 export const Delay = ({ t }) => t > now.value && html` · asks its model again <${Until} t=${t} />`;
@@ -71,7 +73,14 @@ export const Choice = ({ label, value, options, onChoose }) => html`<div class="
 </div>`;
 
 /** A list to choose from that looks like the rest of the page. */
-export const Select = ({ label, value, options, onChoose, title, quiet }) => html`<span class="select ${quiet ? "quiet-select" : ""}">
+export const Select = ({
+  label,
+  value,
+  options,
+  onChoose,
+  title,
+  quiet,
+}) => html`<span class="select ${quiet ? "quiet-select" : ""}">
   <select aria-label=${label} value=${value} title=${title} onChange=${(event) => onChoose(event.currentTarget.value)}>${options.map(([name, text]) => html`<option key=${name} value=${name}>${text}</option>`)}</select><${Icon} n="chev" />
 </span>`;
 
