@@ -154,7 +154,7 @@ def goal(page: Any, home: Path, url: str) -> None:
     """A goal whose sub-agents are at work, while some of them are done."""
     headway(home, "goal", "add", GOAL, "--criteria", CRITERIA, "--no-wait")
     page.goto(f"{url}/goals/1")
-    page.locator(".node.st-done").nth(2).wait_for()
+    page.locator(".node.status-done").nth(2).wait_for()
     in_both_themes(page, "goal")
 
 
