@@ -230,7 +230,7 @@ function Filters() {
   const conversationOptions = [
     [ALL, "All conversations"],
     [TENANT_WIDE, "Tenant-wide"],
-    ...conversations.value.map((one) => [String(one.id), formatTitle(one)]),
+    ...conversations.value.map(({ id, title }) => [String(id), formatTitle({ id, title })]),
   ];
   const agentOptions = [[ALL, "All agents"], ...agents.value.map((id) => [id, id])];
   return html`<div class="filters" role="group" aria-label="Filters">

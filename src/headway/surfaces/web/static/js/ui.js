@@ -6,7 +6,7 @@ const SPRITE = new URL("../icons.svg", import.meta.url).pathname;
 export const Icon = ({ name, class: extra = "" }) =>
   html`<svg class="icon ${extra}" aria-hidden="true"><use href="${SPRITE}#${name}" /></svg>`;
 
-// Every status has its own shape, so that none is told apart by colour alone.
+// Every status has its own shape, so that colour is never the only difference.
 const SHAPES = {
   active: "current",
   running: "current",
