@@ -32,6 +32,7 @@ LARGEST = 250_000
 WIDTH = 100  # columns of the terminal
 WINDOW = {"width": 1280, "height": 760}
 PATIENCE_MS = 60_000
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 DEMO = "\x1b[36m$ headway demo\x1b[0m   \x1b[2m… its last scene, half way:\x1b[0m"
 LEFT_OUT = "\x1b[2m   ⋮\x1b[0m"
 
@@ -124,7 +125,7 @@ def headway(home: Path, *arguments: str) -> None:
 def picture_of_page(folder: Path) -> None:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  only this half needs a browser
 
-    program = os.environ.get("HEADWAY_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    program = os.environ.get("HEADWAY_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     home = folder / "home"
     for words in EARLIER:
         headway(home, "chat", words)
