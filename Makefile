@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+# Formats and lints the page's JavaScript. Installed outside of the source tree, as the tests' own JavaScript packages are.
+BIOME := .cache/biome/node_modules/.bin/biome
 # One more than there are cores: tests wait for processes, databases and browsers half of the time.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
@@ -24,17 +26,19 @@ test-again: $(VENV)/.installed-dev  ## what failed last time, and nothing else, 
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
 
-check: $(VENV)/.installed-dev  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
+check: $(VENV)/.installed-dev $(BIOME)  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIOME) check --error-on-warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
 	$(BIN)/python scripts/audit.py
 
-format: $(VENV)/.installed-dev
+format: $(VENV)/.installed-dev $(BIOME)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIOME) check --write
 
 docs: $(VENV)/.installed-dev  ## docs/reference, written out of the code
 	$(BIN)/python scripts/write_reference.py
@@ -81,3 +85,13 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt
 	@$(MAKE_VENV)
 	@$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(BIOME): scripts/biome/package.json scripts/biome/package-lock.json
+	@command -v npm >/dev/null || { \
+		echo "Checking the page's JavaScript needs node 20 or newer, and npm. Install them:"; \
+		echo "apt install nodejs npm, dnf install nodejs npm, or brew install node"; exit 1; }
+	@echo "Installing Biome, which checks the page's JavaScript …"
+	@mkdir -p .cache/biome
+	@cp $^ .cache/biome
+	@npm ci --prefix .cache/biome --silent --no-audit --no-fund --ignore-scripts
+	@touch $@

@@ -128,7 +128,7 @@ def photograph_goal(page: Any, home: Path, url: str) -> None:
     """Photograph a goal when some sub-agents are done and others still work."""
     headway(home, "goal", "add", GOAL, "--criteria", CRITERIA, "--no-wait")
     page.goto(f"{url}/goals/1")
-    page.locator(".node.st-done").nth(2).wait_for()
+    page.locator(".node.status-done").nth(2).wait_for()
     photograph_themes(page, "goal")
 
 

@@ -26,6 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LARGEST_MODULE = 400
 LARGEST_FUNCTION = 60
 MOST_MODULES = {"actions": 32}  # in a folder; elsewhere at most 20
+LONGEST_LINE = 132
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "managers", "core", "shared", "stuff"}
 SQL = re.compile(
     r"\bSELECT\b.+\bFROM\b|\bSELECT [\d'(]|\bINSERT INTO\b|\bUPDATE \w+ SET\b|\bDELETE FROM\b|\b(CREATE|ALTER|DROP) (TABLE|INDEX)\b"
@@ -142,6 +143,26 @@ def test_no_function_is_too_long() -> None:
         for function in functions(source)
     }
     assert {name: size for name, size in sizes.items() if size > LARGEST_FUNCTION} == {}
+
+
+def test_no_line_of_javascript_or_css_is_too_long() -> None:
+    """Ruff checks Python. Biome does not break template literals, and it does not format the styles."""
+    files = [
+        folder / name
+        for folder, names in walked(ROOT)
+        if folder.name != "vendor"
+        for name in names
+        if name.endswith((".js", ".mjs", ".css"))
+    ]
+    long = {
+        f"{file.relative_to(ROOT)}:{number}": len(line)
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > LONGEST_LINE
+    }
+
+    assert len(files) > 25
+    assert long == {}
 
 
 def test_sql_lives_in_storage() -> None:

@@ -123,7 +123,7 @@ def test_a_todo_that_an_agent_holds_is_changed_only_after_asking(page: Visit, cl
     page.forgiven = ("409",)
     page.open("/board").live()
     page.page.get_by_label("Status of water the plants").select_option("Done")
-    question = page.page.get_by_role("dialog", name="Change it all the same?")
+    question = page.page.get_by_role("dialog", name="Change it anyway?")
     expect(question).to_contain_text("robot")
     question.get_by_role("button", name="Change it").click()
 

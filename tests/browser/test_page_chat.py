@@ -56,12 +56,12 @@ def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: V
     model.script = lambda _request: midway(text("The first half of it and then the second half of it."))
     model.hold()
     page.open().live().say("speak")
-    expect(page.log.locator(".saying")).to_contain_text("The first half")
+    expect(page.log.locator(".streaming")).to_contain_text("The first half")
     expect(page.log).not_to_contain_text("second half")
     model.release()
 
     expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("The first half of it and then the second half of it."))
-    expect(page.log.locator(".saying")).to_have_count(0)
+    expect(page.log.locator(".streaming")).to_have_count(0)
 
 
 def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
@@ -87,9 +87,9 @@ def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -
     good, bad = page.log.locator("details").all()
 
     expect(good).to_contain_text("calculate6*7")
-    expect(good.get_by_text("Answered")).to_be_hidden()
+    expect(good.get_by_text("Result", exact=True)).to_be_hidden()
     good.locator("summary").click()
-    expect(good.get_by_text("Answered")).to_be_visible()
+    expect(good.get_by_text("Result", exact=True)).to_be_visible()
     expect(good.locator("pre").last).to_contain_text("42")
     expect(bad.locator("summary")).to_contain_text("failed")
 
@@ -106,7 +106,7 @@ def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
     model.script = script
     page.open().live().say("go")
 
-    expect(page.log.locator(".saying")).to_contain_text("Then I")
+    expect(page.log.locator(".streaming")).to_contain_text("Then I")
     expect(page.log).not_to_contain_text("believe me")
     page.button("Stop").click()
     expect(page.log).to_contain_text("Stopped")
@@ -118,7 +118,7 @@ def test_stop_stops_the_agent(page: Visit, client: Client, model: ModelServer) -
     page.open().live().say("think for long")
     page.button("Stop").click()
 
-    expect(page.log).to_contain_text("Stopped. What was done stays done.")
+    expect(page.log).to_contain_text("Stopped. Work that was done is kept.")
     expect(page.button("Send")).to_be_visible()
     model.release()
     page.say("and now?")
@@ -132,13 +132,13 @@ def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Cli
     model.wait_for_requests(1)
     give_patience(client)
     model.release()
-    waits = page.log.locator(".end")
+    waits = page.log.locator(".turn-note")
     expect(waits).to_contain_text("Waiting to retry until")
     expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
     page.page.reload()
     expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
 
-    page.button("Ask again now").click()
+    page.button("Retry now").click()
     expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("It works now."))
     expect(waits).to_have_count(0)
 
@@ -146,8 +146,8 @@ def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Cli
 def test_a_turn_that_failed_says_why_and_can_be_tried_again(page: Visit, model: ModelServer) -> None:
     model.script = lambda _request: error(400, "this model is overwhelmed")
     page.open().live().say("do it")
-    end = page.log.locator(".end")
-    expect(end).to_contain_text("The agent could not go on.")
+    end = page.log.locator(".turn-note")
+    expect(end).to_contain_text("The agent could not continue.")
     expect(end).to_contain_text("this model is overwhelmed")
     expect(page.page.get_by_role("link", name="Operations")).to_contain_text("1")
 
@@ -179,7 +179,7 @@ def test_a_message_that_cannot_be_sent_stays_and_says_what_to_do(page: Visit, cl
     expect(page.page.get_by_role("alert")).to_contain_text("Lift the halt under Operations")
     expect(page.page.get_by_label("Message", exact=True)).to_have_value("hello?")
 
-    page.button("Let everything go on").click()
+    page.button("Lift the halt").click()
     expect(banner).to_have_count(0)
     page.button("Try again").click()
     expect(page.log).to_contain_text("hello")
@@ -191,7 +191,7 @@ def test_an_address_that_leads_nowhere_says_so(page: Visit, path: str) -> None:
     page.forgiven = ("404",)
     page.open(path)
 
-    expect(page.page.get_by_role("heading", level=1).last).to_have_text(re.compile("There is (nothing here|no such conversation)"))
+    expect(page.page.get_by_role("heading", level=1).last).to_have_text(re.compile("(Page|Conversation) not found"))
 
 
 def test_shift_enter_is_a_new_line_and_enter_sends(page: Visit, client: Client) -> None:

@@ -58,8 +58,8 @@ def test_the_list_tells_how_far_each_goal_is_and_follows_it(page: Visit, client:
 def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client) -> None:
     page.open("/goals").live()
     page.button("New goal").click()
-    page.page.get_by_label("What should be reached?").fill("Every page is proofread")
-    page.page.get_by_label("How will it be known?").fill("No typo is left.")
+    page.page.get_by_label("What should be achieved?").fill("Every page is proofread")
+    page.page.get_by_label("How will success be recognized?").fill("No typo is left.")
     page.page.get_by_label("Budget, dollars").fill("0.25")
     page.button("Set the goal").click()
     expect(page.page).to_have_url(re.compile(r"/goals/\d+$"))
@@ -76,7 +76,7 @@ def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client) -
 def test_the_plan_is_a_graph_with_every_sub_goal_and_its_state(page: Visit, half_way: Goal) -> None:
     page.open(f"/goals/{half_way.id}").live()
     expect(page.page.locator(".node")).to_have_count(len(staged_goals.STEPS))
-    expect(page.page.locator(".dag path")).to_have_count(sum(map(len, staged_goals.STEPS.values())))
+    expect(page.page.locator(".graph path")).to_have_count(sum(map(len, staged_goals.STEPS.values())))
     expect(node(page, "Batch cart price lookups").get_by_label("in progress")).to_be_visible()
     expect(node(page, "Try gRPC keep-alive").get_by_label("failed")).to_be_visible()
     expect(page.page.locator(".stats")).to_contain_text(
@@ -105,7 +105,7 @@ def test_nodes_are_reached_by_keyboard_and_tell_more_when_chosen(page: Visit, ha
     page.page.keyboard.press("Escape")
     expect(detail).to_have_count(0)
     page.button("100%").click()
-    expect(page.page.locator(".dag.full")).to_be_visible()
+    expect(page.page.locator(".graph.full")).to_be_visible()
 
 
 def test_what_happens_is_shown_while_it_happens(page: Visit, client: Client) -> None:
@@ -126,7 +126,7 @@ def test_what_happens_is_shown_while_it_happens(page: Visit, client: Client) -> 
     ("kind", "button", "action"),
     [
         ("replans", "Allow more replans", "continue"),
-        ("replans", "Plan anew", "replan"),
+        ("replans", "Make a new plan", "replan"),
         ("escalation", "Continue the plan", "continue"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_recovery_is_announced_until_it_is_dismissed(page: Visit, client: Clie
     client.desk.write(staged_goals.interrupted, half_way)
     banner = page.page.locator(".note.info")
     expect(banner).to_contain_text(
-        re.compile(r"Recovered after an interruption.*2 agents restarted: #\d+ goes on, #\d+ begun anew\.")
+        re.compile(r"Recovered after an interruption.*2 agents restarted: #\d+ resumed, #\d+ restarted\.")
     )
     page.button("Dismiss").click()
     expect(banner).to_have_count(0)
@@ -176,12 +176,12 @@ def test_a_recovery_is_announced_until_it_is_dismissed(page: Visit, client: Clie
 def test_sub_agents_show_when_they_checked_in_and_can_be_stopped(page: Visit, client: Client, half_way: Goal) -> None:
     page.open(f"/goals/{half_way.id}").live()
     agents = page.region("Sub-agents")
-    expect(agents).to_contain_text("2 at work")
+    expect(agents).to_contain_text("2 running")
     expect(agents).to_contain_text(re.compile(r"coder · step 0 of 20 · \$0.00 · running \d+s · checked in \d+s ago"))
     page.button("Cancel Pool gateway connections").click()
     page.page.get_by_role("dialog").get_by_role("button", name="Stop it").click()
 
-    expect(agents).to_contain_text("1 at work")
+    expect(agents).to_contain_text("1 running")
     expect(node(page, "Pool gateway connections").get_by_label("failed")).to_be_visible()
 
 

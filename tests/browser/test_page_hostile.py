@@ -64,7 +64,7 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
         for words in HOSTILE.values():
             expect(page.page.locator(where).filter(has_text=one_line(words)[:60]).first).to_be_attached()
         safe(page)
-    expect(page.region("Dead letters").locator(".err")).to_contain_text("<math href=")
+    expect(page.region("Dead letters").locator(".error")).to_contain_text("<math href=")
     expect(page.page.locator("#schedules")).to_contain_text(name_of(HOSTILE["embedded"]))
     page.page.get_by_role("link", name="Chat", exact=True).click()
     for words in HOSTILE.values():

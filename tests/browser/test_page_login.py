@@ -41,7 +41,7 @@ def test_a_token_can_be_pasted_and_leads_to_where_one_was_going(stranger: Visit,
     expect(stranger.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
     stranger.page.get_by_label("Token").fill("hw_wrong")
     stranger.button("Sign in").click()
-    expect(stranger.page.get_by_role("alert")).to_contain_text("This token opens nothing")
+    expect(stranger.page.get_by_role("alert")).to_contain_text("This token is not valid")
 
     stranger.page.get_by_label("Token").fill(f"  {client.secret} ")
     stranger.button("Sign in").click()

@@ -41,7 +41,7 @@ def test_dead_letters_are_dropped_after_asking(page: Visit, client: Client, mode
     dead_turn(client, model, "mend the roof")
     page.button("Drop mend the roof").click()
     question = dialog(page, "Drop this dead letter?")
-    question.get_by_role("button", name="Keep it as it is").click()
+    question.get_by_role("button", name="Leave it as is").click()
     expect(question).to_be_hidden()
     page.button("Drop mend the roof").click()
     question.get_by_role("button", name="Drop it").click()
@@ -76,12 +76,12 @@ def test_agents_at_work_can_be_stopped_after_asking(page: Visit, client: Client,
     say(client, client.conversation(), "think for long")
     page.open("/operations").live()
     agents = page.region("Agents")
-    expect(agents).to_contain_text("1 at work")
+    expect(agents).to_contain_text("1 running")
     expect(agents).to_contain_text("checked in")
     page.button("Cancel think for long").click()
     dialog(page, "Stop this agent?").get_by_role("button", name="Stop it").click()
 
-    expect(agents).to_contain_text("none at work")
+    expect(agents).to_contain_text("none running")
 
 
 def test_sub_agents_are_listed_while_they_work(page: Visit, client: Client, model: ModelServer) -> None:
@@ -104,14 +104,14 @@ def test_the_halt_asks_first_and_everybody_sees_it(page: Visit, client: Client) 
     page.button("Halt everything").click()
     question = dialog(page, "Halt everything?")
     expect(question).to_contain_text("for every tenant of this installation")
-    question.get_by_role("button", name="Keep it as it is").click()
+    question.get_by_role("button", name="Leave it as is").click()
     assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
 
     page.button("Halt everything").click()
     question.get_by_role("button", name="Halt everything").click()
     expect(page.page.locator(".banner")).to_contain_text("Everything is halted.")
     assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
-    page.button("Let everything go on").first.click()
+    page.button("Lift the halt").first.click()
     expect(page.page.locator(".banner")).to_have_count(0)
     assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
 
@@ -133,7 +133,7 @@ def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
 
 def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
     page.open("/operations").live()
-    expect(page.region("Inbox")).to_contain_text("Nobody had to tell you anything.")
+    expect(page.region("Inbox")).to_contain_text("There are no notices.")
     client.desk.write(notices.notify, "budget", "The pool is spent.")
 
     expect(page.region("Inbox")).to_contain_text("The pool is spent.")

@@ -150,7 +150,7 @@ def test_a_resubmission_is_announced_for_two_seconds(page: Visit, model: ModelSe
     model.script = script
     model.hold()
     page.open().live()
-    page.page.get_by_label("How to work").select_option("queue")
+    page.page.get_by_label("Work mode").select_option("queue")
     page.say("go")
     expect(page.log).to_contain_text("Working")  # the page is there: what happens from now on, it hears
     model.release()
@@ -162,7 +162,7 @@ def test_a_resubmission_is_announced_for_two_seconds(page: Visit, model: ModelSe
 def test_the_cap_is_a_warning_that_stays(page: Visit, model: ModelServer) -> None:
     model.script = judged_queue(*(f"item {n}" for n in range(9)))
     page.open().live()
-    page.page.get_by_label("How to work").select_option("queue")
+    page.page.get_by_label("Work mode").select_option("queue")
     page.say("go")
     warning = page.panel.get_by_role("alert")
 

@@ -1,12 +1,12 @@
-// One AG-UI client: says one thing after the other in a thread, and prints what it has of it in the end.
+// An AG-UI client: sends its requests to a thread one after the other, then prints its messages, state and events.
 const [library, url, token, threadId, ...requests] = process.argv.slice(2);
 const { HttpAgent } = await import(library);
 
 const agent = new HttpAgent({ url, threadId, headers: { Authorization: `Bearer ${token}` } });
 const events = [];
 let error = null;
-for (const [place, content] of requests.entries()) {
-  agent.addMessage({ id: `request-${place}`, role: "user", content });
+for (const [index, content] of requests.entries()) {
+  agent.addMessage({ id: `request-${index}`, role: "user", content });
   try {
     await agent.runAgent({}, { onEvent: ({ event }) => void events.push(event) });
   } catch (failure) {

@@ -1,4 +1,4 @@
-// What `useChat` is made of, without React: says one thing after the other in a chat, and prints what it has of it in the end.
+// `useChat` without React: sends its requests to a chat one after the other, then prints its messages and data.
 const [library, api, token, id, ...requests] = process.argv.slice(2);
 const { AbstractChat, DefaultChatTransport } = await import(library);
 
@@ -8,7 +8,9 @@ class State {
   messages = [];
   pushMessage = (message) => void this.messages.push(message);
   popMessage = () => void this.messages.pop();
-  replaceMessage = (index, message) => void (this.messages[index] = message);
+  replaceMessage = (index, message) => {
+    this.messages[index] = message;
+  };
   snapshot = (value) => structuredClone(value);
 }
 
@@ -19,13 +21,13 @@ class Chat extends AbstractChat {
 }
 
 const data = [];
-const asked = [];
+const toolCalls = [];
 const chat = new Chat({
   id,
   transport: new DefaultChatTransport({ api, headers: { Authorization: `Bearer ${token}` } }),
   onData: (part) => void data.push(part),
-  onToolCall: ({ toolCall }) => void asked.push(toolCall),
+  onToolCall: ({ toolCall }) => void toolCalls.push(toolCall),
 });
 for (const text of requests) await chat.sendMessage({ text });
 const { messages, status, error } = chat;
-console.log(JSON.stringify({ messages, data, asked, status, error: error ? error.message : null }));
+console.log(JSON.stringify({ messages, data, toolCalls, status, error: error ? error.message : null }));

@@ -102,7 +102,7 @@ def test_a_chat_of_the_ai_sdk_sees_a_planned_turn(library: str, sqlite_chatter: 
     model.script = drains("buy milk", "buy bread", answer="All is bought.")
     seen = ui_stream(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
 
-    assert (seen["error"], seen["status"], seen["asked"]) == (None, "ready", [])
+    assert (seen["error"], seen["status"], seen["toolCalls"]) == (None, "ready", [])
     _, answer = seen["messages"]
     assert answer["id"] == answer["metadata"]["turn_id"]
     assert answer["metadata"]["outcome"] == "drained"

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from serving import Client, Service, problem
 
+from headway.ledger import todo
 from headway.surfaces.web import static_files
 from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
 
@@ -122,6 +123,13 @@ def test_they_speak_to_nobody_else() -> None:
 def test_modules_are_small() -> None:
     sizes = {name: len(code.splitlines()) for name, code in SCRIPTS.items()}
     assert {name: size for name, size in sizes.items() if size > LARGEST_SCRIPT} == {}
+
+
+def test_the_board_offers_the_transitions_that_the_ledger_allows() -> None:
+    (table,) = re.findall(r"const LEGAL_TRANSITIONS = \{(.*?)\};", SCRIPTS["board.js"], re.DOTALL)
+    offered = {status: tuple(re.findall(r'"(\w+)"', targets)) for status, targets in re.findall(r"(\w+): \[(.*?)\]", table)}
+
+    assert offered == todo.LEGAL_TRANSITIONS
 
 
 @pytest.mark.parametrize("folder", [FOLDER / "vendor", Path(__file__).parent.parent / "browser" / "vendor"])

@@ -1,10 +1,10 @@
-// Talking to /v1. Whatever goes wrong becomes a Refusal, whose message says what happened and what to do.
-import { remembered, signal } from "./lib.js";
+// Requests to /v1. Every failure becomes an ApiError, whose message says what happened and what to do.
+import { preferences, signal } from "./lib.js";
 
-/** Why there is no session: "missing" (nobody signed in), "expired", or null while there is one. */
-export const locked = signal(null);
+/** Why there is no session: "missing" (not signed in), "expired", or null while there is one. */
+export const signedOut = signal(null);
 
-export class Refusal extends Error {
+export class ApiError extends Error {
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -12,7 +12,7 @@ export class Refusal extends Error {
   }
 }
 
-// The server's own sentences are for programs as well; these say where on the page to go.
+// The server's messages are written for programs too; these name the place on the page where the user can act.
 const ADVICE = {
   halted: "Everything is halted. Lift the halt under Operations, then try again.",
   turn_running: "The agent is still answering. Wait for it, or stop it first.",
@@ -20,31 +20,32 @@ const ADVICE = {
 };
 const UNREACHABLE = "Headway cannot be reached. Check that it is running; nothing you typed is lost.";
 
-async function call(method, path, body, headers = {}) {
+async function request(method, path, body, headers = {}) {
   const options = { method, headers: { Accept: "application/json", ...headers } };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";
   }
-  let answer;
+  let response;
   try {
-    answer = await fetch(path, options);
+    response = await fetch(path, options);
   } catch {
-    throw new Refusal(0, "unreachable", UNREACHABLE);
+    throw new ApiError(0, "unreachable", UNREACHABLE);
   }
-  if (answer.ok) return answer.status === 204 ? null : answer.json();
-  const problem = await answer.json().catch(() => ({}));
+  if (response.ok) return response.status === 204 ? null : response.json();
+  const problem = await response.json().catch(() => ({}));
   const code = problem.code ?? "failed";
-  if (answer.status === 401 && path.startsWith("/v1")) locked.value = remembered.get("signed-in") ? "expired" : "missing";
-  throw new Refusal(answer.status, code, ADVICE[code] ?? problem.detail ?? `The server answered ${answer.status}.`);
+  if (response.status === 401 && path.startsWith("/v1")) signedOut.value = preferences.get("signed-in") ? "expired" : "missing";
+  throw new ApiError(response.status, code, ADVICE[code] ?? problem.detail ?? `The server answered ${response.status}.`);
 }
 
-export const get = (path, query) => call("GET", query ? `${path}?${new URLSearchParams(query)}` : path);
-export const put = (path, body = {}) => call("PUT", path, body);
-export const patch = (path, body) => call("PATCH", path, body);
-export const remove = (path) => call("DELETE", path);
-/** Repeated with the same key, it does its work once. */
-export const post = (path, body = {}, key = newKey()) => call("POST", path, body, { "Idempotency-Key": key });
+export const get = (path, query) => request("GET", query ? `${path}?${new URLSearchParams(query)}` : path);
+export const put = (path, body = {}) => request("PUT", path, body);
+export const patch = (path, body) => request("PATCH", path, body);
+export const remove = (path) => request("DELETE", path);
+/** Requests that repeat the same key take effect once. */
+export const post = (path, body = {}, key = createKey()) => request("POST", path, body, { "Idempotency-Key": key });
 
-/** Random, also where the page is not served over TLS and crypto.randomUUID does not exist. */
-export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** A random key. crypto.randomUUID does not exist where the page is served without TLS. */
+export const createKey = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

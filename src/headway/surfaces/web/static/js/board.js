@@ -1,11 +1,11 @@
-// All todos of the tenant by status. Dragging, the menu of a card and Alt with an arrow key change the status.
+// The tenant's todos by status. Dragging, a card's menu, and Alt with an arrow key change the status.
 import { get, post } from "./api.js";
-import { conversations, loadConversations } from "./conversations.js";
+import { conversations, formatTitle, loadConversations } from "./conversations.js";
 import { attempt } from "./dialogs.js";
-import { computed, html, Kept, signal, useEffect, useRef, useState } from "./lib.js";
-import { listed } from "./looks.js";
-import { change } from "./todo_panel.js";
-import { Empty, Icon, Select, Status } from "./ui.js";
+import { computed, html, PureComponent, signal, useEffect, useRef, useState } from "./lib.js";
+import { createLiveList } from "./live_list.js";
+import { changeTodo } from "./todo_panel.js";
+import { Empty, Icon, Main, Select, StatusIcon } from "./ui.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Board";
@@ -17,161 +17,209 @@ const COLUMNS = [
   ["canceled", "Canceled"],
 ];
 const STATUSES = COLUMNS.map(([status]) => status);
-// What ended can only be reopened, as pending or at once in progress; the ledger refuses anything else.
-const LEGAL = {
+const LABELS = Object.fromEntries(COLUMNS);
+// The ledger's own table, repeated here so that a menu offers only what the ledger accepts. A test compares the two.
+const LEGAL_TRANSITIONS = {
   pending: ["in_progress", "completed", "canceled"],
   in_progress: ["pending", "completed", "canceled"],
   completed: ["pending", "in_progress"],
   canceled: ["pending", "in_progress"],
 };
 const ENDED = ["completed", "canceled"];
-const PAGE = 250;
-const EVERYWHERE = "all";
+const PAGE_SIZE = 250;
+const ALL = "all";
+const TENANT_WIDE = "tenant";
+const DEFAULT_AGENT = "index";
 
 const todos = signal(new Map());
-const cursors = signal({}); // where each column goes on
-const filters = signal({ conversation: EVERYWHERE, agent: EVERYWHERE });
+const cursors = signal({}); // by column: where its next page begins
+const filters = signal({ conversation: ALL, agent: ALL });
 
-const query = (status, cursor) => {
+const fetchPage = (status, cursor) => {
   const { conversation, agent } = filters.value;
-  const wanted = { status, limit: PAGE };
-  if (conversation !== EVERYWHERE) wanted.conversation_id = conversation;
-  if (agent !== EVERYWHERE) wanted.agent_id = agent;
-  if (cursor) wanted.cursor = cursor;
-  return get("/v1/todos", wanted);
+  const query = { status, limit: PAGE_SIZE };
+  if (conversation !== ALL) query.conversation_id = conversation;
+  if (agent !== ALL) query.agent_id = agent;
+  if (cursor) query.cursor = cursor;
+  return get("/v1/todos", query);
 };
 
-/** A conversation's list comes with the tenant-wide todos; here it stands for itself. */
-const fits = (todo) => {
+/** The API adds the tenant-wide todos to a conversation's list; the board shows the conversation's alone. */
+const matchesFilters = (todo) => {
   const { conversation, agent } = filters.value;
-  const place = conversation === EVERYWHERE || todo.conversation_id === (conversation === "tenant" ? 0 : Number(conversation));
-  return place && (agent === EVERYWHERE || todo.agent_id === agent);
+  const listId = conversation === TENANT_WIDE ? 0 : Number(conversation);
+  return (conversation === ALL || todo.conversation_id === listId) && (agent === ALL || todo.agent_id === agent);
 };
 
-async function fetched() {
-  const [pages] = await Promise.all([Promise.all(STATUSES.map((status) => query(status))), loadConversations()]);
+async function fetchColumns() {
+  const [pages] = await Promise.all([Promise.all(STATUSES.map((status) => fetchPage(status))), loadConversations()]);
   return pages;
 }
 
-function take(pages) {
-  todos.value = new Map(pages.flatMap((page) => page.todos).map((one) => [one.id, one]));
+function replaceTodos(pages) {
+  todos.value = new Map(pages.flatMap((page) => page.todos).map((todo) => [todo.id, todo]));
   cursors.value = Object.fromEntries(STATUSES.map((status, n) => [status, pages[n].next_cursor]));
 }
 
 async function loadMore(status) {
-  const page = await query(status, cursors.value[status]);
-  todos.value = new Map([...todos.value, ...page.todos.map((one) => [one.id, one])]);
+  const page = await fetchPage(status, cursors.value[status]);
+  todos.value = new Map([...todos.value, ...page.todos.map((todo) => [todo.id, todo])]);
   cursors.value = { ...cursors.value, [status]: page.next_cursor };
 }
 
-function apply({ change: what, todo }) {
+function apply({ change, todo }) {
   const next = new Map(todos.value);
-  if (what === "deleted") next.delete(todo.id);
+  if (change === "deleted") next.delete(todo.id);
   else next.set(todo.id, todo);
   todos.value = next;
 }
 
-const { load, changed } = listed(fetched, take, apply);
+const { load, onChange } = createLiveList(fetchColumns, replaceTodos, apply);
 
-const byPlace = (a, b) => a.position - b.position || a.id - b.id;
-const byEnd = (a, b) => b.completed_at - a.completed_at || b.id - a.id;
+const compareOpen = (a, b) => a.position - b.position || a.id - b.id;
+const compareEnded = (a, b) => b.completed_at - a.completed_at || b.id - a.id;
 
 const columns = computed(() => {
   const sorted = Object.fromEntries(STATUSES.map((status) => [status, []]));
-  for (const todo of todos.value.values()) if (fits(todo)) sorted[todo.status].push(todo);
-  for (const status of STATUSES) sorted[status].sort(ENDED.includes(status) ? byEnd : byPlace);
+  for (const todo of todos.value.values()) if (matchesFilters(todo)) sorted[todo.status].push(todo);
+  for (const status of STATUSES) sorted[status].sort(ENDED.includes(status) ? compareEnded : compareOpen);
   return sorted;
 });
-const none = computed(() => STATUSES.every((status) => !columns.value[status].length));
-let met = new Set(); // whoever was seen can be chosen, also while another's todos are all that is here
+const isEmpty = computed(() => STATUSES.every((status) => !columns.value[status].length));
+const isFiltered = computed(() => Object.values(filters.value).some((chosen) => chosen !== ALL));
+let knownAgents = new Set(); // kept, so that an agent can still be chosen while another agent's todos are shown
 const agents = computed(() => {
-  met = new Set([...met, ...[...todos.value.values()].map((one) => one.agent_id)]);
-  return [...met].sort();
+  knownAgents = new Set([...knownAgents, ...[...todos.value.values()].map((todo) => todo.agent_id)]);
+  return [...knownAgents].sort();
 });
-const narrowed = computed(() => Object.values(filters.value).some((chosen) => chosen !== EVERYWHERE));
 
-const moveTo = (id, status) => attempt(() => change(id, { status }));
+const changeStatus = (id, status) => attempt(() => changeTodo(id, { status }));
 
 /** The next status in that direction that the ledger allows. */
-function neighbour(status, step) {
+function findNextStatus(status, step) {
   const order = step > 0 ? STATUSES : STATUSES.toReversed();
-  return order.slice(order.indexOf(status) + 1).find((one) => LEGAL[status].includes(one));
+  return order.slice(order.indexOf(status) + 1).find((candidate) => LEGAL_TRANSITIONS[status].includes(candidate));
 }
 
-// A card that is moved by keyboard is made anew in another column; whoever moved it stays with it.
-let moved = null;
+// The card that was moved with the keyboard: it is rendered again in another column, where it takes the focus back.
+let focusedId = null;
 
-class Tile extends Kept {
-  render({ todo, place }) {
+const renderStatusMenu = (todo, ref) => html`<label class="status-menu">
+  <${Icon} name="chev" />
+  <select
+    ref=${ref}
+    aria-label="Status of ${todo.subject}"
+    title="Change the status (Alt ← →)"
+    value=${todo.status}
+    onChange=${(event) => changeStatus(todo.id, event.currentTarget.value)}
+  >
+    ${[todo.status, ...LEGAL_TRANSITIONS[todo.status]].map(
+      (status) => html`<option key=${status} value=${status}>${LABELS[status]}</option>`,
+    )}
+  </select>
+</label>`;
+
+class Tile extends PureComponent {
+  render({ todo, conversation }) {
     const onKeyDown = (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      const to = event.altKey && step && neighbour(todo.status, step);
-      if (!to) return;
+      const next = event.altKey && step && findNextStatus(todo.status, step);
+      if (!next) return;
       event.preventDefault();
-      moved = todo.id;
-      moveTo(todo.id, to);
+      focusedId = todo.id;
+      changeStatus(todo.id, next);
     };
     const onDragStart = (event) => {
       event.dataTransfer.setData("text/plain", String(todo.id));
       event.dataTransfer.effectAllowed = "move";
       event.currentTarget.classList.add("dragging");
     };
-    const keepFocus = (menu) => {
-      if (!menu || moved !== todo.id) return;
-      moved = null;
+    const onDragEnd = (event) => event.currentTarget.classList.remove("dragging");
+    const restoreFocus = (menu) => {
+      if (!menu || focusedId !== todo.id) return;
+      focusedId = null;
       menu.focus();
     };
-    const words = COLUMNS.find(([status]) => status === todo.status)[1];
-    return html`<li class="tile ${todo.status}" data-id=${todo.id} draggable="true" onKeyDown=${onKeyDown} onDragStart=${onDragStart} onDragEnd=${(event) => event.currentTarget.classList.remove("dragging")}>
-      <div class="line"><${Status} s=${todo.status} quiet /><span class="clamp" dir="auto" title=${todo.subject}>${todo.subject}</span>
-        <label class="mover"><${Icon} n="chev" /><select ref=${keepFocus} aria-label="Status of ${todo.subject}" title="Change the status (Alt ← →)" value=${todo.status} onChange=${(event) => moveTo(todo.id, event.currentTarget.value)}>
-          <option value=${todo.status}>${words}</option>
-          ${LEGAL[todo.status].map((status) => html`<option key=${status} value=${status}>${COLUMNS.find(([one]) => one === status)[1]}</option>`)}
-        </select></label></div>
-      <div class="sub"><span class="num">#${todo.id}</span><span aria-hidden="true">·</span>${todo.conversation_id ? html`<a class="cut" href="/c/${todo.conversation_id}" dir="auto">${place}</a>` : "tenant-wide"}${todo.agent_id !== "index" && html`<span aria-hidden="true">·</span><span class="cut" dir="auto">${todo.agent_id}</span>`}</div>
+    return html`<li
+      class="tile ${todo.status}"
+      data-id=${todo.id}
+      draggable="true"
+      onKeyDown=${onKeyDown}
+      onDragStart=${onDragStart}
+      onDragEnd=${onDragEnd}
+    >
+      <div class="line">
+        <${StatusIcon} status=${todo.status} decorative />
+        <span class="clamp" dir="auto" title=${todo.subject}>${todo.subject}</span>
+        ${renderStatusMenu(todo, restoreFocus)}
+      </div>
+      <div class="sub">
+        <span class="num">#${todo.id}</span><span aria-hidden="true">·</span>
+        ${
+          todo.conversation_id
+            ? html`<a class="truncate" href="/c/${todo.conversation_id}" dir="auto">${conversation}</a>`
+            : "tenant-wide"
+        }
+        ${
+          todo.agent_id !== DEFAULT_AGENT &&
+          html`<span aria-hidden="true">·</span><span class="truncate" dir="auto">${todo.agent_id}</span>`
+        }
+      </div>
     </li>`;
   }
 }
 
 function Column({ status, title }) {
-  const [over, setOver] = useState(false);
+  const [isTarget, setIsTarget] = useState(false);
   const list = columns.value[status];
-  const titles = new Map(conversations.value.map((one) => [one.id, one.title]));
-  const more = Boolean(cursors.value[status]);
-  const drop = (event) => {
-    event.preventDefault();
-    setOver(false);
-    const id = Number(event.dataTransfer.getData("text/plain"));
-    if (todos.value.get(id)?.status !== status) moveTo(id, status);
-  };
-  const dragOver = (event) => {
+  const titles = new Map(conversations.value.map((conversation) => [conversation.id, conversation.title]));
+  const hasMore = Boolean(cursors.value[status]);
+  const onDragOver = (event) => {
     event.preventDefault();
     event.dataTransfer.dropEffect = "move";
-    setOver(true);
+    setIsTarget(true);
   };
-  return html`<section class=${over ? "over" : ""} aria-label=${title} onDragOver=${dragOver} onDragLeave=${(event) => !event.currentTarget.contains(event.relatedTarget) && setOver(false)} onDrop=${drop}>
-    <h2><${Status} s=${status} quiet />${title} <span class="faint num">${list.length}${more ? "+" : ""}</span></h2>
-    ${status === "pending" && html`<${Add} />`}
-    <ul>${list.map((todo) => html`<${Tile} key=${todo.id} todo=${todo} place=${titles.get(todo.conversation_id) || `Conversation ${todo.conversation_id}`} />`)}</ul>
-    ${more && html`<button class="btn small more" onClick=${() => attempt(() => loadMore(status))}>Show more</button>`}
-    ${!list.length && !more && html`<p class="hint nothing">Nothing here.</p>`}
+  const onDragLeave = (event) => !event.currentTarget.contains(event.relatedTarget) && setIsTarget(false);
+  const onDrop = (event) => {
+    event.preventDefault();
+    setIsTarget(false);
+    const id = Number(event.dataTransfer.getData("text/plain"));
+    if (todos.value.get(id)?.status !== status) changeStatus(id, status);
+  };
+  const getConversation = ({ conversation_id: id }) => formatTitle({ id, title: titles.get(id) });
+  return html`<section
+    class=${isTarget ? "target" : ""}
+    aria-label=${title}
+    onDragOver=${onDragOver}
+    onDragLeave=${onDragLeave}
+    onDrop=${onDrop}
+  >
+    <h2>
+      <${StatusIcon} status=${status} decorative />${title} <span class="faint num">${list.length}${hasMore ? "+" : ""}</span>
+    </h2>
+    ${status === "pending" && html`<${AddTodo} />`}
+    <ul>${list.map((todo) => html`<${Tile} key=${todo.id} todo=${todo} conversation=${getConversation(todo)} />`)}</ul>
+    ${hasMore && html`<button class="btn small show-more" onClick=${() => attempt(() => loadMore(status))}>Show more</button>`}
+    ${!list.length && !hasMore && html`<p class="hint nothing">Nothing here.</p>`}
   </section>`;
 }
 
-function Add() {
+function AddTodo() {
   const field = useRef();
   const submit = (event) => {
     event.preventDefault();
     const subject = field.current.value.trim();
-    const { conversation } = filters.value;
-    const list = Number(conversation) || 0;
+    const listId = Number(filters.value.conversation) || 0;
     if (!subject) return;
     attempt(async () => {
-      await post("/v1/todos", { subject, conversation_id: list });
+      await post("/v1/todos", { subject, conversation_id: listId });
       field.current.value = "";
     });
   };
-  return html`<form class="board-add" onSubmit=${submit}><${Icon} n="plus" /><input ref=${field} aria-label="Add a todo" placeholder="Add a todo" maxlength="1000" autocomplete="off" /></form>`;
+  return html`<form class="board-add" onSubmit=${submit}>
+    <${Icon} name="plus" />
+    <input ref=${field} aria-label="Add a todo" placeholder="Add a todo" maxlength="1000" autocomplete="off" />
+  </form>`;
 }
 
 function Filters() {
@@ -180,22 +228,32 @@ function Filters() {
     attempt(load);
   };
   const { conversation, agent } = filters.value;
-  const talks = conversations.value.map((one) => [String(one.id), one.title || `Conversation ${one.id}`]);
+  const conversationOptions = [
+    [ALL, "All conversations"],
+    [TENANT_WIDE, "Tenant-wide"],
+    ...conversations.value.map(({ id, title }) => [String(id), formatTitle({ id, title })]),
+  ];
+  const agentOptions = [[ALL, "All agents"], ...agents.value.map((id) => [id, id])];
   return html`<div class="filters" role="group" aria-label="Filters">
-    <${Select} label="Conversation" value=${conversation} options=${[[EVERYWHERE, "All conversations"], ["tenant", "Tenant-wide"], ...talks]} onChoose=${choose("conversation")} />
-    <${Select} label="Agent" value=${agent} options=${[[EVERYWHERE, "All agents"], ...agents.value.map((one) => [one, one])]} onChoose=${choose("agent")} />
+    <${Select} label="Conversation" value=${conversation} options=${conversationOptions} onChoose=${choose("conversation")} />
+    <${Select} label="Agent" value=${agent} options=${agentOptions} onChoose=${choose("agent")} />
   </div>`;
 }
 
+const NoTodos = () =>
+  html`<div class="card"><${Empty}>${
+    isFiltered.value ? "No todos with these filters." : "No todos yet. The plans of agents and the todos you add appear here."
+  }<//></div>`;
+
 export function Page() {
   useEffect(() => {
-    const asked = new URLSearchParams(location.search).get("conversation");
-    filters.value = { conversation: /^\d+$/.test(asked) ? asked : EVERYWHERE, agent: EVERYWHERE };
+    const requested = new URLSearchParams(location.search).get("conversation");
+    filters.value = { conversation: /^\d+$/.test(requested) ? requested : ALL, agent: ALL };
   }, []);
-  useStream("/v1/events", () => ({ load, on: { todo_changed: changed } }));
-  return html`<main class="main" id="main" tabindex="-1"><div class="page">
+  useStream("/v1/events", () => ({ load, on: { todo_changed: onChange } }));
+  return html`<${Main}>
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
-    ${none.value && html`<div class="card"><${Empty}>${narrowed.value ? "No todos with these filters." : "No todos yet. An agent's plan appears here, and so does what you add."}<//></div>`}
+    ${isEmpty.value && html`<${NoTodos} />`}
     <div class="board">${COLUMNS.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}</div>
-  </div></main>`;
+  <//>`;
 }

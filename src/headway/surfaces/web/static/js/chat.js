@@ -1,21 +1,21 @@
-// The chat: what was said and done, live, with the todo panel above the input.
+// The chat: the conversation as it happens, with the todo panel above the input.
 import { post } from "./api.js";
 import { Composer } from "./composer.js";
-import { conversations, Drawer, loadConversations, Side, titleOf } from "./conversations.js";
+import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "./dialogs.js";
-import { html, Kept, useEffect, useMemo, useRef, useState } from "./lib.js";
+import { html, PureComponent, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Markdown } from "./markdown.js";
 import { session } from "./session.js";
-import { newTimeline } from "./timeline.js";
+import { createTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
-import { ToolLine, AgentLine } from "./tool_line.js";
-import { Icon, plural, Status } from "./ui.js";
+import { AgentLine, ToolLine } from "./tool_line.js";
+import { Icon, pluralize, StatusIcon } from "./ui.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Chat";
-export { Side };
+export { Sidebar };
 
-const IDEAS = [
+const SUGGESTIONS = [
   "Calculate 12*7, then write the result to notes.txt, and then list the files",
   "Plan a small party: write the guest list, choose a menu, and buy the drinks",
   "What time is it in Tokyo?",
@@ -27,121 +27,180 @@ const OUTCOMES = {
   incomplete: "The agent stopped before the list was done.",
 };
 
-function End({ item }) {
-  if (item.end === "canceled") return html`<li class="end"><${Status} s="canceled" quiet /><span>Stopped. What was done stays done.</span></li>`;
-  if (item.end === "failed") {
-    return html`<li class="end bad"><${Status} s="failed" quiet />
-      <div class="grow"><strong>The agent could not go on.</strong> <span dir="auto">${item.error}</span></div>
-      ${item.runId && html`<button class="btn small" onClick=${() => attempt(() => post(`/v1/jobs/${item.runId}/retry`))}><${Icon} n="replan" />Try again</button>`}
+const refreshConversations = () => loadConversations().catch(() => {}); // the next event or snapshot loads them again
+
+const RetryButton = ({ runId, children }) => html`<button
+  class="btn small"
+  onClick=${() => attempt(() => post(`/v1/jobs/${runId}/retry`))}
+><${Icon} name="replan" />${children}</button>`;
+
+/** How a turn ended, unless it ended with an answer and a finished list. */
+function TurnEnd({ item }) {
+  if (item.end === "canceled") {
+    return html`<li class="turn-note">
+      <${StatusIcon} status="canceled" decorative /><span>Stopped. Work that was done is kept.</span>
     </li>`;
   }
-  return html`<li class="end warn"><${Icon} n="warn" />
-    <div class="grow">${OUTCOMES[item.end] ?? OUTCOMES.incomplete} ${item.incomplete.length > 0 && html`<span class="muted">${plural(item.incomplete.length, "todo is", "todos are")} still open.</span>`}</div>
-    ${item.incomplete.length > 0 && html`<a class="btn small" href="/board">Open the board</a>`}
+  if (item.end === "failed") {
+    return html`<li class="turn-note bad">
+      <${StatusIcon} status="failed" decorative />
+      <div class="grow"><strong>The agent could not continue.</strong> <span dir="auto">${item.error}</span></div>
+      ${item.runId && html`<${RetryButton} runId=${item.runId}>Try again<//>`}
+    </li>`;
+  }
+  const open = item.incomplete.length;
+  return html`<li class="turn-note warn">
+    <${Icon} name="warn" />
+    <div class="grow">${OUTCOMES[item.end] ?? OUTCOMES.incomplete} ${
+      open > 0 && html`<span class="muted">${pluralize(open, "todo is", "todos are")} still open.</span>`
+    }</div>
+    ${open > 0 && html`<a class="btn small" href="/board">Open the board</a>`}
   </li>`;
 }
 
-class Entry extends Kept {
+class TimelineItem extends PureComponent {
   render({ item }) {
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
-    if (item.type === "end") return html`<${End} item=${item} />`;
-    const mine = item.type === "user";
-    return html`<li class="msg ${item.type}" dir=${mine ? "auto" : null}><span class="sr">${mine ? "You" : "Headway"}:</span>${mine ? item.text : html`<${Markdown} text=${item.text} />`}</li>`;
+    if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
+    if (item.type === "user") {
+      return html`<li class="msg user" dir="auto"><span class="sr-only">You:</span>${item.text}</li>`;
+    }
+    return html`<li class="msg ${item.type}"><span class="sr-only">Headway:</span><${Markdown} text=${item.text} /></li>`;
   }
 }
 
-const Delayed = ({ running: { runId, delayed } }) => html`<li class="end warn"><${Status} s="paused" quiet />
-  <div class="grow"><strong>Waiting to retry until ${new Date(delayed.until * 1000).toLocaleTimeString()}.</strong> <span dir="auto">${delayed.reason}</span></div>
-  ${runId && html`<button class="btn small" onClick=${() => attempt(() => post(`/v1/jobs/${runId}/retry`))}><${Icon} n="replan" />Ask again now</button>`}</li>`;
-
-function Now({ timeline }) {
-  const running = timeline.running.value;
-  if (!running) return null;
-  if (running.paused) return html`<li class="end warn"><${Status} s="paused" quiet /><div class="grow"><strong>Paused.</strong> <span dir="auto">${running.paused}</span></div><a class="btn small" href="/operations">Open operations</a></li>`;
-  if (running.delayed) return html`<${Delayed} running=${running} />`;
-  if (timeline.saying.value) return html`<li class="msg assistant saying" aria-busy="true"><span class="sr">Headway:</span><${Markdown} text=${timeline.saying.value} /></li>`;
-  return html`<li class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span></li>`;
+function DelayNote({ runId, delayed }) {
+  const time = new Date(delayed.until * 1000).toLocaleTimeString();
+  return html`<li class="turn-note warn">
+    <${StatusIcon} status="paused" decorative />
+    <div class="grow"><strong>Waiting to retry until ${time}.</strong> <span dir="auto">${delayed.reason}</span></div>
+    ${runId && html`<${RetryButton} runId=${runId}>Retry now<//>`}
+  </li>`;
 }
 
-const NEAR_END = 80;
+const PauseNote = ({ reason }) => html`<li class="turn-note warn">
+  <${StatusIcon} status="paused" decorative />
+  <div class="grow"><strong>Paused.</strong> <span dir="auto">${reason}</span></div>
+  <a class="btn small" href="/operations">Open operations</a>
+</li>`;
+
+/** The last line of the log while a turn runs. */
+function Activity({ timeline }) {
+  const running = timeline.running.value;
+  if (!running) return null;
+  if (running.paused) return html`<${PauseNote} reason=${running.paused} />`;
+  if (running.delayed) return html`<${DelayNote} runId=${running.runId} delayed=${running.delayed} />`;
+  if (timeline.streamedText.value) {
+    return html`<li class="msg assistant streaming" aria-busy="true">
+      <span class="sr-only">Headway:</span><${Markdown} text=${timeline.streamedText.value} />
+    </li>`;
+  }
+  return html`<li class="thinking">
+    <span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span>
+  </li>`;
+}
+
+const NEAR_END_PX = 80;
 
 function Log({ timeline }) {
   const box = useRef();
   const list = useRef();
-  const [away, setAway] = useState(false);
-  const stick = useRef(true);
-  const down = () => {
-    if (stick.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  const [isAway, setIsAway] = useState(false);
+  const isFollowing = useRef(true);
+  const scrollDown = () => {
+    if (isFollowing.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   };
   useEffect(() => {
-    // Also when the panel opens or a picture of text grows: who reads the end goes on reading the end.
-    const watcher = new ResizeObserver(down);
-    watcher.observe(box.current);
-    watcher.observe(list.current);
-    return () => watcher.disconnect();
+    // Stay at the end also when the panel opens or an item grows.
+    const observer = new ResizeObserver(scrollDown);
+    observer.observe(box.current);
+    observer.observe(list.current);
+    return () => observer.disconnect();
   }, []);
-  const onScroll = ({ currentTarget: at }) => {
-    stick.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR_END;
-    setAway(!stick.current);
+  const onScroll = ({ currentTarget: log }) => {
+    isFollowing.current = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END_PX;
+    setIsAway(!isFollowing.current);
   };
-  const toEnd = () => {
-    stick.current = true;
-    down();
+  const scrollToEnd = () => {
+    isFollowing.current = true;
+    scrollDown();
   };
+  const loadEarlier = () => attempt(timeline.loadEarlier);
   return html`<div class="log" ref=${box} tabindex="0" role="log" aria-label="Conversation" onScroll=${onScroll}>
       <ol ref=${list}>
-        ${timeline.earlier.value && html`<li class="center"><button class="btn small" onClick=${() => attempt(timeline.loadEarlier)}>Show what came before</button></li>`}
-        ${timeline.items.value.map((item) => html`<${Entry} key=${item.key} item=${item} />`)}
-        <${Now} timeline=${timeline} />
+        ${
+          timeline.hasEarlier.value &&
+          html`<li class="center"><button class="btn small" onClick=${loadEarlier}>Show earlier messages</button></li>`
+        }
+        ${timeline.items.value.map((item) => html`<${TimelineItem} key=${item.key} item=${item} />`)}
+        <${Activity} timeline=${timeline} />
       </ol>
     </div>
-    ${away && html`<button class="btn to-end" aria-label="Scroll to the end" onClick=${toEnd}><${Icon} n="down" /></button>`}`;
+    ${
+      isAway &&
+      html`<button class="btn scroll-to-end" aria-label="Scroll to the end" onClick=${scrollToEnd}><${Icon} name="down" /></button>`
+    }`;
 }
 
-/** Where people write, with what stands above it; and who it is that answers, where that is no LLM. */
-function Dock({ children }) {
-  return html`<div class="dock"><div>${children}</div>
-    ${session.value?.model === "rehearsal" && html`<p class="fine">The rehearsal model answers: it follows rules and is not an LLM. Set <code>HEADWAY_MODEL</code> to use one.</p>`}</div>`;
-}
+const RehearsalNote = () => html`<p class="model-note">
+  The rehearsal model answers: it follows rules and is not an LLM. Set <code>HEADWAY_MODEL</code> to use one.
+</p>`;
+
+/** The input and what belongs above it. */
+const Dock = ({ children }) => html`<div class="dock">
+  <div>${children}</div>
+  ${session.value?.model === "rehearsal" && html`<${RehearsalNote} />`}
+</div>`;
 
 function Conversation({ id }) {
-  const timeline = useMemo(() => newTimeline(id), [id]);
+  const timeline = useMemo(() => createTimeline(id), [id]);
+  const onTurnStarted = (data) => {
+    timeline.on.turn_started(data);
+    refreshConversations(); // a conversation gets its title with its first message
+  };
   useStream(`/v1/conversations/${id}/events`, () => ({
     exists: timeline.exists,
     load: async () => (await Promise.all([timeline.load(), loadConversations()]))[0],
-    on: { ...timeline.on, turn_started: startedAnd(timeline.on.turn_started), ping: () => loadConversations().catch(() => {}) },
+    on: { ...timeline.on, turn_started: onTurnStarted, ping: refreshConversations },
   }));
-  if (timeline.missing.value) {
-    return html`<div class="log"><div class="hello"><h1>There is no such conversation</h1><p class="muted">It may belong to another tenant. <a class="link" href="/">Start a new one</a>.</p></div></div>`;
+  if (timeline.isMissing.value) {
+    return html`<div class="log"><div class="welcome">
+      <h1>Conversation not found</h1>
+      <p class="muted">It may belong to another tenant. <a class="link" href="/">Start a new one</a>.</p>
+    </div></div>`;
   }
   return html`<div class="log-frame"><${Log} timeline=${timeline} /></div>
     <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>`;
 }
 
-/** A conversation gets its title with its first message. */
-const startedAnd = (then) => (data) => {
-  then(data);
-  loadConversations().catch(() => {});
-};
-
-function Fresh() {
+function NewConversation() {
   const [suggestion, setSuggestion] = useState(null);
-  useStream("/v1/events", () => ({ load: () => loadConversations(), on: { turn_started: () => loadConversations().catch(() => {}) } }));
-  return html`<div class="log"><div class="hello">
-      <${Icon} n="mark" c="logo" />
-      <h1>What should be done?</h1>
-      <p class="muted">The agent plans, works its list off and answers. You can change the list while it works.</p>
-      <ul class="ideas">${IDEAS.map((text) => html`<li key=${text}><button class="idea" onClick=${() => setSuggestion({ text })}>${text}</button></li>`)}</ul>
+  useStream("/v1/events", () => ({ load: () => loadConversations(), on: { turn_started: refreshConversations } }));
+  return html`<div class="log"><div class="welcome">
+      <${Icon} name="mark" class="logo" />
+      <h1>What should the agent do?</h1>
+      <p class="muted">The agent makes a plan, works through it and answers. You can change the plan while it works.</p>
+      <ul class="suggestions">
+        ${SUGGESTIONS.map(
+          (text) => html`<li key=${text}>
+            <button class="suggestion" onClick=${() => setSuggestion({ text })}>${text}</button>
+          </li>`,
+        )}
+      </ul>
     </div></div>
     <${Dock}><${Composer} id=${null} suggestion=${suggestion} /><//>`;
 }
 
 export function Page({ id }) {
-  conversations.value; // the title below comes from there
+  conversations.value; // subscribes to them: the title comes from there
   return html`<main class="chat" id="main" tabindex="-1">
-    <header class="bar"><${Drawer} id=${id} /><h1 class="cut" dir="auto">${titleOf(id)}</h1><span class="grow"></span>
-      ${id && html`<a class="btn ghost small" href="/board?conversation=${id}"><${Icon} n="board" />Todos</a>`}</header>
-    ${id ? html`<${Conversation} id=${id} />` : html`<${Fresh} />`}
+    <header class="chat-header">
+      <${Drawer} id=${id} />
+      <h1 class="truncate" dir="auto">${getTitle(id)}</h1>
+      <span class="grow"></span>
+      ${id && html`<a class="btn ghost small" href="/board?conversation=${id}"><${Icon} name="board" />Todos</a>`}
+    </header>
+    ${id ? html`<${Conversation} id=${id} />` : html`<${NewConversation} />`}
   </main>`;
 }

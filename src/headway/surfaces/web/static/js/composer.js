@@ -1,28 +1,44 @@
-// Where people type. What was typed stays until the server has taken it.
-import { newKey, post, Refusal } from "./api.js";
+// The message input. A typed message stays until the server has accepted it.
+import { ApiError, createKey, post } from "./api.js";
 import { attempt } from "./dialogs.js";
-import { html, remembered, signal, useEffect, useRef, useState } from "./lib.js";
-import { go } from "./router.js";
+import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js";
+import { navigate } from "./router.js";
 import { Icon, Select } from "./ui.js";
 import { halt } from "./watch.js";
 
 const MODES = [
-  ["plan", "Plan", "The agent makes a plan and works it off"],
-  ["queue", "Queue", "Item by item; an assessor judges each answer"],
+  ["plan", "Plan", "The agent makes a plan and works through it"],
+  ["queue", "Queue", "One item at a time; an assessor checks each answer"],
 ];
-const mode = signal(remembered.get("mode") === "queue" ? "queue" : "plan");
+const mode = signal(preferences.get("mode") === "queue" ? "queue" : "plan");
 const drafts = new Map(); // by conversation: {text, key, conversation}
 
-const draftOf = (id) => {
-  if (!drafts.has(id)) drafts.set(id, { text: "", key: newKey() });
+const getDraft = (id) => {
+  if (!drafts.has(id)) drafts.set(id, { text: "", key: createKey() });
   return drafts.get(id);
 };
+
+const Problem = ({ text, onRetry }) => html`<p class="problem" role="alert">
+  <${Icon} name="warn" />
+  <span class="grow" dir="auto">${text}</span>
+  <button type="button" class="btn small" onClick=${onRetry}>Try again</button>
+</p>`;
+
+function SendButton({ running, isBusy }) {
+  if (!running) {
+    return html`<button class="send" aria-label="Send" title="Send (Enter)" disabled=${isBusy}><${Icon} name="send" /></button>`;
+  }
+  const stop = () => attempt(() => post(`/v1/turns/${running.id}/cancel`));
+  return html`<button type="button" class="send stop" aria-label="Stop" title="Stop the agent" onClick=${stop}>
+    <${Icon} name="stop" />
+  </button>`;
+}
 
 export function Composer({ id, running, suggestion }) {
   const field = useRef();
   const [problem, setProblem] = useState(null);
-  const [busy, setBusy] = useState(false);
-  const draft = draftOf(id);
+  const [isBusy, setIsBusy] = useState(false);
+  const draft = getDraft(id);
 
   useEffect(() => {
     field.current.value = draft.text;
@@ -36,23 +52,23 @@ export function Composer({ id, running, suggestion }) {
 
   const send = async () => {
     const content = field.current.value;
-    if (!content.trim() || busy) return;
-    setBusy(true);
+    if (!content.trim() || isBusy) return;
+    setIsBusy(true);
     setProblem(null);
     try {
-      // A message that is sent again after a failure carries the same key, and is said once.
+      // A retry carries the same key, so that the server stores the message once.
       draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${draft.key}-c`)).conversation.id;
       await post(`/v1/conversations/${draft.conversation}/messages`, { content, mode: mode.value }, draft.key);
       const to = draft.conversation;
       drafts.delete(id);
       if (field.current) field.current.value = "";
-      if (!id) go(`/c/${to}`);
-    } catch (refusal) {
-      if (!(refusal instanceof Refusal)) throw refusal;
-      if (refusal.status && refusal.status < 500) draft.key = newKey(); // it was judged; the next attempt is another one
-      setProblem(refusal.message);
+      if (!id) navigate(`/c/${to}`);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status && error.status < 500) draft.key = createKey(); // the server rejected it: the next attempt is a new request
+      setProblem(error.message);
     } finally {
-      setBusy(false);
+      setIsBusy(false);
     }
   };
   const submit = (event) => {
@@ -62,18 +78,32 @@ export function Composer({ id, running, suggestion }) {
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   };
-  const choose = (name) => {
+  const chooseMode = (name) => {
     mode.value = name;
-    remembered.set("mode", mode.value);
+    preferences.set("mode", mode.value);
   };
   return html`<form class="composer" onSubmit=${submit}>
-    ${problem && html`<p class="problem" role="alert"><${Icon} n="warn" /><span class="grow" dir="auto">${problem}</span><button type="button" class="btn small" onClick=${send}>Try again</button></p>`}
-    <textarea ref=${field} name="text" rows="1" dir="auto" placeholder=${halt.value.halted ? "Everything is halted" : "Message Headway"} aria-label="Message" onInput=${(event) => (draft.text = event.currentTarget.value)} onKeyDown=${onKeyDown}></textarea>
-    <div class="composer-acts">
-      <${Select} quiet label="How to work" value=${mode.value} options=${MODES} title=${MODES.find(([name]) => name === mode.value)[2]} onChoose=${choose} />
-      ${running
-        ? html`<button type="button" class="send stop" aria-label="Stop" title="Stop the agent" onClick=${() => attempt(() => post(`/v1/turns/${running.id}/cancel`))}><${Icon} n="stop" /></button>`
-        : html`<button class="send" aria-label="Send" title="Send (Enter)" disabled=${busy}><${Icon} n="send" /></button>`}
+    ${problem && html`<${Problem} text=${problem} onRetry=${send} />`}
+    <textarea
+      ref=${field}
+      name="text"
+      rows="1"
+      dir="auto"
+      placeholder=${halt.value.halted ? "Everything is halted" : "Message Headway"}
+      aria-label="Message"
+      onInput=${(event) => (draft.text = event.currentTarget.value)}
+      onKeyDown=${onKeyDown}
+    ></textarea>
+    <div class="composer-actions">
+      <${Select}
+        compact
+        label="Work mode"
+        value=${mode.value}
+        options=${MODES}
+        title=${MODES.find(([name]) => name === mode.value)[2]}
+        onChoose=${chooseMode}
+      />
+      <${SendButton} running=${running} isBusy=${isBusy} />
     </div>
   </form>`;
 }

@@ -4,43 +4,69 @@ import { html, signal, useRef } from "./lib.js";
 import { Icon } from "./ui.js";
 
 export const conversations = signal([]);
-const more = signal(false);
-const PAGE = 50;
+const hasMore = signal(false);
+const PAGE_SIZE = 50;
+
+const fetchPage = async (query) => (await get("/v1/conversations", { limit: PAGE_SIZE, ...query })).conversations;
 
 export async function loadConversations() {
-  const found = (await get("/v1/conversations", { limit: PAGE })).conversations;
-  more.value = found.length === PAGE;
-  const older = conversations.value.filter((one) => one.id < (found.at(-1)?.id ?? 0));
-  conversations.value = [...found, ...older];
+  const newest = await fetchPage();
+  hasMore.value = newest.length === PAGE_SIZE;
+  const older = conversations.value.filter(({ id }) => id < (newest.at(-1)?.id ?? 0));
+  conversations.value = [...newest, ...older];
 }
 
 async function loadOlder() {
-  const found = (await get("/v1/conversations", { limit: PAGE, before: conversations.value.at(-1).id })).conversations;
-  more.value = found.length === PAGE;
-  conversations.value = [...conversations.value, ...found];
+  const older = await fetchPage({ before: conversations.value.at(-1).id });
+  hasMore.value = older.length === PAGE_SIZE;
+  conversations.value = [...conversations.value, ...older];
 }
 
-export const titleOf = (id) => conversations.value.find((one) => one.id === id)?.title || (id ? `Conversation ${id}` : "New conversation");
+export const formatTitle = ({ id, title }) => title || `Conversation ${id}`;
 
-const List = ({ id, onChoose }) => html`<ul class="talks">
-  ${conversations.value.map((one) => html`<li key=${one.id}><a class="nav cut" href="/c/${one.id}" aria-current=${one.id === id ? "true" : null} onClick=${onChoose} dir="auto" title=${one.title}>${one.title || `Conversation ${one.id}`}</a></li>`)}
-  ${more.value && html`<li><button class="btn ghost small" onClick=${loadOlder}>Show older</button></li>`}
+export const getTitle = (id) =>
+  id ? formatTitle(conversations.value.find((conversation) => conversation.id === id) ?? { id }) : "New conversation";
+
+const ConversationList = ({ id, onChoose }) => html`<ul class="conversation-list">
+  ${conversations.value.map(
+    (conversation) => html`<li key=${conversation.id}>
+      <a
+        class="nav-item truncate"
+        href="/c/${conversation.id}"
+        aria-current=${conversation.id === id ? "true" : null}
+        onClick=${onChoose}
+        dir="auto"
+        title=${conversation.title}
+      >${formatTitle(conversation)}</a>
+    </li>`,
+  )}
+  ${hasMore.value && html`<li><button class="btn ghost small" onClick=${loadOlder}>Show older</button></li>`}
 </ul>`;
 
-/** Beside the navigation where there is room. */
-export const Side = ({ id }) => html`<section class="talks-side" aria-label="Conversations">
-  <header><h2>Conversations</h2><a class="btn ghost icon small" href="/" aria-label="New conversation" title="New conversation"><${Icon} n="plus" /></a></header>
-  <${List} id=${id} />
+/** The list on wide screens, below the navigation. */
+export const Sidebar = ({ id }) => html`<section class="conversations" aria-label="Conversations">
+  <header>
+    <h2>Conversations</h2>
+    <a class="btn ghost icon-only small" href="/" aria-label="New conversation" title="New conversation"><${Icon} name="plus" /></a>
+  </header>
+  <${ConversationList} id=${id} />
 </section>`;
 
-/** In a drawer where there is not. */
+/** The list on narrow screens, in a drawer. */
 export function Drawer({ id }) {
   const dialog = useRef();
+  const open = () => dialog.current.showModal();
   const close = () => dialog.current.close();
-  return html`<button class="btn ghost icon narrow-only" aria-label="Conversations" onClick=${() => dialog.current.showModal()}><${Icon} n="menu" /></button>
-    <dialog ref=${dialog} class="drawer" aria-label="Conversations" onClick=${(event) => event.target === dialog.current && close()}>
-      <header><h2>Conversations</h2><button class="btn ghost icon small" aria-label="Close" onClick=${close}><${Icon} n="close" /></button></header>
-      <a class="btn wide" href="/" onClick=${close}><${Icon} n="plus" />New conversation</a>
-      <${List} id=${id} onChoose=${close} />
+  const closeOutside = (event) => event.target === dialog.current && close();
+  return html`<button class="btn ghost icon-only narrow-only" aria-label="Conversations" onClick=${open}>
+      <${Icon} name="menu" />
+    </button>
+    <dialog ref=${dialog} class="drawer" aria-label="Conversations" onClick=${closeOutside}>
+      <header>
+        <h2>Conversations</h2>
+        <button class="btn ghost icon-only small" aria-label="Close" onClick=${close}><${Icon} name="close" /></button>
+      </header>
+      <a class="btn wide" href="/" onClick=${close}><${Icon} name="plus" />New conversation</a>
+      <${ConversationList} id=${id} onChoose=${close} />
     </dialog>`;
 }

@@ -1,55 +1,62 @@
-// A question that has to be answered first, and short messages that go away by themselves.
-import { Refusal } from "./api.js";
+// A dialog that asks for confirmation, and short messages that disappear after a while.
+import { ApiError } from "./api.js";
 import { html, signal, useEffect, useRef } from "./lib.js";
 import { Icon } from "./ui.js";
 
-const question = signal(null); // {title, text, yes, run, danger}
-const messages = signal([]);
-const SHOWN_MS = 8_000;
-let number = 0;
+const question = signal(null); // {title, text, confirm, run, danger}
+const toasts = signal([]);
+const TOAST_MS = 8_000;
+let lastId = 0;
 
-export const ask = (wanted) => (question.value = wanted);
+export const ask = (options) => (question.value = options);
 
-export function tell(text, kind = "info") {
-  const one = { id: ++number, text, kind };
-  messages.value = [...messages.value.slice(-2), one];
-  setTimeout(() => dismiss(one.id), SHOWN_MS);
+export function showToast(text, kind = "info") {
+  const toast = { id: ++lastId, text, kind };
+  toasts.value = [...toasts.value.slice(-2), toast];
+  setTimeout(() => dismiss(toast.id), TOAST_MS);
 }
-const dismiss = (id) => (messages.value = messages.value.filter((one) => one.id !== id));
+const dismiss = (id) => (toasts.value = toasts.value.filter((toast) => toast.id !== id));
 
-/** Do it; if it is refused, say why. Gives what came of it, or undefined. */
+/** Run an action and return its result. If the server refuses it, show why and return undefined. */
 export async function attempt(action) {
   try {
     return await action();
-  } catch (refusal) {
-    if (!(refusal instanceof Refusal)) throw refusal;
-    if (refusal.status !== 401) tell(refusal.message, "bad"); // a lost session has a view of its own
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status !== 401) showToast(error.message, "bad"); // an ended session shows the sign-in form instead
     return undefined;
   }
 }
 
-export function Question() {
+export function ConfirmDialog() {
   const dialog = useRef();
   const asked = question.value;
   useEffect(() => {
     if (asked && !dialog.current.open) dialog.current.showModal();
   }, [asked]);
-  return html`<dialog ref=${dialog} class="question" onClose=${() => (question.value = null)} aria-labelledby="question-title" aria-describedby="question-text">
+  const tone = asked?.danger === false ? "primary" : "danger";
+  return html`<dialog
+    ref=${dialog}
+    class="question"
+    aria-labelledby="question-title"
+    aria-describedby="question-text"
+    onClose=${() => (question.value = null)}
+  >
     <h2 id="question-title">${asked?.title}</h2>
     <p id="question-text" dir="auto">${asked?.text}</p>
-    <form method="dialog" class="acts">
-      <button class="btn" autofocus>Keep it as it is</button>
-      <button class="btn ${asked?.danger === false ? "primary" : "danger"}" onClick=${() => attempt(asked.run)}>${asked?.yes}</button>
+    <form method="dialog" class="actions">
+      <button class="btn" autofocus>Leave it as is</button>
+      <button class="btn ${tone}" onClick=${() => attempt(asked.run)}>${asked?.confirm}</button>
     </form>
   </dialog>`;
 }
 
-export const Messages = () => html`<div class="toasts" role="status" aria-live="polite">
-  ${messages.value.map(
-    (one) => html`<div key=${one.id} class="toast ${one.kind}">
-      <${Icon} n=${one.kind === "info" ? "done" : "warn"} />
-      <span dir="auto">${one.text}</span>
-      <button class="btn ghost icon small" aria-label="Dismiss" onClick=${() => dismiss(one.id)}><${Icon} n="close" /></button>
+export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">
+  ${toasts.value.map(
+    ({ id, text, kind }) => html`<div key=${id} class="toast ${kind}">
+      <${Icon} name=${kind === "info" ? "done" : "warn"} />
+      <span dir="auto">${text}</span>
+      <button class="btn ghost icon-only small" aria-label="Dismiss" onClick=${() => dismiss(id)}><${Icon} name="close" /></button>
     </div>`,
   )}
 </div>`;

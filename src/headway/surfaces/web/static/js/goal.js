@@ -1,189 +1,248 @@
-// One goal: what it waits for, its plan, its agents, its journal, its money.
-import { get, post } from "./api.js";
+// One goal: the decision it waits for, its plan, its agents, its journal, its cost.
+import { post } from "./api.js";
 import { ask, attempt } from "./dialogs.js";
-import { origin, planned } from "./goals.js";
+import { createGoalState } from "./goal_state.js";
+import { countPlanned, describeOrigin } from "./goals.js";
 import { Plan } from "./graph.js";
-import { Journal, recovery } from "./journal.js";
-import { html, remembered, signal, useEffect, useRef, useState } from "./lib.js";
-import { soon } from "./looks.js";
-import { Ago, Card, Delay, Empty, Icon, money, now, Pill, plural, span, Status, Until } from "./ui.js";
+import { describeRecovery, Journal } from "./journal.js";
+import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js";
+import {
+  Ago,
+  Card,
+  Empty,
+  formatDuration,
+  formatMoney,
+  Icon,
+  Main,
+  now,
+  Pill,
+  pluralize,
+  RetryTime,
+  StatusIcon,
+  Until,
+} from "./ui.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Goals";
 
-const JOURNAL = 100;
-const QUIET_S = 60; // after that, the age of a check-in is worth a colour
-
-function newGoal(id) {
-  const goal = signal(null);
-  const graph = signal(null);
-  const entries = signal([]); // the newest first
-  const more = signal(false);
-  const agents = signal([]);
-  const costs = signal(null);
-  const why = signal("");
-  const missing = signal(false);
-  const path = `/v1/goals/${id}`;
-
-  const loadGraph = async () => (graph.value = (await get(`${path}/graph`)).graph);
-  const loadAgents = async () => (agents.value = (await get("/v1/agents", { goal_id: id, limit: 100 })).agents);
-  const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
-  const loadWhy = async () => (why.value = (await get(`${path}/why`)).why);
-  const loadGoal = async () => (goal.value = (await get(path)).goal);
-
-  async function loadJournal(before) {
-    const found = (await get(`${path}/journal`, before ? { limit: JOURNAL, before } : { limit: JOURNAL })).entries;
-    const fresh = found.toSorted((a, b) => b.n - a.n);
-    entries.value = before ? [...entries.value, ...fresh] : fresh;
-    more.value = found.length === JOURNAL;
-  }
-
-  async function exists() {
-    try {
-      await loadGoal();
-      return true;
-    } catch (refusal) {
-      if (refusal.status !== 404) throw refusal;
-      missing.value = true;
-      return false;
-    }
-  }
-
-  async function load() {
-    await Promise.all([loadGoal(), loadGraph(), loadJournal(), loadAgents(), loadCosts(), loadWhy()]);
-  }
-
-  const graphSoon = soon(loadGraph);
-  const whySoon = soon(loadWhy);
-  const agentsSoon = soon(loadAgents);
-  const ours = (handle) => (data) => (data.goal_id ?? data.goal?.id) === id && goal.value && handle(data);
-  const on = {
-    goal_changed: ours(({ goal: changed }) => {
-      goal.value = { ...goal.value, ...changed, sub_goals: changed.sub_goals ?? goal.value.sub_goals };
-      whySoon();
-    }),
-    sub_goal_changed: ours(({ sub_goal: changed }) => {
-      const list = goal.value.sub_goals;
-      const at = list.findIndex((one) => one.id === changed.id);
-      const before = list[at];
-      goal.value = { ...goal.value, sub_goals: at < 0 ? [...list, changed] : list.with(at, changed) };
-      if (!before || String(before.depends_on) !== String(changed.depends_on)) graphSoon(); // only another shape is drawn anew
-      whySoon();
-    }),
-    journal_appended: ours(({ entry }) => {
-      if (!entries.value.some((one) => one.n === entry.n)) entries.value = [entry, ...entries.value];
-    }),
-    agent_changed: agentsSoon,
-    cost_changed: () => {
-      costsSoon();
-      agentsSoon();
-    },
-  };
-  const costsSoon = soon(loadCosts);
-  return { path, goal, graph, entries, more, agents, costs, why, missing, exists, load, loadOlder: () => loadJournal(entries.value.at(-1).n), on };
-}
+const QUIET_S = 60; // an agent that has not checked in for longer is marked as late
 
 const Stat = ({ name, children }) => html`<div><dt>${name}</dt>${children}</div>`;
 
+function CostStat({ goal, costs }) {
+  const hasBudget = Boolean(goal.budget_usd);
+  const limit = goal.budget_usd || costs?.limit_usd || 0;
+  const spent = hasBudget ? goal.cost_usd : (costs?.spent_usd ?? 0);
+  const share = hasBudget ? `of ${formatMoney(limit)}` : `· pool ${formatMoney(spent)} of ${formatMoney(limit)}`;
+  return html`<${Stat} name=${hasBudget ? "Cost, own budget" : "Cost, shared pool"}>
+    <dd>${formatMoney(goal.cost_usd)} <small>${share}</small></dd>
+    <dd><progress
+      class=${limit && spent / limit > 0.8 ? "warn" : ""}
+      value=${spent}
+      max=${limit || 1}
+      aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
+    ></progress></dd>
+  <//>`;
+}
+
 function Stats({ goal, costs }) {
-  const { progress } = goal;
-  const of = goal.budget_usd || costs?.limit_usd || 0;
-  const spent = goal.budget_usd ? goal.cost_usd : (costs?.spent_usd ?? 0);
+  const { completed, in_progress, failed } = goal.progress;
+  const planned = countPlanned(goal);
   return html`<dl class="stats">
-    <${Stat} name="Progress"><dd>${progress.completed} <small>of ${plural(planned(goal), "sub-goal")}</small></dd><dd><progress class="ok" value=${progress.completed} max=${planned(goal) || 1} aria-label="Sub-goals completed"></progress></dd><//>
-    <${Stat} name="Running"><dd>${progress.in_progress}</dd><//>
-    <${Stat} name="Failed"><dd>${progress.failed}</dd><//>
+    <${Stat} name="Progress">
+      <dd>${completed} <small>of ${pluralize(planned, "sub-goal")}</small></dd>
+      <dd><progress class="ok" value=${completed} max=${planned || 1} aria-label="Sub-goals completed"></progress></dd>
+    <//>
+    <${Stat} name="Running"><dd>${in_progress}</dd><//>
+    <${Stat} name="Failed"><dd>${failed}</dd><//>
     <${Stat} name="Replans"><dd>${goal.replan_count} <small>of ${goal.replan_limit}</small></dd><//>
-    <${Stat} name=${goal.budget_usd ? "Cost, own budget" : "Cost, shared pool"}><dd>${money(goal.cost_usd)} <small>${goal.budget_usd ? `of ${money(of)}` : `· pool ${money(spent)} of ${money(of)}`}</small></dd><dd><progress class=${of && spent / of > 0.8 ? "warn" : ""} value=${spent} max=${of || 1} aria-label=${goal.budget_usd ? "Cost of the budget" : "Spent of the shared pool"}></progress></dd><//>
+    <${CostStat} goal=${goal} costs=${costs} />
   </dl>`;
 }
 
-// What can be decided depends on why it stands still.
+const REPLAN = ["replan", "Make a new plan"];
+// By the reason of the pause: what the operator can decide.
 const DECISIONS = {
-  replans: [["continue", "Allow more replans"], ["replan", "Plan anew"]],
+  replans: [["continue", "Allow more replans"], REPLAN],
   proposal: [["continue", "Start it"]],
-  escalation: [["continue", "Continue the plan"], ["replan", "Plan anew"]],
+  escalation: [["continue", "Continue the plan"], REPLAN],
 };
-const STANDING = { operator: "Paused by the operator.", budget: "Paused: no money left.", fault: "Paused after a fault." };
+const OTHER_DECISIONS = [["continue", "Resume"], REPLAN];
+const PAUSES = { operator: "Paused by the operator.", budget: "Paused: the budget is spent.", fault: "Paused after a fault." };
+
+const askToAbandon = (run) =>
+  ask({
+    title: "Abandon this goal?",
+    text: "Running sub-agents are stopped. The journal is kept.",
+    confirm: "Abandon the goal",
+    run,
+  });
+const askToDecline = (run) =>
+  ask({ title: "Decline this proposal?", text: "Running sub-agents are stopped. The journal is kept.", confirm: "Decline", run });
 
 function Decision({ goal, path }) {
   const note = useRef();
   if (goal.status !== "paused") return null;
-  const choices = DECISIONS[goal.pause_kind] ?? [["continue", "Resume"], ["replan", "Plan anew"]];
+  const title = PAUSES[goal.pause_kind] ?? "Waiting for your decision.";
+  const isProposal = goal.pause_kind === "proposal";
   const decide = (action) => post(`${path}/decision`, { action, note: note.current?.value.trim() ?? "" });
-  const abandon = () =>
-    ask({ title: goal.pause_kind === "proposal" ? "Decline this proposal?" : "Abandon this goal?", text: "Running sub-agents are stopped. The journal is kept.", yes: goal.pause_kind === "proposal" ? "Decline" : "Abandon the goal", run: () => decide("abandon") });
-  return html`<div class="note stop" role="region" aria-label="Decision"><${Icon} n="paused" />
-    <div class="grow"><strong>${STANDING[goal.pause_kind] ?? "Waiting for your decision."}</strong> <span class="muted" dir="auto">${goal.pause_reason}</span></div>
-    <input ref=${note} class="decision-note" aria-label="A note for the agent" placeholder="A note for the agent (optional)" maxlength="1000" dir="auto" />
-    ${choices.map(([action, text], n) => html`<button key=${action} class="btn ${n ? "" : "primary"}" onClick=${() => attempt(() => decide(action))}>${text}</button>`)}
-    <button class="btn danger" onClick=${abandon}>${goal.pause_kind === "proposal" ? "Decline" : "Abandon"}</button></div>`;
+  const abandon = () => (isProposal ? askToDecline : askToAbandon)(() => decide("abandon"));
+  return html`<div class="note stop" role="region" aria-label="Decision">
+    <${Icon} name="paused" />
+    <div class="grow">
+      <strong>${title}</strong> <span class="muted" dir="auto">${goal.pause_reason}</span>
+    </div>
+    <input
+      ref=${note}
+      class="decision-note"
+      aria-label="A note for the agent"
+      placeholder="A note for the agent (optional)"
+      maxlength="1000"
+      dir="auto"
+    />
+    ${(DECISIONS[goal.pause_kind] ?? OTHER_DECISIONS).map(
+      ([action, text], n) => html`<button
+        key=${action}
+        class="btn ${n ? "" : "primary"}"
+        onClick=${() => attempt(() => decide(action))}
+      >${text}</button>`,
+    )}
+    <button class="btn danger" onClick=${abandon}>${isProposal ? "Decline" : "Abandon"}</button>
+  </div>`;
 }
 
-/** The last interruption, until somebody has taken note of it. */
+/** The last interruption, until the user dismisses it. */
 function Recovery({ goal, entries }) {
-  const [seen, setSeen] = useState(() => Number(remembered.get(`recovery-${goal.id}`) ?? 0));
-  const last = entries.find((one) => one.kind === "recovered" || one.kind === "interrupted");
-  if (!last || seen >= last.n) return null;
+  const preference = `recovery-${goal.id}`;
+  const [dismissed, setDismissed] = useState(() => Number(preferences.get(preference) ?? 0));
+  const last = entries.find(({ kind }) => kind === "recovered" || kind === "interrupted");
+  if (!last || dismissed >= last.n) return null;
   const dismiss = () => {
-    remembered.set(`recovery-${goal.id}`, String(last.n));
-    setSeen(last.n);
+    preferences.set(preference, String(last.n));
+    setDismissed(last.n);
   };
-  const stop = entries.find((one) => one.kind === "interrupted");
-  const text = last.kind === "recovered" ? `${plural(stop?.data.agents?.length ?? 0, "agent")} restarted${recovery(last.data.sub_goals)}.` : "It goes on from the last checkpoint.";
-  return html`<div class="note info" role="status"><${Icon} n="shield" /><div class="grow"><strong>${last.kind === "recovered" ? "Recovered after an interruption" : "Interrupted"}</strong> <span class="muted"><${Ago} t=${last.at} />: ${text}</span></div><button class="btn ghost small" onClick=${dismiss}>Dismiss</button></div>`;
+  const hasRecovered = last.kind === "recovered";
+  const agents = entries.find(({ kind }) => kind === "interrupted")?.data.agents?.length ?? 0;
+  const text = hasRecovered
+    ? `${pluralize(agents, "agent")} restarted${describeRecovery(last.data.sub_goals)}.`
+    : "It resumes from the last checkpoint.";
+  return html`<div class="note info" role="status">
+    <${Icon} name="shield" />
+    <div class="grow">
+      <strong>${hasRecovered ? "Recovered after an interruption" : "Interrupted"}</strong> <span class="muted">
+        <${Ago} at=${last.at} />: ${text}
+      </span>
+    </div>
+    <button class="btn ghost small" onClick=${dismiss}>Dismiss</button>
+  </div>`;
 }
-
-const alive = (run) => !run.ended_at;
 
 function AgentRow({ run, subGoal }) {
   const age = now.value - run.updated_at;
-  const what = subGoal?.description ?? run.task;
-  return html`<li><${Status} s=${run.status} /><div class="grow"><div class="cut" dir="auto">${what}</div>
-      <div class="sub num">${run.role} · step ${run.iterations} of ${run.limit} · ${money(run.cost_usd)} · running ${span(now.value - run.created_at)} · <span class=${age > QUIET_S ? "st-late" : ""}>${age > QUIET_S ? `quiet for ${span(age)}` : `checked in ${span(age)} ago`}</span><${Delay} t=${run.retry_at} /></div></div>
-    <div class="acts"><button class="btn small" aria-label="Cancel ${what}" onClick=${() => ask({ title: "Stop this sub-agent?", text: what, yes: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) })}>Cancel</button></div></li>`;
+  const isLate = age > QUIET_S;
+  const task = subGoal?.description ?? run.task;
+  const facts = [
+    run.role,
+    `step ${run.iterations} of ${run.limit}`,
+    formatMoney(run.cost_usd),
+    `running ${formatDuration(now.value - run.created_at)}`,
+  ];
+  const cancel = () =>
+    ask({ title: "Stop this sub-agent?", text: task, confirm: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) });
+  return html`<li>
+    <${StatusIcon} status=${run.status} />
+    <div class="grow">
+      <div class="truncate" dir="auto">${task}</div>
+      <div class="sub num">
+        ${facts.join(" · ")} · <span class=${isLate ? "status-late" : ""}>
+          ${isLate ? `quiet for ${formatDuration(age)}` : `checked in ${formatDuration(age)} ago`}
+        </span><${RetryTime} at=${run.retry_at} />
+      </div>
+    </div>
+    <div class="actions"><button class="btn small" aria-label="Cancel ${task}" onClick=${cancel}>Cancel</button></div>
+  </li>`;
 }
 
 function Agents({ agents, goal }) {
-  const working = agents.filter((run) => alive(run) && run.parent_run_id);
-  return html`<${Card} title="Sub-agents" count=${working.length ? `${working.length} at work` : undefined}>
-    ${working.length ? html`<ul class="rows">${working.map((run) => html`<${AgentRow} key=${run.id} run=${run} subGoal=${goal.sub_goals.find((one) => one.run_id === run.id)} />`)}</ul>` : html`<${Empty}>No sub-agent is at work.<//>`}
+  const running = agents.filter((run) => !run.ended_at && run.parent_run_id);
+  if (!running.length) return html`<${Card} title="Sub-agents"><${Empty}>No sub-agent is running.<//><//>`;
+  const findSubGoal = (run) => goal.sub_goals.find((subGoal) => subGoal.run_id === run.id);
+  return html`<${Card} title="Sub-agents" count="${running.length} running">
+    <ul class="rows">${running.map((run) => html`<${AgentRow} key=${run.id} run=${run} subGoal=${findSubGoal(run)} />`)}</ul>
   <//>`;
 }
 
+const Separator = () => html`<span aria-hidden="true">·</span>`;
+
 function Title({ goal, path }) {
-  const abandon = () => ask({ title: "Abandon this goal?", text: "Running sub-agents are stopped. The journal is kept.", yes: "Abandon the goal", run: () => post(`${path}/abandon`) });
+  const abandon = () => askToAbandon(() => post(`${path}/abandon`));
+  const pause = () => attempt(() => post(`${path}/pause`));
   return html`<div>
-    <nav class="crumb" aria-label="Breadcrumb"><a href="/goals">Goals</a><span aria-hidden="true">/</span><span aria-current="page">${goal.id}</span></nav>
-    <div class="title"><div class="grow"><h1 dir="auto">${goal.description}</h1>
-        <div class="meta"><${Pill} s=${goal.status} /><span>${origin(goal)}</span><span aria-hidden="true">·</span><span>priority ${goal.priority}</span><span aria-hidden="true">·</span><span>set <${Ago} t=${goal.created_at} /></span>${goal.deadline > 0 && html`<span aria-hidden="true">·</span><span>due <${Until} t=${goal.deadline} /></span>`}</div></div>
-      <div class="acts">${goal.status === "active" && html`<button class="btn" onClick=${() => attempt(() => post(`${path}/pause`))}><${Icon} n="paused" />Pause</button><button class="btn danger" onClick=${abandon}>Abandon</button>`}</div></div>
+    <nav class="breadcrumb" aria-label="Breadcrumb">
+      <a href="/goals">Goals</a><span aria-hidden="true">/</span><span aria-current="page">${goal.id}</span>
+    </nav>
+    <div class="title">
+      <div class="grow">
+        <h1 dir="auto">${goal.description}</h1>
+        <div class="meta">
+          <${Pill} status=${goal.status} />
+          <span>${describeOrigin(goal)}</span><${Separator} />
+          <span>priority ${goal.priority}</span><${Separator} />
+          <span>set <${Ago} at=${goal.created_at} /></span>
+          ${goal.deadline > 0 && html`<${Separator} /><span>due <${Until} at=${goal.deadline} /></span>`}
+        </div>
+      </div>
+      <div class="actions">
+        ${
+          goal.status === "active" &&
+          html`<button class="btn" onClick=${pause}><${Icon} name="paused" />Pause</button>
+            <button class="btn danger" onClick=${abandon}>Abandon</button>`
+        }
+      </div>
+    </div>
   </div>`;
 }
 
 const About = ({ goal, why }) => html`<${Card} title="About">
-  <dl class="about"><dt>Success means</dt><dd dir="auto">${goal.success_criteria || "Every sub-goal is done."}</dd>
+  <dl class="about">
+    <dt>Success criteria</dt><dd dir="auto">${goal.success_criteria || "Every sub-goal is done."}</dd>
     ${goal.evidence && html`<dt>Evidence</dt><dd dir="auto">${goal.evidence}</dd>`}
-    <dt>Where it stands</dt><dd dir="auto">${why}</dd></dl>
+    <dt>Current state</dt><dd dir="auto">${why}</dd>
+  </dl>
+<//>`;
+
+const NotFound = () => html`<${Main}>
+  <h1>Goal not found</h1>
+  <p class="muted">It may belong to another tenant. <a class="link" href="/goals">See all goals</a>.</p>
 <//>`;
 
 export function Page({ id }) {
-  const state = useRef(null);
-  state.current ??= newGoal(id);
-  const { path, goal, graph, entries, more, agents, costs, why, missing, exists, load, loadOlder, on } = state.current;
+  const ref = useRef(null);
+  ref.current ??= createGoalState(id);
+  const state = ref.current;
   const picked = useRef(signal(null)).current;
-  useStream("/v1/events", () => ({ exists, load, on }));
+  useStream("/v1/events", () => ({ exists: state.exists, load: state.load, on: state.on }));
+  const goal = state.goal.value;
   useEffect(() => {
-    if (goal.value) document.title = `${goal.value.description.slice(0, 60)} · Headway`;
-  }, [goal.value?.description]);
-  if (missing.value) return html`<main class="main" id="main" tabindex="-1"><div class="page"><h1>There is no such goal</h1><p class="muted">It may belong to another tenant. <a class="link" href="/goals">See all goals</a>.</p></div></main>`;
-  const found = goal.value;
-  if (!found) return html`<main class="main" id="main" tabindex="-1"></main>`;
-  return html`<main class="main" id="main" tabindex="-1"><div class="page">
-    <${Title} goal=${found} path=${path} />
-    <${Decision} goal=${found} path=${path} /><${Recovery} goal=${found} entries=${entries.value} />
-    <${Stats} goal=${found} costs=${costs.value} />
-    <${Plan} subGoals=${found.sub_goals} graph=${graph.value} picked=${picked.value} onPick=${(one) => (picked.value = one)} />
-    <div class="cols"><div class="stack"><${Agents} agents=${agents.value} goal=${found} /><${About} goal=${found} why=${why.value} /></div><${Journal} entries=${entries.value} more=${more.value} onMore=${() => attempt(loadOlder)} /></div>
-  </div></main>`;
+    if (goal) document.title = `${goal.description.slice(0, 60)} · Headway`;
+  }, [goal?.description]);
+  if (state.isMissing.value) return html`<${NotFound} />`;
+  if (!goal) return html`<${Main} />`;
+  const entries = state.entries.value;
+  const pick = (subGoalId) => (picked.value = subGoalId);
+  const loadOlder = () => attempt(state.loadOlderEntries);
+  return html`<${Main}>
+    <${Title} goal=${goal} path=${state.path} />
+    <${Decision} goal=${goal} path=${state.path} />
+    <${Recovery} goal=${goal} entries=${entries} />
+    <${Stats} goal=${goal} costs=${state.costs.value} />
+    <${Plan} subGoals=${goal.sub_goals} graph=${state.graph.value} picked=${picked.value} onPick=${pick} />
+    <div class="columns">
+      <div class="stack">
+        <${Agents} agents=${state.agents.value} goal=${goal} />
+        <${About} goal=${goal} why=${state.why.value} />
+      </div>
+      <${Journal} entries=${entries} hasMore=${state.hasOlderEntries.value} onMore=${loadOlder} />
+    </div>
+  <//>`;
 }

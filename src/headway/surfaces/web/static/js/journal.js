@@ -1,56 +1,92 @@
-// A goal's journal as a timeline. Each kind has an icon, a colour and a sentence; kinds that this page does not know are told plainly.
-import { html, Kept } from "./lib.js";
-import { Ago, Card, capital, Empty, Icon, plural } from "./ui.js";
+// A goal's journal as a timeline. Each kind of entry has an icon, a colour and a sentence; unknown kinds show their data.
+import { html, PureComponent } from "./lib.js";
+import { Ago, Card, capitalize, Empty, Icon, pluralize } from "./ui.js";
 
-const TITLE = 64;
-const title = ({ sub_goal_id, description = "" }) => `#${sub_goal_id} ${description.length > TITLE ? `${description.slice(0, TITLE - 1)}…` : description}`;
-const because = (reason) => (reason ? `: ${reason}` : "");
+const TITLE_LENGTH = 64;
 
-const KINDS = {
-  goal_set: ["goal", "", ({ source }) => (source === "operator-injected" ? "The operator set the goal" : "An agent set the goal")],
-  goal_proposed: ["goal", "warn", ({ evidence }) => `An agent proposed the goal${because(evidence)}`],
-  planned: ["goal", "", ({ plan_no, added }) => `Plan ${plan_no}: ${plural(added?.length ?? 0, "sub-goal")}`],
-  replanned: ["replan", "warn", ({ plan_no, why, added, dropped }) => `Plan ${plan_no}: ${added?.length ?? 0} added, ${dropped?.length ?? 0} dropped${because(why)}`],
-  cycle_began: ["play", "", () => "A planning cycle began"],
-  sub_goal_started: ["agent", "run", (data) => `${title(data)} started${data.mode === "agent" ? `, by ${data.role || "a sub-agent"}` : ""}`],
-  sub_goal_ended: ["done", "ok", (data) => title(data)],
-  sub_goal_skipped: ["skipped", "", (data) => `${title(data)} skipped${because(data.reason)}`],
-  evaluated: ["check", "", (data) => `${title(data)}: ${data.divergence === "none" ? "as expected" : `${data.divergence} divergence`}${because(data.reason)}`],
-  goal_evaluated: ["check", "", ({ met, reason }) => (met ? "The goal is met" : `Not met yet${because(reason)}`)],
-  check_in: ["bell", "", (data) => `${title(data)}: checked in`],
-  intervened: ["bolt", "warn", (data) => `${title(data)}: ${data.action}${because(data.why)}`],
-  paused: ["paused", "warn", ({ reason }) => `Paused${because(reason)}`],
-  resumed: ["play", "run", () => "Resumed"],
-  decided: ["bolt", "run", ({ action, note }) => `The operator decided: ${action}${note ? ` (${note})` : ""}`],
-  interrupted: ["failed", "bad", ({ agents, sub_goals }) => `Interrupted: ${plural(agents?.length ?? 0, "agent")}, ${plural(sub_goals?.length ?? 0, "sub-goal")} half done`],
-  recovered: ["shield", "run", ({ sub_goals }) => `Recovered${recovery(sub_goals)}`],
-  completed: ["done", "ok", ({ summary }) => `Completed${because(summary)}`],
-  abandoned: ["failed", "bad", ({ reason }) => `Abandoned${because(reason)}`],
-};
+const formatReason = (reason) => (reason ? `: ${reason}` : "");
+const formatDivergence = (divergence) => (divergence === "none" ? "as expected" : `${divergence} divergence`);
 
-/** What was decided about half-done sub-goals: {"7": "resume"} */
-export const recovery = (decided) => {
-  const each = Object.entries(decided ?? {});
-  return each.length ? `: ${each.map(([id, action]) => `#${id} ${action === "retry" ? "begun anew" : action === "replan" ? "planned anew" : "goes on"}`).join(", ")}` : ", nothing was half done";
-};
-
-const plainly = (kind) => ["goal", "", (data) => `${capital(kind.replaceAll("_", " "))}${because(Object.values(data ?? {}).filter((one) => typeof one === "string").join(" · "))}`];
-
-export function told({ kind, data }) {
-  const [icon, tone, say] = KINDS[kind] ?? plainly(kind);
-  if (kind === "sub_goal_ended" && data.status === "failed") return { icon: "failed", tone: "bad", text: `${title(data)} failed${because(data.outcome?.error)}` };
-  return { icon, tone, text: say(data ?? {}) };
+function formatSubGoal({ sub_goal_id, description = "" }) {
+  return `#${sub_goal_id} ${description.length > TITLE_LENGTH ? `${description.slice(0, TITLE_LENGTH - 1)}…` : description}`;
 }
 
-class Line extends Kept {
+const RECOVERIES = { retry: "restarted", replan: "replanned" };
+
+/** What the recovery decided about each interrupted sub-goal: {"7": "resume"} */
+export function describeRecovery(decisions) {
+  const parts = Object.entries(decisions ?? {}).map(([id, action]) => `#${id} ${RECOVERIES[action] ?? "resumed"}`);
+  return parts.length ? `: ${parts.join(", ")}` : ", no sub-goal was interrupted";
+}
+
+// By kind of entry: its icon, its colour, its sentence.
+const KINDS = {
+  goal_set: ["goal", "", ({ source }) => `${source === "operator-injected" ? "The operator" : "An agent"} set the goal`],
+  goal_proposed: ["goal", "warn", ({ evidence }) => `An agent proposed the goal${formatReason(evidence)}`],
+  planned: ["goal", "", ({ plan_no, added }) => `Plan ${plan_no}: ${pluralize(added?.length ?? 0, "sub-goal")}`],
+  replanned: [
+    "replan",
+    "warn",
+    ({ plan_no, why, added, dropped }) =>
+      `Plan ${plan_no}: ${added?.length ?? 0} added, ${dropped?.length ?? 0} dropped${formatReason(why)}`,
+  ],
+  cycle_began: ["play", "", () => "A planning cycle began"],
+  sub_goal_started: [
+    "agent",
+    "run",
+    (data) => `${formatSubGoal(data)} started${data.mode === "agent" ? `, by ${data.role || "a sub-agent"}` : ""}`,
+  ],
+  sub_goal_ended: ["done", "ok", formatSubGoal],
+  sub_goal_skipped: ["skipped", "", (data) => `${formatSubGoal(data)} skipped${formatReason(data.reason)}`],
+  evaluated: ["check", "", (data) => `${formatSubGoal(data)}: ${formatDivergence(data.divergence)}${formatReason(data.reason)}`],
+  goal_evaluated: ["check", "", ({ met, reason }) => (met ? "The goal is met" : `Not met yet${formatReason(reason)}`)],
+  check_in: ["bell", "", (data) => `${formatSubGoal(data)}: checked in`],
+  intervened: ["bolt", "warn", (data) => `${formatSubGoal(data)}: ${data.action}${formatReason(data.why)}`],
+  paused: ["paused", "warn", ({ reason }) => `Paused${formatReason(reason)}`],
+  resumed: ["play", "run", () => "Resumed"],
+  decided: ["bolt", "run", ({ action, note }) => `The operator decided: ${action}${note ? ` (${note})` : ""}`],
+  interrupted: [
+    "failed",
+    "bad",
+    ({ agents, sub_goals }) =>
+      `Interrupted: ${pluralize(agents?.length ?? 0, "agent")}, ${pluralize(sub_goals?.length ?? 0, "unfinished sub-goal")}`,
+  ],
+  recovered: ["shield", "run", ({ sub_goals }) => `Recovered${describeRecovery(sub_goals)}`],
+  completed: ["done", "ok", ({ summary }) => `Completed${formatReason(summary)}`],
+  abandoned: ["failed", "bad", ({ reason }) => `Abandoned${formatReason(reason)}`],
+};
+
+function describeUnknown(kind, data) {
+  const texts = Object.values(data).filter((value) => typeof value === "string");
+  return { icon: "goal", tone: "", text: `${capitalize(kind.replaceAll("_", " "))}${formatReason(texts.join(" · "))}` };
+}
+
+function describeEntry({ kind, data }) {
+  if (kind === "sub_goal_ended" && data.status === "failed") {
+    return { icon: "failed", tone: "bad", text: `${formatSubGoal(data)} failed${formatReason(data.outcome?.error)}` };
+  }
+  if (!KINDS[kind]) return describeUnknown(kind, data ?? {});
+  const [icon, tone, describe] = KINDS[kind];
+  return { icon, tone, text: describe(data ?? {}) };
+}
+
+class Entry extends PureComponent {
   render({ entry }) {
-    const { icon, tone, text } = told(entry);
-    return html`<li class=${tone}><${Icon} n=${icon} /><span class="clamp" dir="auto" title=${text}>${text}</span><${Ago} t=${entry.at} /></li>`;
+    const { icon, tone, text } = describeEntry(entry);
+    return html`<li class=${tone}>
+      <${Icon} name=${icon} /><span class="clamp" dir="auto" title=${text}>${text}</span><${Ago} at=${entry.at} />
+    </li>`;
   }
 }
 
-export const Journal = ({ entries, more, onMore }) => html`<${Card} title="Journal" count=${entries.length ? `${entries.length}${more ? "+" : ""}` : undefined}>
-  ${entries.length
-    ? html`<div class="time" tabindex="0" role="group" aria-label="Journal entries"><ol>${entries.map((entry) => html`<${Line} key=${entry.n} entry=${entry} />`)}</ol>${more && html`<button class="btn small" onClick=${onMore}>Show older</button>`}</div>`
-    : html`<${Empty}>Nothing has happened yet.<//>`}
-<//>`;
+const Entries = ({ entries, hasMore, onMore }) => html`<div class="journal" tabindex="0" role="group" aria-label="Journal entries">
+  <ol>${entries.map((entry) => html`<${Entry} key=${entry.n} entry=${entry} />`)}</ol>
+  ${hasMore && html`<button class="btn small" onClick=${onMore}>Show older</button>`}
+</div>`;
+
+export function Journal({ entries, hasMore, onMore }) {
+  if (!entries.length) return html`<${Card} title="Journal"><${Empty}>Nothing has happened yet.<//><//>`;
+  return html`<${Card} title="Journal" count=${`${entries.length}${hasMore ? "+" : ""}`}>
+    <${Entries} entries=${entries} hasMore=${hasMore} onMore=${onMore} />
+  <//>`;
+}

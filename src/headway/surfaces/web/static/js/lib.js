@@ -1,14 +1,14 @@
-// The one place that names the vendored libraries.
-import { Component, Fragment, h, render } from "../vendor/preact.js";
+// The only module that names the vendored libraries.
 import htm from "../vendor/htm.js";
+import { Component, Fragment, h, render } from "../vendor/preact.js";
 
 export { useEffect, useId, useMemo, useRef, useState } from "../vendor/hooks.js";
 export { batch, computed, effect, signal } from "../vendor/signals.js";
 export const html = htm.bind(h);
 export { Component, Fragment, render };
 
-/** What this browser remembers of a preference. Storage can be forbidden: then nothing is remembered. */
-export const remembered = {
+/** The user's choices, kept in this browser. Where storage is blocked, they last until the page is closed. */
+export const preferences = {
   get(name) {
     try {
       return localStorage.getItem(name);
@@ -21,13 +21,13 @@ export const remembered = {
       if (value === null) localStorage.removeItem(name);
       else localStorage.setItem(name, value);
     } catch {
-      /* not remembered */
+      /* storage is blocked */
     }
   },
 };
 
-/** A component that is drawn again only when one of its properties is another object. */
-export class Kept extends Component {
+/** A component that renders again only when one of its properties is another object. */
+export class PureComponent extends Component {
   shouldComponentUpdate(next) {
     return Object.keys(next).some((name) => next[name] !== this.props[name]);
   }

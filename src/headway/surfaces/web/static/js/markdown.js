@@ -1,33 +1,44 @@
-// A model's text as elements. It is never treated as HTML, so there is nothing to sanitise; every pattern is bounded, so no
-// text takes long to look through.
-import { html, Kept } from "./lib.js";
+// Renders a model's Markdown as elements. The text is never parsed as HTML, so there is nothing to sanitize. Every pattern has
+// bounds, so that no text takes long to match.
+import { html, PureComponent } from "./lib.js";
 
-const INLINE =
-  /(`{1,3})([^`\n]{1,2000})\1|\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__|(?<![\w*])\*([^*\s][^*\n]{0,2000})\*(?![\w*])|(?<![\w])_([^_\s][^_\n]{0,2000})_(?![\w])|~~([^~\n]{1,2000})~~|\[([^[\]\n]{1,500})\]\(([^)\s]{1,2000})\)|(https?:\/\/[^\s<>"'`)\]]{1,2000}[^\s<>"'`)\].,;:!?])/g;
-const SAFE = /^(https?:\/\/|mailto:|\/(?![/\\])|#)/i; // browsers read both slashes as the beginning of another host
-const DEEPEST = 4;
+const INLINE = new RegExp(
+  [
+    /(`{1,3})([^`\n]{1,2000})\1/, // code
+    /\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__/, // strong
+    /(?<![\w*])\*([^*\s][^*\n]{0,2000})\*(?![\w*])|(?<![\w])_([^_\s][^_\n]{0,2000})_(?![\w])/, // emphasis
+    /~~([^~\n]{1,2000})~~/, // struck out
+    /\[([^[\]\n]{1,500})\]\(([^)\s]{1,2000})\)/, // link
+    /(https?:\/\/[^\s<>"'`)\]]{1,2000}[^\s<>"'`)\].,;:!?])/, // address
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+  "g",
+);
+const SAFE_TARGET = /^(https?:\/\/|mailto:|\/(?![/\\])|#)/i; // browsers read // and /\ as the start of another host
+const MAX_DEPTH = 4;
 
-function inline(text, depth = 0) {
-  if (depth > DEEPEST) return text;
+function parseInline(text, depth = 0) {
+  if (depth > MAX_DEPTH) return text;
   const out = [];
   let at = 0;
-  for (const found of text.matchAll(INLINE)) {
-    if (found.index > at) out.push(text.slice(at, found.index));
-    const [whole, , code, strong, strong2, em, em2, struck, label, target, address] = found;
-    const within = (words) => inline(words, depth + 1);
+  for (const match of text.matchAll(INLINE)) {
+    if (match.index > at) out.push(text.slice(at, match.index));
+    const [whole, , code, strong, strong2, em, em2, struck, label, target, address] = match;
+    const parseInner = (words) => parseInline(words, depth + 1);
     if (code) out.push(html`<code>${code}</code>`);
-    else if (strong ?? strong2) out.push(html`<strong>${within(strong ?? strong2)}</strong>`);
-    else if (em ?? em2) out.push(html`<em>${within(em ?? em2)}</em>`);
-    else if (struck) out.push(html`<s>${within(struck)}</s>`);
-    else if (label) out.push(SAFE.test(target) ? anchor(target, label) : whole);
-    else out.push(anchor(address, address));
-    at = found.index + whole.length;
+    else if (strong ?? strong2) out.push(html`<strong>${parseInner(strong ?? strong2)}</strong>`);
+    else if (em ?? em2) out.push(html`<em>${parseInner(em ?? em2)}</em>`);
+    else if (struck) out.push(html`<s>${parseInner(struck)}</s>`);
+    else if (label) out.push(SAFE_TARGET.test(target) ? renderLink(target, label) : whole);
+    else out.push(renderLink(address, address));
+    at = match.index + whole.length;
   }
   if (at < text.length) out.push(text.slice(at));
   return out;
 }
 
-const anchor = (to, label) => html`<a href=${to} target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
+const renderLink = (to, label) => html`<a href=${to} target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/;
@@ -36,31 +47,34 @@ const QUOTE = /^ {0,3}>\s?(.*)$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const TABLE_LINE = /^\s*\|?(\s*:?-{1,200}:?\s*\|){1,50}\s*(:?-{1,200}:?)?\s*$/;
 
-const opensBlock = (line) => FENCE.test(line) || HEADING.test(line) || ITEM.test(line) || QUOTE.test(line) || RULE.test(line);
+const opensBlock = (line) => [FENCE, HEADING, ITEM, QUOTE, RULE].some((pattern) => pattern.test(line));
 
-/** Lines to elements. Each reader takes what is its own and says where to go on. */
-function blocks(lines, depth = 0) {
+/** Turn lines into elements. Each parser below consumes its lines, adds elements to `out` and returns the next line's index. */
+function parseBlocks(lines, depth = 0) {
   const out = [];
   for (let at = 0; at < lines.length; ) {
     const line = lines[at];
     if (!line.trim()) at++;
-    else if (FENCE.test(line)) at = fence(lines, at, out);
-    else if (HEADING.test(line)) {
-      const [, marks, text] = HEADING.exec(line);
-      out.push(html`<p class="h h${marks.length}" role="heading" aria-level=${Math.min(6, marks.length + 1)} dir="auto">${inline(text)}</p>`);
-      at++;
-    } else if (RULE.test(line)) {
+    else if (FENCE.test(line)) at = parseFence(lines, at, out);
+    else if (HEADING.test(line)) at = parseHeading(lines, at, out);
+    else if (RULE.test(line)) {
       out.push(html`<hr />`);
       at++;
-    } else if (QUOTE.test(line) && depth < DEEPEST) at = quote(lines, at, out, depth);
-    else if (ITEM.test(line) && depth < DEEPEST) at = list(lines, at, out, depth);
-    else if (line.includes("|") && TABLE_LINE.test(lines[at + 1] ?? "")) at = table(lines, at, out);
-    else at = paragraph(lines, at, out);
+    } else if (QUOTE.test(line) && depth < MAX_DEPTH) at = parseQuote(lines, at, out, depth);
+    else if (ITEM.test(line) && depth < MAX_DEPTH) at = parseList(lines, at, out, depth);
+    else if (line.includes("|") && TABLE_LINE.test(lines[at + 1] ?? "")) at = parseTable(lines, at, out);
+    else at = parseParagraph(lines, at, out);
   }
   return out;
 }
 
-function fence(lines, start, out) {
+function parseHeading(lines, at, out) {
+  const [, { length: level }, text] = HEADING.exec(lines[at]);
+  out.push(html`<p class="h h${level}" role="heading" aria-level=${Math.min(6, level + 1)} dir="auto">${parseInline(text)}</p>`);
+  return at + 1;
+}
+
+function parseFence(lines, start, out) {
   const mark = FENCE.exec(lines[start])[1];
   let at = start + 1;
   const code = [];
@@ -69,60 +83,76 @@ function fence(lines, start, out) {
   return at + 1;
 }
 
-function quote(lines, start, out, depth) {
+function parseQuote(lines, start, out, depth) {
   let at = start;
   const inner = [];
   for (; at < lines.length && QUOTE.test(lines[at]); at++) inner.push(QUOTE.exec(lines[at])[1]);
-  out.push(html`<blockquote>${blocks(inner, depth + 1)}</blockquote>`);
+  out.push(html`<blockquote>${parseBlocks(inner, depth + 1)}</blockquote>`);
   return at;
 }
 
-function list(lines, start, out, depth) {
-  const [, indent, mark] = ITEM.exec(lines[start]);
-  const ordered = /\d/.test(mark);
+function parseList(lines, start, out, depth) {
+  const [, { length: indent }, mark] = ITEM.exec(lines[start]);
+  const isOrdered = /\d/.test(mark);
   const items = [];
   let at = start;
   while (at < lines.length) {
-    const found = ITEM.exec(lines[at]);
-    if (!found || found[1].length > indent.length + 1 || /\d/.test(found[2]) !== ordered || found[1].length < indent.length) break;
-    const inner = [found[3]];
-    for (at++; at < lines.length && belongs(lines, at, indent.length); at++) inner.push(lines[at].slice(Math.min(indent.length + 2, lines[at].search(/\S|$/))));
-    items.push(html`<li dir="auto">${tight(blocks(inner, depth + 1))}</li>`);
+    const match = ITEM.exec(lines[at]);
+    if (!match || match[1].length > indent + 1 || /\d/.test(match[2]) !== isOrdered || match[1].length < indent) break;
+    const inner = [match[3]];
+    for (at++; at < lines.length && belongsToItem(lines, at, indent); at++) {
+      inner.push(lines[at].slice(Math.min(indent + 2, lines[at].search(/\S|$/))));
+    }
+    items.push(html`<li dir="auto">${unwrapParagraph(parseBlocks(inner, depth + 1))}</li>`);
   }
-  out.push(ordered ? html`<ol start=${Number.parseInt(mark, 10)}>${items}</ol>` : html`<ul>${items}</ul>`);
+  out.push(isOrdered ? html`<ol start=${Number.parseInt(mark, 10)}>${items}</ol>` : html`<ul>${items}</ul>`);
   return at;
 }
 
-/** Whether a line goes on with the item above it: it is indented further, or continues its sentence. */
-function belongs(lines, at, indent) {
+/** Whether a line belongs to the item above it: it is indented further, or continues its sentence. */
+function belongsToItem(lines, at, indent) {
   const line = lines[at];
   if (!line.trim()) return /^\s{2,}\S/.test(lines[at + 1] ?? "") && lines[at + 1].search(/\S/) > indent + 1;
   return line.search(/\S/) > indent + 1 || !(opensBlock(line) || !lines[at - 1].trim());
 }
 
-/** An item of one paragraph stands without it. */
-const tight = (inner) => (inner[0]?.type === "p" && inner[0].props.class === undefined ? [inner[0].props.children, inner.slice(1)] : inner);
+/** The first paragraph of an item is shown without its <p>. */
+function unwrapParagraph([first, ...rest]) {
+  const isParagraph = first?.type === "p" && first.props.class === undefined;
+  return isParagraph ? [first.props.children, rest] : [first, ...rest];
+}
 
-function table(lines, start, out) {
-  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => inline(cell.trim()));
-  const head = cells(lines[start]);
+function parseTable(lines, start, out) {
+  const parseCells = (line) => {
+    const cells = line
+      .trim()
+      .replace(/^\||\|$/g, "")
+      .split("|");
+    return cells.map((cell) => parseInline(cell.trim()));
+  };
+  const head = parseCells(lines[start]);
   const rows = [];
   let at = start + 2;
-  for (; at < lines.length && lines[at].includes("|"); at++) rows.push(cells(lines[at]));
-  out.push(html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table><thead><tr>${head.map((cell) => html`<th>${cell}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td dir="auto">${cell}</td>`)}</tr>`)}</tbody></table></div>`);
+  for (; at < lines.length && lines[at].includes("|"); at++) rows.push(parseCells(lines[at]));
+  out.push(html`<div class="scroll" tabindex="0" role="group" aria-label="Table">
+    <table>
+      <thead><tr>${head.map((cell) => html`<th>${cell}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td dir="auto">${cell}</td>`)}</tr>`)}</tbody>
+    </table>
+  </div>`);
   return at;
 }
 
-function paragraph(lines, start, out) {
+function parseParagraph(lines, start, out) {
   const words = [lines[start]];
   let at = start + 1;
   for (; at < lines.length && lines[at].trim() && !opensBlock(lines[at]); at++) words.push(lines[at]);
-  out.push(html`<p dir="auto">${inline(words.join("\n"))}</p>`);
+  out.push(html`<p dir="auto">${parseInline(words.join("\n"))}</p>`);
   return at;
 }
 
-export class Markdown extends Kept {
+export class Markdown extends PureComponent {
   render({ text }) {
-    return html`<div class="md">${blocks(text.split("\n"))}</div>`;
+    return html`<div class="markdown">${parseBlocks(text.split("\n"))}</div>`;
   }
 }

@@ -1,12 +1,14 @@
-// The beginning: who is there, which page is asked for, and drawing it.
-import { locked } from "./api.js";
+// The entry point: loads the session and the requested page, then renders.
+import { signedOut } from "./api.js";
 import { html, render, signal, useEffect, useRef } from "./lib.js";
 import { Login } from "./login.js";
-import { go, path } from "./router.js";
-import { look, stale } from "./session.js";
+import { navigate, path } from "./router.js";
+import { isOutdated, loadSession } from "./session.js";
 import { Shell } from "./shell.js";
+import { Main } from "./ui.js";
 
-// A page is loaded when it is first asked for. Each module has a `Page`, the name of its place in the navigation, and may add to it.
+// Each page is loaded when it is first opened. Its module exports `Page`, `TITLE` (its name in the navigation) and optionally
+// `Sidebar`, which is shown below the navigation.
 const PAGES = [
   [/^\/$/, () => import("./chat.js")],
   [/^\/c\/(\d{1,18})$/, () => import("./chat.js")],
@@ -16,50 +18,57 @@ const PAGES = [
   [/^\/operations$/, () => import("./operations.js")],
 ];
 
-const shown = signal(null); // {page, id}
+const current = signal(null); // {page, id} or {missing}
 
-async function show(wanted) {
-  const [pattern, load] = PAGES.find(([one]) => one.test(wanted)) ?? [];
+async function showPage(requested) {
+  const [pattern, load] = PAGES.find(([candidate]) => candidate.test(requested)) ?? [];
   if (!pattern) {
-    shown.value = { missing: true };
+    current.value = { missing: true };
     return;
   }
-  const id = pattern.exec(wanted)[1];
+  const id = pattern.exec(requested)[1];
   try {
     const page = await load();
-    if (path.value === wanted) shown.value = { page, id: id ? Number(id) : null };
+    if (path.value === requested) current.value = { page, id: id ? Number(id) : null };
   } catch {
-    stale.value = true; // the server has another build, whose files have other names
+    isOutdated.value = true; // the server has another build, whose files have other addresses
   }
 }
 
-const Missing = () => html`<main class="main" id="main" tabindex="-1"><div class="page"><h1>There is nothing here</h1><p class="muted">This address leads nowhere. <a class="link" href="/">Go to the chat</a>.</p></div></main>`;
+const NotFound = () => html`<${Main}>
+  <h1>Page not found</h1>
+  <p class="muted">There is nothing at this address. <a class="link" href="/">Go to the chat</a>.</p>
+<//>`;
 
 function App() {
-  const wanted = path.value;
+  const requested = path.value;
   useEffect(() => {
-    show(wanted === "/login" ? "/" : wanted);
-  }, [wanted]);
-  const at = shown.value;
-  const first = useRef(true);
+    showPage(requested === "/login" ? "/" : requested);
+  }, [requested]);
+  const shown = current.value;
+  const isFirst = useRef(true);
   useEffect(() => {
-    document.title = at?.page ? `${at.page.TITLE} · Headway` : "Headway";
-    if (at && !first.current) document.getElementById("main")?.focus({ preventScroll: true }); // a screen reader reads on from here
-    first.current &&= !at;
-  }, [at]);
-  if (locked.value) return html`<${Login} />`;
-  if (!at) return html`<${Shell} />`;
-  if (at.missing) return html`<${Shell}><${Missing} /><//>`;
-  return html`<${Shell} at=${at.page.TITLE} side=${at.page.Side && html`<${at.page.Side} id=${at.id} />`}><${at.page.Page} key=${wanted} id=${at.id} /><//>`;
+    document.title = shown?.page ? `${shown.page.TITLE} · Headway` : "Headway";
+    // Moves a screen reader to the new page's content.
+    if (shown && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });
+    isFirst.current &&= !shown;
+  }, [shown]);
+  if (signedOut.value) return html`<${Login} />`;
+  if (!shown) return html`<${Shell} />`;
+  if (shown.missing) return html`<${Shell}><${NotFound} /><//>`;
+  const { Page, Sidebar, TITLE } = shown.page;
+  return html`<${Shell} title=${TITLE} sidebar=${Sidebar && html`<${Sidebar} id=${shown.id} />`}>
+    <${Page} key=${requested} id=${shown.id} />
+  <//>`;
 }
 
-async function begin() {
+async function start() {
   try {
-    await look();
-    if (path.value === "/login") go("/", { replace: true });
+    await loadSession();
+    if (path.value === "/login") navigate("/", { replace: true });
   } catch {
-    /* no session, or no server: the page says which */
+    /* no session or no server: the page shows which */
   }
   render(html`<${App} />`, document.getElementById("app"));
 }
-begin();
+start();

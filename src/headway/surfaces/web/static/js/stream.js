@@ -1,33 +1,33 @@
-// One event stream for the page that is shown: a snapshot first, then events by their numbers, across restarts, sleep and
-// lost networks, with no gap and no duplicate.
-import { locked } from "./api.js";
+// The event stream of the page on screen: a snapshot first, then events in the order of their numbers, without gaps or
+// duplicates across server restarts, sleep and lost networks.
+import { signedOut } from "./api.js";
 import { batch, signal } from "./lib.js";
-import { look } from "./session.js";
+import { loadSession } from "./session.js";
 
-export const link = signal("connecting"); // connecting | live | waiting | offline
+export const connection = signal("connecting"); // connecting | live | waiting | offline
 
 const HIDDEN_MS = 5_000; // HTTP/1.1 allows six connections per origin, for all tabs together
-const SILENT_MS = 40_000; // the server says something every 15 s; after this a connection is dead, whatever it seems
-const LONG_AWAY_MS = 10 * 60_000; // then a fresh snapshot costs less than all that happened
+const SILENT_MS = 40_000; // the server sends something every 15 s; a connection that is silent for longer is dead
+const LONG_AWAY_MS = 10 * 60_000; // after that, a new snapshot costs less than replaying the events
 const LONGEST_WAIT_MS = 15_000;
 
-/** Told to live listeners only: they have no number and are never repeated. */
-const WHISPERS = new Set(["text_delta"]);
+/** Events for live listeners only: they have no number and are never repeated. */
+const UNNUMBERED = new Set(["text_delta"]);
 
 /**
- * Follow a stream until the function that comes back is called.
+ * Follow a stream. Returns the function that stops it.
  *
- * `load` fetches the snapshot and may give the number up to which it covers the log. `on` has a handler for each kind of event.
- * `resumed` hears that there was an interruption. `exists` is asked first: an EventSource cannot tell a stream that is not there
- * from a server that is not.
+ * `load` fetches the snapshot and may return the number of the last event that it covers. `on` has a handler for each kind of
+ * event. `resumed` is called after an interruption. `exists` runs first, because an EventSource reports a missing stream and a
+ * missing server in the same way.
  */
 export function follow(url, { load, on, resumed = () => {}, exists = async () => true }) {
   let source = null;
-  let last = null; // the number of the last event that was applied; null: there is no snapshot yet
-  let waiting = null; // events that arrived while the snapshot is on its way
-  let life = 0; // which connection an answer belongs to
+  let last = null; // the number of the last event that was applied; null: no snapshot yet
+  let waiting = null; // events that arrived while the snapshot was being fetched
+  let life = 0; // numbers the connections, so that answers to an older one are ignored
   let tries = 0;
-  let retry, letGo;
+  let retry, hideTimer;
   let heard = Date.now();
   let hiddenAt = 0;
 
@@ -39,16 +39,16 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     waiting = fresh ? [] : null;
     heard = Date.now();
     source = new EventSource(fresh ? url : `${url}?after=${last}`);
-    // Never left to reconnect by itself: it would ask for the same `after` again, and hear everything since then twice.
+    // It must not reconnect by itself: it would send the same `after` again and receive every event since then twice.
     source.onerror = () => mine === life && lost();
     source.addEventListener("ping", (event) => mine === life && beat(Number(event.lastEventId), mine, fresh));
     for (const kind of Object.keys(on).filter((one) => one !== "ping")) {
       source.addEventListener(kind, (event) => {
         if (mine !== life) return;
         heard = Date.now();
-        const told = { kind, data: JSON.parse(event.data), seq: WHISPERS.has(kind) ? 0 : Number(event.lastEventId) };
-        if (waiting) waiting.push(told);
-        else batch(() => apply(told));
+        const received = { kind, data: JSON.parse(event.data), seq: UNNUMBERED.has(kind) ? 0 : Number(event.lastEventId) };
+        if (waiting) waiting.push(received);
+        else batch(() => apply(received));
       });
     }
   };
@@ -62,13 +62,13 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     }
   };
 
-  let begun = 0; // the connection whose first ping was heard
+  let begun = 0; // the connection whose first ping has arrived
   const beat = (seq, mine, fresh) => {
     heard = Date.now();
     if (begun !== mine) {
       begun = mine;
       if (fresh) return snapshot(mine, seq);
-      if (seq < last) return startOver(); // another log than the one we know
+      if (seq < last) return startOver(); // the log was replaced by another one
       live();
       resumed();
     } else if (!waiting) last = Math.max(last, seq);
@@ -101,7 +101,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
 
   const live = () => {
     tries = 0;
-    link.value = "live";
+    connection.value = "live";
   };
 
   const startOver = () => {
@@ -114,7 +114,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     source?.close();
     source = null;
     clearTimeout(retry);
-    link.value = state;
+    connection.value = state;
   };
 
   const lost = () => {
@@ -124,13 +124,13 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     retry = setTimeout(reconnect, wait);
   };
 
-  // An EventSource cannot tell why it was refused: asking who we are can, and notices a new version of the page on the way.
+  // An EventSource does not report why it was refused. Loading the session does, and it also detects a new build of the page.
   const reconnect = async () => {
     const mine = ++life;
     try {
-      await look();
+      await loadSession();
     } catch {
-      if (mine === life && !locked.value) lost();
+      if (mine === life && !signedOut.value) lost();
       return;
     }
     if (mine !== life) return;
@@ -139,10 +139,10 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
   };
 
   const seen = () => {
-    clearTimeout(letGo);
+    clearTimeout(hideTimer);
     if (document.hidden) {
       hiddenAt = Date.now();
-      letGo = setTimeout(() => pause("waiting"), HIDDEN_MS);
+      hideTimer = setTimeout(() => pause("waiting"), HIDDEN_MS);
     } else if (!source) {
       if (hiddenAt && Date.now() - hiddenAt > LONG_AWAY_MS) last = null;
       reconnect();
@@ -157,20 +157,20 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
   const leave = () => pause("waiting");
   const watchdog = setInterval(() => source && Date.now() - heard > SILENT_MS && lost(), 5_000);
 
-  const ears = [
+  const listeners = [
     [document, "visibilitychange", seen],
     [window, "offline", offline],
     [window, "online", online],
     [window, "pagehide", leave],
     [window, "pageshow", shown],
   ];
-  for (const [target, kind, hear] of ears) target.addEventListener(kind, hear);
-  link.value = "connecting";
+  for (const [target, kind, handler] of listeners) target.addEventListener(kind, handler);
+  connection.value = "connecting";
   begin();
   return () => {
     pause("connecting");
     clearInterval(watchdog);
-    clearTimeout(letGo);
-    for (const [target, kind, hear] of ears) target.removeEventListener(kind, hear);
+    clearTimeout(hideTimer);
+    for (const [target, kind, handler] of listeners) target.removeEventListener(kind, handler);
   };
 }

@@ -1,7 +1,7 @@
-/* A classic script in <head>: it runs before the first paint, so that the wrong theme never flashes up. */
+/* A classic script in <head>: it runs before the first paint, so that the page never flashes in the wrong theme. */
 try {
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
 } catch {
-  /* Storage can be forbidden; then the system's theme it is. */
+  /* storage is blocked: the system's theme applies */
 }

@@ -1,68 +1,84 @@
-// The turn's list, right above the input. People change it through the ledger; what is shown is what the ledger tells back.
+// The todo list of the turn, above the input. Changes go to the ledger; the panel shows the state that the ledger sends back.
 import { get, patch, post } from "./api.js";
 import { ask, attempt } from "./dialogs.js";
-import { html, Kept, remembered, signal, useId, useRef } from "./lib.js";
-import { Icon, Ring, Status } from "./ui.js";
+import { html, PureComponent, preferences, signal, useId, useRef } from "./lib.js";
+import { Icon, Ring, StatusIcon } from "./ui.js";
 
-const SHOWN = 50;
-const open = signal(remembered.get("todos-open") === "yes");
-const all = signal(false);
+const ROW_LIMIT = 50;
+const isOpen = signal(preferences.get("todos-open") === "yes");
+const showsAll = signal(false);
 
 const toggle = () => {
-  open.value = !open.value;
-  remembered.set("todos-open", open.value ? "yes" : "no");
+  isOpen.value = !isOpen.value;
+  preferences.set("todos-open", isOpen.value ? "yes" : "no");
 };
 
-/** A todo that an agent holds is changed only by somebody who means it. */
-export async function change(id, fields) {
+/** Change a todo. If an agent holds a lease on it, ask for confirmation first. */
+export async function changeTodo(id, fields) {
   try {
     await patch(`/v1/todos/${id}`, fields);
-  } catch (refusal) {
-    if (refusal.code !== "leased") throw refusal;
-    ask({ title: "Change it all the same?", text: refusal.message, yes: "Change it", danger: false, run: () => patch(`/v1/todos/${id}`, { ...fields, force: true }) });
+  } catch (error) {
+    if (error.code !== "leased") throw error;
+    ask({
+      title: "Change it anyway?",
+      text: error.message,
+      confirm: "Change it",
+      danger: false,
+      run: () => patch(`/v1/todos/${id}`, { ...fields, force: true }),
+    });
   }
 }
 
-/** One place up or down among those that wait. To move one down is to move the next one up. */
-async function move(turnId, id, down) {
-  const waiting = (await get("/v1/todos", { turn_id: turnId, status: "pending", limit: 500 })).todos;
-  const at = waiting.findIndex((one) => one.id === id);
-  const [mover, place] = down ? [waiting[at + 1], waiting[at]] : [waiting[at], waiting[at - 1]];
-  if (at >= 0 && mover && place) await change(mover.id, { position: place.position });
+/** Move a pending todo one place up or down. Moving it down moves the next one up. */
+async function moveTodo(turnId, id, isDown) {
+  const pending = (await get("/v1/todos", { turn_id: turnId, status: "pending", limit: 500 })).todos;
+  const at = pending.findIndex((todo) => todo.id === id);
+  const [moved, target] = isDown ? [pending[at + 1], pending[at]] : [pending[at], pending[at - 1]];
+  if (at >= 0 && moved && target) await changeTodo(moved.id, { position: target.position });
 }
 
-class Row extends Kept {
+// A function and not a component: long lists have many of them.
+const renderButton = ({ action, todo, shortcut, icon, onClick }) => html`<button
+  class="btn ghost icon-only tiny"
+  aria-label="${action}: ${todo}"
+  title=${shortcut ? `${action} (${shortcut})` : action}
+  onClick=${onClick}
+><${Icon} name=${icon} /></button>`;
+
+class Row extends PureComponent {
   render({ item, turnId }) {
-    const act = (action) => () => attempt(action);
-    const moved = (down) => attempt(() => move(turnId, item.id, down));
+    const todo = item.description;
+    const move = (isDown) => attempt(() => moveTodo(turnId, item.id, isDown));
+    const setStatus = (status) => attempt(() => changeTodo(item.id, { status }));
     const onKeyDown = (event) => {
       if (!event.altKey || !["ArrowUp", "ArrowDown"].includes(event.key)) return;
       event.preventDefault();
-      moved(event.key === "ArrowDown");
+      move(event.key === "ArrowDown");
     };
-    const name = item.description;
     return html`<li class="row-${item.status}" data-id=${item.id} onKeyDown=${onKeyDown}>
-      <${Status} s=${item.status} /><span class="grow" dir="auto">${name}</span>
-      ${item.status !== "done" &&
-      html`<span class="row-acts">
-        <button class="btn ghost icon tiny" aria-label="Move up: ${name}" title="Move up (Alt ↑)" onClick=${() => moved(false)}><${Icon} n="up" /></button>
-        <button class="btn ghost icon tiny" aria-label="Move down: ${name}" title="Move down (Alt ↓)" onClick=${() => moved(true)}><${Icon} n="down" /></button>
-        <button class="btn ghost icon tiny" aria-label="Finish: ${name}" title="Finish" onClick=${act(() => change(item.id, { status: "completed" }))}><${Icon} n="check" /></button>
-        <button class="btn ghost icon tiny" aria-label="Cancel: ${name}" title="Cancel" onClick=${act(() => change(item.id, { status: "canceled" }))}><${Icon} n="close" /></button>
-      </span>`}
+      <${StatusIcon} status=${item.status} /><span class="grow" dir="auto">${todo}</span>
+      ${
+        item.status !== "done" &&
+        html`<span class="row-actions">
+          ${renderButton({ action: "Move up", shortcut: "Alt ↑", todo, icon: "up", onClick: () => move(false) })}
+          ${renderButton({ action: "Move down", shortcut: "Alt ↓", todo, icon: "down", onClick: () => move(true) })}
+          ${renderButton({ action: "Finish", todo, icon: "check", onClick: () => setStatus("completed") })}
+          ${renderButton({ action: "Cancel", todo, icon: "close", onClick: () => setStatus("canceled") })}
+        </span>`
+      }
     </li>`;
   }
 }
 
-/** Of a long list, the neighbourhood of the current item. */
-function nearby(items) {
-  if (items.length <= SHOWN) return items;
-  const current = items.findIndex((one) => one.status === "current");
-  const start = Math.min(Math.max(0, (current < 0 ? items.length : current) - 3), items.length - SHOWN);
-  return items.slice(start, start + SHOWN);
+/** Of a long list, the rows around the current one. */
+function selectNearby(items) {
+  if (items.length <= ROW_LIMIT) return items;
+  const current = items.findIndex(({ status }) => status === "current");
+  const start = Math.min(Math.max(0, (current < 0 ? items.length : current) - 3), items.length - ROW_LIMIT);
+  return items.slice(start, start + ROW_LIMIT);
 }
 
-function Add({ turnId }) {
+function AddTodo({ turnId }) {
   const field = useRef();
   const submit = (event) => {
     event.preventDefault();
@@ -73,35 +89,67 @@ function Add({ turnId }) {
       field.current.value = "";
     });
   };
-  return html`<form class="todo-add" onSubmit=${submit}><${Icon} n="plus" /><input ref=${field} aria-label="Add a todo" placeholder="Add a todo" maxlength="1000" autocomplete="off" enterkeyhint="done" /></form>`;
+  return html`<form class="todo-add" onSubmit=${submit}>
+    <${Icon} name="plus" />
+    <input
+      ref=${field}
+      aria-label="Add a todo"
+      placeholder="Add a todo"
+      maxlength="1000"
+      autocomplete="off"
+      enterkeyhint="done"
+    />
+  </form>`;
+}
+
+const Header = ({ state, flash, listId }) => html`<div class="todo-head">
+  <h2><${Ring} value=${state.total - state.remaining} total=${state.total} />Todos</h2>
+  <span class="count">${state.total} total · ${state.remaining} remaining</span>
+  <span class="grow truncate" role="status">
+    ${flash !== null && html`<span class="flash" dir="auto">Continuing: <b>${flash}</b></span>`}
+  </span>
+  <button class="btn ghost small" aria-expanded=${String(isOpen.value)} aria-controls=${listId} onClick=${toggle}>
+    ${isOpen.value ? "Collapse" : "Expand"}<${Icon} name="chev" class="chev" />
+  </button>
+</div>`;
+
+function CurrentTodo({ todo, hasEnded }) {
+  if (!todo) return html`<p class="todo-current"><${StatusIcon} status="done" decorative /><span>All done</span></p>`;
+  return html`<p class="todo-current">
+    <${StatusIcon} status=${hasEnded ? "pending" : "current"} decorative />
+    <span class="muted">${hasEnded ? "Next:" : "Current:"}</span>
+    <span class="truncate" dir="auto" title=${todo.description}>${todo.description}</span>
+  </p>`;
+}
+
+function TodoRows({ items, turnId, listId }) {
+  const rows = showsAll.value ? items : selectNearby(items);
+  const hidden = items.length - rows.length;
+  const isLong = items.length > ROW_LIMIT;
+  const showAll = () => (showsAll.value = true);
+  const showFewer = () => (showsAll.value = false);
+  return html`<div class="todo-list" id=${listId} hidden=${!isOpen.value} tabindex="0" role="group" aria-label="All todos">
+    ${
+      isOpen.value &&
+      html`<ul>${rows.map((item) => html`<${Row} key=${item.id} item=${item} turnId=${turnId} />`)}</ul>
+        ${hidden > 0 && html`<button class="btn ghost small show-more" onClick=${showAll}>+${hidden} more</button>`}
+        ${showsAll.value && isLong && html`<button class="btn ghost small show-more" onClick=${showFewer}>Show fewer</button>`}`
+    }
+  </div>`;
 }
 
 export function TodoPanel({ timeline }) {
-  const id = useId();
+  const listId = useId();
   const state = timeline.todos.value;
   if (!state?.total) return null;
-  const rows = open.value ? (all.value ? state.items : nearby(state.items)) : [];
-  const hidden = state.items.length - rows.length;
   const turnId = timeline.turnId.value;
-  const ended = !timeline.running.value && state.remaining > 0;
+  const limitNotice = timeline.limitNotice.value;
+  const hasEnded = !timeline.running.value && state.remaining > 0;
   return html`<section class="todo" aria-label="Todos">
-    <div class="todo-head">
-      <h2><${Ring} value=${state.total - state.remaining} total=${state.total} />Todos</h2>
-      <span class="count">${state.total} total · ${state.remaining} remaining</span>
-      <span class="grow cut" role="status">${timeline.flash.value !== null && html`<span class="flash" dir="auto">Continuing: <b>${timeline.flash.value}</b></span>`}</span>
-      <button class="btn ghost small" aria-expanded=${String(open.value)} aria-controls=${id} onClick=${toggle}>${open.value ? "Collapse" : "Expand"}<${Icon} n="chev" c="chev" /></button>
-    </div>
-    <p class="todo-now">
-      ${state.current
-        ? html`<${Status} s=${ended ? "pending" : "current"} quiet /><span class="muted">${ended ? "Next:" : "Current:"}</span><span class="cut" dir="auto" title=${state.current.description}>${state.current.description}</span>`
-        : html`<${Status} s="done" quiet /><span>All done</span>`}
-    </p>
-    ${timeline.cap.value && html`<p class="todo-cap" role="alert"><${Icon} n="warn" /><span dir="auto">${timeline.cap.value}</span></p>`}
-    <div class="todo-list" id=${id} hidden=${!open.value} tabindex="0" role="group" aria-label="All todos">
-      <ul>${rows.map((item) => html`<${Row} key=${item.id} item=${item} turnId=${turnId} />`)}</ul>
-      ${open.value && hidden > 0 && html`<button class="btn ghost small more" onClick=${() => (all.value = true)}>+${hidden} more</button>`}
-      ${open.value && all.value && state.items.length > SHOWN && html`<button class="btn ghost small more" onClick=${() => (all.value = false)}>Show fewer</button>`}
-    </div>
-    ${open.value && html`<${Add} turnId=${turnId} />`}
+    <${Header} state=${state} flash=${timeline.flash.value} listId=${listId} />
+    <${CurrentTodo} todo=${state.current} hasEnded=${hasEnded} />
+    ${limitNotice && html`<p class="todo-limit" role="alert"><${Icon} name="warn" /><span dir="auto">${limitNotice}</span></p>`}
+    <${TodoRows} items=${state.items} turnId=${turnId} listId=${listId} />
+    ${isOpen.value && html`<${AddTodo} turnId=${turnId} />`}
   </section>`;
 }
