@@ -133,7 +133,7 @@ def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT
     """Run the work once, outside its schedule. The next tick is not affected."""
     halts.check(tx)
     schedule = get_locked(tx, tenant_id, name)
-    if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # for a message, the busy conversation itself raises the error
+    if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # for messages, `turns.start` checks
         raise Conflict(f"The last run of {name[:80]!r} is not over.")
     return save(tx, schedule._replace(last_at=tx.now, last_job=start_work(tx, schedule, limits)))
 

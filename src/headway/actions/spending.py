@@ -53,7 +53,7 @@ def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, given_bac
     if not call.cost and not given_back:
         spending_store.insert_call(tx, run.tenant_id, run.id, call)
         return run
-    pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))  # before the call is inserted, so that it is not counted twice
+    pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))  # first, so as not to count the call twice
     spending_store.insert_call(tx, run.tenant_id, run.id, call)
     pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - given_back)
     spending_store.save_pool(tx, run.tenant_id, pool)

@@ -79,7 +79,7 @@ def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     turn = conversation_store.find_turn(tx, tenant_id, turn_id)
     if turn is None:  # its creation was undone within the transaction
         return
-    todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit, so that the last state emitted is the last one stored
+    todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit, so that states are emitted in order
     state = load_queue_state(tx, tenant_id, turn_id).as_json()
     short = {name: state[name] for name in ("current", "remaining", "total")}
     for kind, data in (("todos_updated", state), ("todos_current", short)):
