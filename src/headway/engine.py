@@ -230,7 +230,7 @@ class Engine:
         taken = []
         for job in found:
             if job.id in self.tasks:
-                continue  # its last task has not ended yet, and two tasks of one owner could not be told apart
+                continue  # its last task has not ended yet, and two tasks of one owner are indistinguishable
             if job.family and job_store.count_running_in_family(tx, job.family) >= self.limits.per_family:
                 continue
             taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
@@ -253,8 +253,8 @@ class Engine:
         for job_id, task in driven.items():
             if job_id not in ours:  # ended, or taken over by another process
                 task.cancel()
-        # These jobs are ours but have no task, because a write that should have moved them failed. New ones get until the next
-        # heartbeat.
+        # Owned by this process but without a task, because a write that should have moved the job failed. Jobs that have only just
+        # started get until the next heartbeat.
         unheld = ours - set(driven) - set(self.tasks)
         if forgotten := unheld & self.unattended:
             await self.database.write(partial(job_store.requeue, owner=self.owner, job_ids=forgotten))

@@ -20,7 +20,7 @@ USERINFO_PATTERN = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
 MIN_SECRET_LENGTH = 6  # shorter ones are often ordinary words, and redacting those would make logs unreadable
 MIN_URL_PART_LENGTH = 8
-WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  known hosts, not one to bind to
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  recognized here, not bound to
 ENCODING_ERRORS = "surrogateescape"  # how the environment represents bytes that are not valid text
 OTEL_VARIABLES = (
     "SDK_DISABLED",
@@ -68,8 +68,7 @@ class Settings(NamedTuple):
 
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
-    """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means that a flag was not
-    given."""
+    """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given"."""
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
     known: set[str] = set()
     stored = load_dotenv()
@@ -193,8 +192,7 @@ def parse_discovery(word: str) -> DiscoveryPolicy:
 
 
 def build_local_url(host: str, port: int) -> str:
-    """Return the URL for a browser on this machine. Wildcard addresses become the loopback address, because a browser cannot open
-    them."""
+    """Return the URL for a browser on this machine. Wildcard hosts, which browsers cannot open, become the loopback address."""
     host = WILDCARD_HOSTS.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

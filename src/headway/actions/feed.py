@@ -56,8 +56,7 @@ def encode_ping(seq: int) -> bytes:
 
 
 class Bell:
-    """Wakes the single task that waits for it. It costs half as much as an asyncio.Event, and each event may ring a thousand of
-    them."""
+    """Wakes the single task that waits for it. It costs half as much as an asyncio.Event; an event may ring a thousand."""
 
     __slots__ = ("rung", "waiting")
 
@@ -77,8 +76,7 @@ class Bell:
 
 
 class FeedReader:
-    """One open stream: its position in the log and the bell that wakes it. A reader that follows a turn leaves when the turn
-    ends."""
+    """One open stream: its position in the log and the bell that wakes it. It closes when the turn that it follows ends."""
 
     __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "turn_id")
 
@@ -183,7 +181,7 @@ class LogPage(NamedTuple):
 
 
 def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> LogPage:
-    """Read a page of the log, limited in bytes as well as in events so that many fit into memory."""
+    """Read a page of the log, limited in events and in bytes, so that the pages of many readers fit into memory."""
     events: list[LoggedEvent] = []
     size = 0
     while len(events) < PAGE_EVENTS and size < PAGE_BYTES:
@@ -229,8 +227,7 @@ class Feed:
             task.cancel()
 
     def notify_commit(self, tenants: frozenset[int]) -> None:
-        """Announce a commit, from any thread. Waking the event loop is costly, so this is done only for tenants with open
-        streams."""
+        """Announce a commit, from any thread. Waking the event loop is costly, so only tenants with open streams cause it."""
         if self.loop is not None and not self.closed and not self.loop.is_closed() and not tenants.isdisjoint(self.channels):
             self.loop.call_soon_threadsafe(self._ring, tenants)
 
@@ -244,8 +241,7 @@ class Feed:
         return sum(len(channel.readers) for channel in self.channels.values())
 
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
-        """Open a reader positioned after a sequence number, or at the end of the log for None. A number beyond the end means the
-        end."""
+        """Open a reader positioned after a sequence number, at most at the end of the log. None means the end."""
         end = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
         reader = FeedReader(conversation_id, end if after is None else min(after, end))
         channel = await self._channel(tenant_id)

@@ -146,7 +146,7 @@ def get(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
 
 
 def get_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
-    """Return the goal, locked, when no step of it is in progress. The job is locked first, the order that all writers use."""
+    """Lock and return the goal, waiting for a step in progress. All writers lock its job first, which prevents deadlocks."""
     goal = get(tx, tenant_id, goal_id)
     if goal.run_id:
         job_store.find_locked(tx, tenant_id, goal.run_id)
@@ -159,7 +159,7 @@ def get_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
 
 
 def pause(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
-    """Start nothing new. Running sub-agents finish their work, and their outcomes are kept."""
+    """Pause the goal: nothing new starts. Running sub-agents finish their work, and their outcomes are kept."""
     goal = get_locked(tx, tenant_id, goal_id)
     if goal.status != "active" and goal.pause_kind != "budget":  # a goal that waits for budget can be paused too
         raise Conflict(f"Goal #{goal_id} is {goal.status}; only an active one is paused.")
@@ -206,7 +206,7 @@ def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAU
 
 
 def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
-    """Continue the goal and clear whatever limit was hit, including an expired deadline or an exhausted budget."""
+    """Continue the goal and clear the limits that it has hit: an expired deadline or an exhausted budget."""
     overdue = bool(goal.deadline_at) and goal.deadline_at <= tx.now
     overspent = bool(goal.budget) and run_store.sum_goal_cost(tx, goal.tenant_id, goal.id) >= goal.budget
     journal.append(tx, goal.tenant_id, goal.id, "resumed", {"after": goal.pause_kind})

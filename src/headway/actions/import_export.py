@@ -120,8 +120,7 @@ def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResul
 
 
 def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
-    """Import a document from `export_json`, or any {"todos": [{"subject": …}, …]}. Todos that the ledger already has are left
-    unchanged."""
+    """Import a document from `export_json`, or any {"todos": [{"subject": …}, …]}. Todos already in the ledger are skipped."""
     try:
         parsed = json.loads(document)
     except (ValueError, RecursionError) as error:

@@ -160,7 +160,7 @@ def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
 
 
 def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    """Cancel a job and stop its work. A job that runs an agent cannot be canceled by itself; cancel the agent, turn or goal."""
+    """Cancel a job and stop its work. One that runs an agent is refused: cancel the agent or turn, or abandon the goal."""
     job = get_locked(tx, tenant_id, job_id)
     if job.over:
         raise Conflict(f"Job {job.id} is over: {job.state}.")

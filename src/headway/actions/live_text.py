@@ -1,5 +1,4 @@
-"""Answers that models are writing right now, for readers that join in the middle. They are kept in memory only: a finished answer
-is stored as a message."""
+"""Answers that models are writing right now, for readers that join midway. Kept in memory; finished answers become messages."""
 
 from typing import Any, NamedTuple
 

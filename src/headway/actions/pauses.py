@@ -1,5 +1,4 @@
-"""Pauses for an empty budget pool. The whole turn or goal waits, the operator is notified, and the work resumes automatically when
-budget is available."""
+"""Pauses for an empty budget pool: the whole turn or goal waits, the operator is notified, and work resumes automatically."""
 
 from headway.actions import goals, notices, runs, turns
 from headway.ledger.run import Run

@@ -56,8 +56,8 @@ def drop(tx: Transaction, one: SubGoal, reason: str) -> None:
 
 
 def release_run(tx: Transaction, run: Run) -> None:
-    """Release a run from a dropped sub-goal. A main agent is free for the next one; a sub-agent is canceled, because it had no
-    other purpose."""
+    """Release a run from a dropped sub-goal. A main agent is free for the next one; a sub-agent, with no other work, is
+    canceled."""
     if run.ended:
         return
     if run.is_main:

@@ -56,8 +56,7 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Replacemen
 
 def match_rows(rows: list[Todo], wanted: list[ReplacementItem]) -> dict[int, Todo]:
     """Match the items with existing rows, by the items' indexes. A row that has already ended with the given status is preferred,
-    so that it keeps its history; otherwise the first row with the same text is used, open rows before those that would have to be
-    reopened."""
+    so that it keeps its history. Otherwise the first row with the same text is used, open rows before ended ones."""
     free = sorted(rows, key=lambda row: (row.ended, row.status == "canceled"))
     found: dict[int, Todo] = {}
     for may_change in (False, True):

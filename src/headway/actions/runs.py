@@ -123,7 +123,7 @@ def set_hint(tx: Transaction, run: Run, words: str) -> None:
 
 
 def get_locked(tx: Transaction, run: Run) -> Run:
-    """Return the run when none of its steps is in progress, and lock it."""
+    """Lock the run's job, waiting for a step in progress, and return the run as it is then."""
     lock_job(tx, run)
     return get(tx, run.tenant_id, run.id)
 
@@ -153,8 +153,7 @@ def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
 
 
 def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
-    """Emit that the run will retry its model call later: an event about the turn if this run answers one, otherwise about the
-    run."""
+    """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run."""
     if run.turn_id is None or run.parent_run_id is not None:
         emit_changed(tx, run, job.retry_at)
         return

@@ -170,8 +170,7 @@ def realign(tx: Transaction) -> None:
 
 
 def is_running(tx: Transaction, schedule: Schedule) -> bool:
-    """Whether the last run of the schedule is still active. A goal counts until it has ended, even if it is paused or its job is
-    dead."""
+    """Whether the last run is still active. A goal counts until it has ended, even if it is paused or its job is dead."""
     run = run_store.find(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
     if run and run.is_main:
         return not run.ended

@@ -1,5 +1,4 @@
-"""The budget pool that all agents of a tenant share, per rolling 24 hours. Cost is reserved before a model call and settled after
-it."""
+"""The budget pool that a tenant's agents share, per rolling 24 hours. Cost is reserved before a model call and settled after it."""
 
 from typing import Any
 
@@ -17,8 +16,8 @@ RUNS_LIMIT = 100
 
 
 def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
-    """Reserve an amount for the run's next call. Returns the updated run, or None if the pool cannot cover it. Calls that cost
-    nothing always pass."""
+    """Reserve an amount for the run's next call. Returns the updated run, or None if the pool cannot cover it. An amount of zero
+    always passes."""
     if amount == run.reserved:
         return run
     pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))

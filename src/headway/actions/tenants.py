@@ -57,8 +57,7 @@ def resolve(tx: Transaction, name: str) -> Tenant:
 
 
 def remove(tx: Transaction, name: str) -> list[tuple[str, int]]:
-    """Delete the tenant and every row it owns. Returns (UUID, id) of its conversations, whose files are deleted after the
-    commit."""
+    """Delete the tenant and its rows. Returns (UUID, id) of its conversations, whose files are deleted after the commit."""
     tenant = get_by_name(tx, name)
     files = conversation_store.file_names(tx, tenant.id)
     tenant_store.delete(tx, tenant.id)
@@ -101,8 +100,7 @@ def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
 
 
 def is_use_due(tx: Transaction, token: Token) -> bool:
-    """Whether to record the token's use again. This happens once a minute, because a write with each request would double its
-    cost."""
+    """Whether to record the token's use again: once a minute, because a write with each request would double its cost."""
     return tx.now - token.last_used_at >= USE_INTERVAL_MS
 
 

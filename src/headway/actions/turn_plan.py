@@ -1,4 +1,4 @@
-"""A turn's list as a plan, which the agent writes at the start and must drain before the turn ends."""
+"""A turn's list as a plan: the agent writes it at the start and drains it before it ends the turn."""
 
 from collections.abc import Container
 from typing import Any, Literal, NamedTuple

@@ -26,8 +26,7 @@ def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete:
 
 
 def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
-    """Remove an item from the queue. Rows of a turn are never deleted: an open one is canceled, a done one stays done and is
-    hidden."""
+    """Remove an item. Rows of a turn are never deleted: an open one is canceled, a done one stays done and is hidden."""
     if todo.ended:
         todo_store.dequeue(tx, tenant_id, todo)
     else:
@@ -35,8 +34,7 @@ def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 
 def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome: str | None = None) -> QueueState:
-    """Complete an item on behalf of the runtime, which makes the next one current. An item that has already ended is left as it
-    is."""
+    """Complete an item for the runtime, which makes the next one current. An item that has already ended is not changed."""
     item = next((todo for todo in load_queue_state(tx, scope.tenant_id, turn_id).items if todo.id == todo_id), None)
     if item is not None and not item.ended:
         todos.end(tx, scope.tenant_id, todo_id, "completed", outcome)

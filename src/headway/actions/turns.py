@@ -123,8 +123,7 @@ def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
 
 
 def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
-    """Cancel the turn and stop its agents. Completed work is kept, and planned items stay open. Returns the ids of the runs that
-    ended."""
+    """Cancel the turn and stop its agents. Completed work is kept, planned items stay open. Returns the ids of the ended runs."""
     run = run_store.find_by_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
     if run:
         job_store.find_locked(tx, tenant_id, run.id)  # only the holder of the job's lock may change the run

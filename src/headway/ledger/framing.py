@@ -39,8 +39,7 @@ def build_lookalike_pattern(*words: str) -> str:
 
 @cache
 def get_frame_pattern() -> re.Pattern[str]:
-    """Match the opening bracket of anything that reads like the first or last line of a frame. Compiled on first use, because
-    compiling is slow."""
+    """Match the opening bracket of anything that reads like the first or last line of a frame. Slow to compile, hence cached."""
     of_runs = build_lookalike_pattern("TURNCONTEXT", "DELEGATIONCONTEXT", "GOALCONTEXT")
     of_writs = build_lookalike_pattern("/TODO", "/AGENT", "/SCHEDULE", "/PARALLEL")
     ends = build_lookalike_pattern("ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL")

@@ -221,8 +221,8 @@ def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
 
 
 def has_replan_reason(goal: Goal, doubts: Collection[str]) -> bool:
-    """Whether `find_replan_reason` would return a reason, judging by the divergences other than "none" under the current plan. The
-    "more than half of at least four" rule needs no check, because it implies more than two."""
+    """Whether `find_replan_reason` would return a reason. `doubts` are the divergences other than "none" under the current plan,
+    and one entry per sub-goal that can never start. (More than half of at least four is always more than two.)"""
     minor = sum(doubt == "minor" for doubt in doubts)
     return bool(goal.replan_why) or minor > MINOR_DIVERGENCE_LIMIT or len(doubts) > minor
 

@@ -100,5 +100,5 @@ class Limits(NamedTuple):
     budget: int = 5 * NANOS_PER_DOLLAR  # per tenant and rolling 24 hours
 
     def extend_iterations(self, limit: int, used: int, *, has_open: bool) -> int:
-        """Raise the limit of a turn with open todos to ten steps beyond those used, up to `iterations_with_plan`."""
+        """Return the limit for a turn: with open todos, `iterations` more than used, up to `iterations_with_plan`."""
         return max(limit, min(self.iterations_with_plan, used + self.iterations)) if has_open else limit

@@ -107,8 +107,7 @@ class WritParser:
         self._follow_fence(line)
 
     def _begins_body(self, line: str) -> bool:
-        """Whether the line belongs to the body of the add before it. An add followed by a blank line or another writ has no
-        body."""
+        """Whether the line belongs to the body of the add above. An add followed by a blank line or another writ has none."""
         word, _ = split_writ(line)
         if not line.strip() or word not in ("", "endtodo"):
             return False

@@ -27,8 +27,7 @@ def wall_clock() -> int:
 
 
 def read_steady_ms() -> int:
-    """Read the boot clock, which all processes of a machine share. On Linux it also counts suspended time, so that leases expire
-    while the machine sleeps."""
+    """Read the boot clock, which all processes of a machine share. On Linux it also counts the time that the machine sleeps."""
     return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic_ns()) // 1_000_000
 
 

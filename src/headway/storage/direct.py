@@ -21,8 +21,8 @@ def ignore_commit(_tenants: frozenset[int]) -> None:
 def connect(
     url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit, patience_s: float = BUSY_LIMIT_S
 ) -> Connection:
-    """Open a connection to the database, waiting up to `patience_s` for a locked file. Drivers are imported here, so that SQLite
-    users never load psycopg."""
+    """Open a connection, waiting up to `patience_s` for a locked file. Drivers are imported on demand, to spare SQLite users
+    psycopg."""
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 

@@ -33,6 +33,5 @@ def decode_cursor(cursor: str | None) -> RowCursor:
 
 
 def encode_next_cursor(found: Sequence[TimestampedRow], limit: int) -> str | None:
-    """Encode the cursor for the next page, or return None on the last page. `found` holds one more row than `limit` if there is
-    one."""
+    """Encode the cursor for the next page, or return None on the last one. `found` has up to `limit` + 1 rows."""
     return f"{found[limit - 1].created_at}.{found[limit - 1].id}" if len(found) > limit else None

@@ -134,8 +134,7 @@ def is_plain_file(path: str) -> bool:
 
 
 def load_document(path: str, *others: str) -> dict[str, Any]:
-    """Load the first of these documents that exists, or an empty list. The encoding accepts the byte order mark that some editors
-    write."""
+    """Load the first of these documents that exists, or an empty list. A byte order mark, which some editors write, is accepted."""
     try:
         with open(path, encoding="utf-8-sig") as source:
             document = json.load(source)

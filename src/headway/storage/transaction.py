@@ -79,13 +79,12 @@ class Transaction(Protocol):
         ...
 
     def emit(self, event: Event) -> None:
-        """Append an event to the log. Events are written last, so that the log's order is the order of commits on both
-        databases."""
+        """Append an event to the log. Events are written last, so that on both databases the log is in the order of commits."""
         ...
 
     def before_commit(self, key: Hashable, work: "Work[None]") -> None:
-        """Run work once, at the end of the transaction. Further calls with the same key replace it, so that many changes trigger it
-        only once."""
+        """Run work once, at the end of the transaction. A later call with the same key replaces it, so it runs once for many
+        changes."""
         ...
 
 

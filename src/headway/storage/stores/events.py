@@ -30,8 +30,7 @@ def list_after_in_conversation(tx: Transaction, tenant_id: int, conversation_id:
 
 
 def find_turn_start(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int:
-    """Return the sequence number of the turn's start event. Searches from the newest, because most callers ask about a running
-    turn."""
+    """Return the sequence number of the turn's start event. Searches from the newest, because most turns asked for are running."""
     row = tx.one(
         """SELECT seq FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = 'turn_started'
            ORDER BY seq DESC LIMIT 1""",

@@ -97,8 +97,7 @@ def delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job
 
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
-    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept until an operator
-    retries or drops them."""
+    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
     gone = tx.all(
         """DELETE FROM jobs WHERE id IN (
                SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
@@ -140,8 +139,7 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
 
 
 def lock_family(tx: Transaction, family: str) -> None:
-    """Keep other processes from taking jobs of the family until this transaction ends. SQLite has a single writer, so it needs no
-    lock."""
+    """Keep other processes from taking jobs of the family until this transaction ends. SQLite needs no lock: it has one writer."""
     if tx.dialect.name == "postgresql":
         tx.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", family)
 

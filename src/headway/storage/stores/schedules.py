@@ -83,8 +83,7 @@ def lock_updated_after(tx: Transaction, moment: int) -> list[Schedule]:
 
 
 def lock_due(tx: Transaction, limit: int) -> list[Schedule]:
-    """Lock and return the schedules that are due. Rows locked by other processes are skipped, so only one process handles each
-    tick."""
+    """Lock and return the schedules that are due. Locked rows are skipped, so only one process handles each tick."""
     rows = tx.all(
         f"SELECT {COLUMNS} FROM schedules WHERE paused = 0 AND next_at <= ? ORDER BY next_at LIMIT ?{tx.dialect.skip_locked}",
         tx.now,

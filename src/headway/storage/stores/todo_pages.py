@@ -32,16 +32,15 @@ class TodoCursor(NamedTuple):
 
 
 class SelectedLists(NamedTuple):
-    """The lists that a selection covers, the conversation's own first: the columns that select the rows, and the values for each
-    list."""
+    """The lists that a selection covers, the conversation's own first: the columns that select rows, and each list's values."""
 
     columns: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
 
 
 class ListPart(NamedTuple):
-    """One part of a list: the queries that read it from its start or from a cursor, and the lists it covers. (Ended rows of several
-    lists are merged by time.)"""
+    """One part of a list: the queries that read it from its start or from a cursor, and the lists it covers. Ended rows of several
+    lists are merged by time."""
 
     from_start: str
     from_cursor: str

@@ -265,8 +265,7 @@ def replace_edges(tx: Transaction, tenant_id: int, todo_id: int, depends_on: Seq
 
 
 def lock_graph(tx: Transaction, tenant_id: int) -> None:
-    """Allow one change of dependencies per tenant at a time, because two changes that are fine alone could form a cycle
-    together."""
+    """Allow one change of dependencies per tenant at a time, because two harmless changes could form a cycle together."""
     tx.run(f"SELECT id FROM tenants WHERE id = ?{tx.dialect.for_update}", tenant_id)
 
 
