@@ -1,4 +1,4 @@
-"""Headway: the work ledger and the engine room of LLM agents."""
+"""Headway: a work ledger and runtime for LLM agents."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Execution", "Headway", "__version__", "tool"]
 
-# Loaded when somebody asks for them: `import headway`, and with it every command, stays quick.
+# Imported on first use, so that `import headway`, and with it every command, stays fast.
 HOMES = {"Execution": "headway.agents.tools.execution", "Headway": "headway.assembly", "tool": "headway.agents.tools.custom"}
 
 

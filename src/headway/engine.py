@@ -1,8 +1,9 @@
-"""The engine room: keeps things running until they have ended. It knows nothing of what they are.
+"""The engine: runs jobs until they have ended, without knowing what they are for.
 
-A job is a row, enqueued in the transaction of what it is for and moved in the transaction of what it did. This process takes jobs
-whose time has come, works on them, and shows signs of life while it does; what a process that is no more left behind is
-taken over. Whoever works on a job asks the row whether it still owns it, so a process that comes back late changes nothing.
+A job is a row, created in the same transaction as the work it is for and updated in the same transaction as its results. This
+process claims jobs that are due, runs them, and records heartbeats meanwhile. Jobs of a process whose heartbeats have stopped are
+taken over. Before each change a handler checks in the row that this process still owns the job, so a process that returns late
+changes nothing.
 """
 
 import asyncio
@@ -31,26 +32,26 @@ HEARTBEAT_S = 0.9
 GRACE_S = 0.1
 IDLE_HEARTBEAT_S = 3.0
 SWEEP_S = 1.0
-PRUNE_OWN_JOBS_AT = 1_000  # ids of jobs that are this process' own
-POLL_S = 0.25  # how soon a job is seen that another process enqueued
+PRUNE_OWN_JOBS_AT = 1_000  # number of own job ids at which ended ones are removed
+POLL_S = 0.25  # how soon a job that another process created is noticed
 RECOVERY_BATCH = 500
-FAR_FUTURE_MS = 2**62  # so that whoever starts does what is to be done when the clock was set back meanwhile
-MAX_LOST_WORKERS = 10  # processes that a job may outlive without getting any further
+FAR_FUTURE_MS = 2**62  # makes the first round check for a clock that was set back while no process ran
+MAX_LOST_WORKERS = 10  # how many processes a job may lose without making progress
 INTERRUPTED_ERROR = "The process that worked on it was interrupted."
 INTERNAL_ERROR = "Something broke inside Headway; its log tells what."
 
 
 class JobHandler(NamedTuple):
-    """How jobs of a kind are worked on, and how what they were for is told that they died."""
+    """Functions for one kind of job: `run` does the work, and `on_dead` records that the job has failed for good."""
 
     run: Callable[[Job], Awaitable[None]]
     on_dead: Callable[[Transaction, Job, str], None]
 
 
 class EngineLimits(NamedTuple):
-    slots: int = 64  # jobs that one process works on at once
-    per_family: int = 4  # and that one family has running at once, in all processes
-    stagger_s: float = 2.0  # over which what was taken over starts again
+    slots: int = 64  # jobs that one process runs at once
+    per_family: int = 4  # jobs of one family that run at once, across all processes
+    stagger_s: float = 2.0  # window over which recovered jobs are restarted
 
 
 class Engine:
@@ -65,7 +66,7 @@ class Engine:
     ) -> None:
         self.database = database
         self.tick = tick
-        self.recovered = recovered  # told what was taken over
+        self.recovered = recovered  # called with the jobs that were taken over
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
@@ -75,14 +76,14 @@ class Engine:
         self.claim: asyncio.Future[list[Job]] | None = None
         self.bell = asyncio.Event()
         self.only: set[str] | None = None
-        self.prune_only_at = PRUNE_OWN_JOBS_AT  # at this size
-        self.unattended: set[str] = set()  # jobs of ours without a task, at the last beat
+        self.prune_only_at = PRUNE_OWN_JOBS_AT  # size of `only` at which ended jobs are removed from it
+        self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
         self.stopping = False
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
         self.last_time = FAR_FUTURE_MS
 
     def start(self, *, alone: bool = False) -> None:
-        """Begin to work. Alone: only on what this very process began, for one that is over soon."""
+        """Start working. With `alone`, run only jobs that this process created, for short-lived processes."""
         self.only = set() if alone else None
         steps = [self._work, self._beat] if alone else [self._work, self._beat, self._sweep]
         self.background = [asyncio.create_task(repeat_forever(step)) for step in steps]
@@ -92,43 +93,43 @@ class Engine:
         return bool(self.background) and not any(task.done() for task in self.background)
 
     def nudge(self) -> None:
-        """There may be something to do."""
+        """Wake the engine, because a job may be due."""
         self.bell.set()
 
     def adopt(self, job_id: str) -> None:
-        """Work on it when it is due, also alone."""
+        """Run this job when it is due, even in `alone` mode."""
         if self.only is not None:
             self.only.add(job_id)
         self.bell.set()
 
     def take(self, job: Job) -> None:
-        """Work on a job that we own."""
+        """Run a job that this process owns."""
         self.adopt(job.id)
         task = asyncio.create_task(self._run(job), name=f"{job.kind} {job.id}")
         self.tasks[job.id] = task
         task.add_done_callback(partial(self._done, job.id))
 
     def ended(self, job_id: str) -> "asyncio.Future[None]":
-        """Done when a job that this process works on has ended, one way or another."""
+        """Return a future that resolves when the job has ended in any way."""
         if job_id not in self.waiting:
             self.waiting[job_id] = asyncio.get_running_loop().create_future()
         return self.waiting[job_id]
 
     def interrupt(self, job_id: str) -> None:
-        """Whatever it waits for, it waits no longer. Its row decides how it goes on."""
+        """Cancel the task that runs the job. The job's row decides how it continues."""
         task = self.tasks.get(job_id)
         if task:
             task.cancel()
 
     async def stop(self) -> None:
-        """A clean stop is not a crash: what is unfinished is handed back at once."""
+        """Stop cleanly: cancel all tasks and requeue unfinished jobs at once, without waiting for the lease to expire."""
         self.stopping = True
         tasks = [*self.background, *self.tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self.claim:
-            await asyncio.wait([self.claim])  # what it takes is to be handed back as well
+            await asyncio.wait([self.claim])  # jobs that it claims must be requeued too
         try:
             await self.database.write(partial(job_store.release_owner, owner=self.owner))
         except StorageError as error:
@@ -136,7 +137,7 @@ class Engine:
         for waiter in self.waiting.values():
             if not waiter.done():
                 waiter.set_exception(Closed())
-                waiter.exception()  # it may be that nobody waits any more
+                waiter.exception()  # marks it as retrieved, in case no caller waits any more
 
     # One job
 
@@ -145,16 +146,16 @@ class Engine:
             await self.handlers[job.kind].run(job)
         except Exception as error:
             if isinstance(error, StorageError) and error.is_transient:
-                await wait_for_database(error)  # nothing is wrong with the job
+                await wait_for_database(error)  # the job itself is not at fault
             else:
-                # A fault of ours would be the same again: it is left for a person to look at.
+                # A bug in Headway would recur, so the job is not retried but left for an operator.
                 log.exception("%s %s stopped by a fault", job.kind, job.id)
                 await self._write_until_stored(partial(self._mark_dead, job=job, error=INTERNAL_ERROR))
         if await self._write_until_stored(partial(self._settle, job=job)):
             self._resolve_waiter(job.id)
 
     async def _write_until_stored(self, work: Work[T]) -> T:
-        """Written, however long the database is away. What may have been written already is found so."""
+        """Write, retrying for as long as the database is away. The work must recognize that an earlier attempt was stored."""
         while True:
             try:
                 return await self.database.write(work)
@@ -170,11 +171,11 @@ class Engine:
     def _mark_locked_dead(self, tx: Transaction, held: Job, error: str) -> None:
         if held.kind in self.handlers:
             self.handlers[held.kind].on_dead(tx, held, error)
-        else:  # of a newer Headway, say
+        else:  # for example, created by a newer Headway
             jobs.fail_permanently(tx, held, f"Nobody here knows how to do a {held.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> bool:
-        """Whether it is over. One that stopped without having moved (everything is halted, say) waits for another time."""
+        """Return whether the job has ended. A job that stopped without a change (for example, because of a halt) is requeued."""
         held = job_store.find_locked(tx, job.tenant_id, job.id)
         if held and held.state == "running" and held.owner == self.owner:
             jobs.requeue(tx, held)
@@ -192,9 +193,9 @@ class Engine:
     # All jobs
 
     async def _work(self) -> None:
-        """Take what is due; then sleep until the next is, or until somebody rings."""
+        """Claim jobs that are due, then sleep until the next one is due or the engine is woken."""
         self.bell.clear()
-        # Of the kinds that we know: what a newer Headway enqueued is for it to do.
+        # Only known kinds: jobs created by a newer Headway are left for it.
         next_due, next_tick, now = await self.database.read(
             lambda tx: (job_store.find_next_due(tx, self.handlers), schedule_store.find_next_due(tx), tx.now)
         )
@@ -224,35 +225,36 @@ class Engine:
         if halt_store.find_active(tx):
             return []
         found = job_store.lock_due(tx, self.handlers, self.limits.per_family, room, self.only)
-        for family in sorted({job.family for job in found if job.family}):  # in one order: nobody waits in a circle
+        for family in sorted({job.family for job in found if job.family}):  # in a fixed order, to prevent deadlocks
             job_store.lock_family(tx, family)
         taken = []
         for job in found:
             if job.id in self.tasks:
-                continue  # delayed by a task of ours that has yet to end: two of one owner would not be told apart
+                continue  # its last task has not ended yet, and two tasks of one owner are indistinguishable
             if job.family and job_store.count_running_in_family(tx, job.family) >= self.limits.per_family:
                 continue
             taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
         if taken:
-            job_store.record_heartbeat(tx, self.owner)  # before anybody can see that they are ours
+            job_store.record_heartbeat(tx, self.owner)  # in the same commit, so that they never look orphaned
         return taken
 
     async def _beat(self) -> None:
-        """Show a sign of life, and compare what we work on with what the rows say."""
+        """Record a heartbeat, and reconcile the running tasks with the job rows."""
         await asyncio.sleep(HEARTBEAT_S)
         for job_id in await self.database.read(lambda tx: job_store.list_ended_ids(tx, list(self.waiting))):
-            self._resolve_waiter(job_id)  # somebody else ended it
+            self._resolve_waiter(job_id)  # another process ended it
         if not self.tasks and not self.unattended and not self._is_heartbeat_due:
             return
         self.last_heartbeat_at = time.monotonic()
-        driven = dict(self.tasks)  # before we look: what begins meanwhile is not missing
+        driven = dict(self.tasks)  # taken before the read, so that jobs that start meanwhile do not look lost
         await self.database.write(partial(job_store.record_heartbeat, owner=self.owner))
         ours = await self.database.read(partial(job_store.list_running_ids, owner=self.owner))
-        await asyncio.sleep(GRACE_S)  # a task that moved its own job is about to end
+        await asyncio.sleep(GRACE_S)  # a task that has just ended its own job is about to finish
         for job_id, task in driven.items():
-            if job_id not in ours:  # ended or taken over by somebody else
+            if job_id not in ours:  # ended, or taken over by another process
                 task.cancel()
-        # Ours, and nobody works on it: a write that was to move it failed. What has only just begun gets until the next beat.
+        # Owned by this process but without a task, because a write that should have moved the job failed. Jobs that have only just
+        # started get until the next heartbeat.
         unheld = ours - set(driven) - set(self.tasks)
         if forgotten := unheld & self.unattended:
             await self.database.write(partial(job_store.requeue, owner=self.owner, job_ids=forgotten))
@@ -260,7 +262,7 @@ class Engine:
 
     @property
     def _is_heartbeat_due(self) -> bool:
-        """Also one that has nothing to do is there, and is seen to be; now and then, for it costs a write."""
+        """Whether an idle process should record a heartbeat. It does so less often, because each costs a write."""
         return self.only is None and time.monotonic() - self.last_heartbeat_at >= IDLE_HEARTBEAT_S
 
     async def _sweep(self) -> None:
@@ -271,17 +273,18 @@ class Engine:
         await asyncio.sleep(SWEEP_S)
 
     def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:
-        """Queue what was left behind again, spread over a while; what keeps bringing processes down is dead."""
+        """Requeue jobs whose worker's lease expired, staggered over `stagger_s`. A job that has lost MAX_LOST_WORKERS workers in a
+        row without progress is marked dead."""
         if self.tasks:
-            job_store.record_heartbeat(tx, self.owner)  # who slept for long, and only now wakes up, is no orphan of its own
-        job_store.lock_family(tx, "recovery")  # what one process left behind is taken over by one, and told of once
+            job_store.record_heartbeat(tx, self.owner)  # a process that was suspended must not take over its own jobs
+        job_store.lock_family(tx, "recovery")  # so that one process recovers all jobs of a dead one and reports it once
         found = job_store.lock_orphans(tx, LEASE_MS, RECOVERY_BATCH, only)
         revived = []
         for job in found:
             if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:
                 self._mark_locked_dead(tx, job, INTERRUPTED_ERROR)
                 continue
-            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  no secret depends on it
+            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  not security-relevant
             revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
         if revived:
             self.recovered(tx, revived)

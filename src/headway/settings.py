@@ -1,4 +1,4 @@
-"""The one reader of the environment. Flags win, then HEADWAY_* variables, then a .env file in the current folder."""
+"""Reads all settings. Flags take precedence over HEADWAY_* variables, and those over a .env file in the current folder."""
 
 import json
 import os
@@ -18,10 +18,10 @@ PREFIX = "HEADWAY_"
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
 USERINFO_PATTERN = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
-MIN_SECRET_LENGTH = 6  # shorter ones are words, and a log without them would be unreadable
+MIN_SECRET_LENGTH = 6  # shorter ones are often ordinary words, and redacting those would make logs unreadable
 MIN_URL_PART_LENGTH = 8
-WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not to listen there, but to know it
-ENCODING_ERRORS = "surrogateescape"  # how the environment holds what is no text
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  recognized here, not bound to
+ENCODING_ERRORS = "surrogateescape"  # how the environment represents bytes that are not valid text
 OTEL_VARIABLES = (
     "SDK_DISABLED",
     "TRACES_EXPORTER",
@@ -39,47 +39,47 @@ class Settings(NamedTuple):
     model_mid: str
     model_cheap: str
     model_timeout_s: float
-    rehearsal_pace_s: float  # how long the stand-in thinks before each answer, for those who want to watch
+    rehearsal_pace_s: float  # how long the rehearsal model waits before each answer, for demonstrations
     limits: Limits
     goals: GoalLimits
     restart_stagger_s: float
-    http_allow: tuple[str, ...]  # hosts that http_get may ask; none: there is no such tool
-    commands: tuple[str, ...]  # programs that run_command may run; none: there is no such tool
-    workspace: str  # each tenant's agents have a folder of their own in it
+    http_allow: tuple[str, ...]  # hosts that http_get may request; empty: no such tool
+    commands: tuple[str, ...]  # programs that run_command may run; empty: no such tool
+    workspace: str  # holds one folder per tenant, for its agents' files
     host: str
     port: int
-    url: str  # where people find this Headway, for links
-    notify: tuple[str, ...]  # channels of the operator; such a URL is a secret
-    traces: str  # the exporter of OpenTelemetry spans; none: there are no spans
+    url: str  # the public address of this Headway, for links
+    notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
+    traces: str  # the exporter of OpenTelemetry spans; empty: no spans
 
     def __repr__(self) -> str:
-        """Without what may hold a password: settings end up in logs and in tracebacks."""
+        """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
         told = self._asdict() | {"database_url": redact_database_url(self.database_url), "notify": f"{len(self.notify)} channels"}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property
     def task_folder(self) -> str:
-        """Where conversations keep their task lists."""
+        """Return the folder of the conversations' task lists."""
         return os.path.join(self.home, *TASK_FOLDER.split("/"))
 
     def get_workspace(self, tenant_id: int) -> str:
-        """Where a tenant's agents keep their files."""
+        """Return the folder of a tenant's agents' files."""
         return os.path.join(self.workspace, str(tenant_id))
 
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
-    """Settings by name without the prefix, e.g. {"home": "/var/lib/headway"}; None means the flag was not given."""
+    """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given"."""
     chosen = {name: value for name, value in (flags or {}).items() if value is not None}
     known: set[str] = set()
     stored = load_dotenv()
     for variable, value in stored.items():
         if value is not None and not variable.startswith(PREFIX):
-            os.environ.setdefault(variable, value)  # providers' libraries look for theirs in the environment
+            os.environ.setdefault(variable, value)  # providers' libraries read their keys from the environment
 
     def get(name: str, default: str) -> str:
         known.add(name)
         variable = PREFIX + name.upper()
-        # An empty variable means "not set", as everywhere on the command line.
+        # An empty variable means "not set", as is usual on the command line.
         value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
         return text.check_text(value, variable)
 
@@ -142,7 +142,7 @@ def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Lim
 
 
 def resolve_exporter() -> str:
-    """What OpenTelemetry's own variables say, which are not repeated as ours: the name under which an exporter is installed."""
+    """Return the name of the trace exporter, from OpenTelemetry's own variables. An empty name means that tracing is off."""
     given = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL_VARIABLES}
     addressed = given["EXPORTER_OTLP_ENDPOINT"] or given["EXPORTER_OTLP_TRACES_ENDPOINT"]
     name = given["TRACES_EXPORTER"] or ("otlp" if addressed else "none")
@@ -153,13 +153,13 @@ def resolve_exporter() -> str:
 
 
 def resolve_path(variable: str, name: str) -> str:
-    """Without pathlib: a short command would take longer to load it than to do its work."""
+    """Resolve a path without pathlib, which takes longer to load than a short command takes to run."""
     expanded = os.path.expanduser(name)
     try:
         if expanded.startswith("~"):
             raise OSError("there is no such user")
         return os.path.abspath(expanded)
-    except OSError as error:  # or the current folder is gone
+    except OSError as error:  # also raised if the current folder was deleted
         raise SettingsError(f"{variable} is {name[:200]!r}, which cannot be found: {error}") from None
 
 
@@ -192,13 +192,13 @@ def parse_discovery(word: str) -> DiscoveryPolicy:
 
 
 def build_local_url(host: str, port: int) -> str:
-    """Where a browser on this machine finds what listens there; nobody can go to "everywhere"."""
+    """Return the URL for a browser on this machine. Wildcard hosts, which browsers cannot open, become the loopback address."""
     host = WILDCARD_HOSTS.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def parse_url(url: str) -> str:
-    """Links are made by adding a path to it."""
+    """Check the public URL and strip trailing slashes, because links are built by appending a path."""
     if not re.match(r"https?://[^/?#\s]", url):
         quoted = USERINFO_PATTERN.sub("://…@", url)[:80]
         raise SettingsError(f"HEADWAY_URL must be an address like https://headway.example.org, not {quoted!r}.")
@@ -207,7 +207,7 @@ def parse_url(url: str) -> str:
 
 def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
     for place, url in enumerate(urls, 1):
-        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # what is wrong with it stays untold: it may hold a password
+        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # the message does not quote the URL, which may contain a password
             raise SettingsError(f"HEADWAY_NOTIFY must list URLs, with commas between them; number {place} is none.")
     return urls
 
@@ -215,7 +215,7 @@ def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
 def load_dotenv() -> Mapping[str, str | None]:
     if not os.path.isfile(".env"):
         return {}
-    import logging  # noqa: PLC0415  most folders have no .env, and every command would pay for these
+    import logging  # noqa: PLC0415  most folders have no .env, and every command would pay for loading these
 
     from dotenv import dotenv_values  # noqa: PLC0415
 
@@ -223,7 +223,7 @@ def load_dotenv() -> Mapping[str, str | None]:
         record.msg, record.args = f"headway: in the file {os.path.abspath('.env')}: {record.getMessage()}", ()
         return True
 
-    parser = logging.getLogger("dotenv.main")  # it says which line it cannot read, and of no file
+    parser = logging.getLogger("dotenv.main")  # its warnings give the line, but not the file
     parser.addFilter(name_the_file)
     try:
         return dotenv_values(".env", interpolate=False)
@@ -234,14 +234,14 @@ def load_dotenv() -> Mapping[str, str | None]:
 
 
 def build_redactor(settings: Settings) -> Redactor:
-    """What must never be said: passwords in addresses, channels, and whatever the environment calls a key."""
+    """Collect the secrets to redact: passwords in URLs, channels, and environment variables whose names look like secrets."""
     named = [value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name)]
     headers = [part.partition("=")[2].strip() for value in named for part in value.split(",") if "=" in part]
     credentials = [
         one for value in (settings.database_url, *settings.notify, *os.environ.values()) for one in USERINFO_PATTERN.findall(value)
     ]
     passwords = [one.partition(":")[2] for one in credentials] + PASSWORD_PATTERN.findall(settings.database_url)
-    # Services keep their tokens anywhere in an address; its short parts are words.
+    # Services put tokens anywhere in a URL. Its short parts are treated as ordinary words.
     parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= MIN_URL_PART_LENGTH]
     secrets = {*named, *headers, *(one.split()[-1] for one in headers if one), *passwords, *settings.notify, *parts}
     found = {spelling for secret in secrets for spelling in list_spellings(secret)} | {
@@ -251,8 +251,8 @@ def build_redactor(settings: Settings) -> Redactor:
 
 
 def list_spellings(secret: str) -> set[str]:
-    """As it stands in addresses, in JSON and in what Python shows."""
-    from urllib.parse import quote, quote_plus, unquote  # noqa: PLC0415  for servers alone; every command loads this module
+    """List the forms that a secret takes in URLs, in JSON and in Python's repr."""
+    from urllib.parse import quote, quote_plus, unquote  # noqa: PLC0415  only servers need these; every command loads this file
 
     plain = unquote(secret)
     quoted = {quote(plain, safe="", errors=ENCODING_ERRORS), quote_plus(plain, errors=ENCODING_ERRORS)}
@@ -260,7 +260,7 @@ def list_spellings(secret: str) -> set[str]:
 
 
 def encode_credentials(credentials: str) -> str:
-    """As proxies and channels are told a name and a password."""
+    """Encode a name and password as in HTTP basic authentication."""
     from base64 import b64encode  # noqa: PLC0415
     from urllib.parse import unquote  # noqa: PLC0415
 
@@ -268,12 +268,12 @@ def encode_credentials(credentials: str) -> str:
 
 
 def redact_database_url(database_url: str) -> str:
-    """The URL for people and logs, without anything that could be a password, wherever it stands."""
+    """Return the URL for display and logs, without any part that could be a password."""
     scheme, mark, rest = database_url.partition("://")
     if scheme == "sqlite":
         return database_url
     head, question, options = rest.partition("?")
-    if "@" in options:  # a password with a question mark in it, perhaps
+    if "@" in options:  # perhaps a password that contains a question mark
         return f"{scheme}{mark}…"
     credentials, at, place = head.rpartition("@")
     user = re.split("[:@/]", credentials)[0]

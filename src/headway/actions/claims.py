@@ -1,4 +1,4 @@
-"""Handing out work: the next ready todo, to one agent, for a while."""
+"""Claims: leasing the next ready todo to an agent for a limited time."""
 
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -32,7 +32,7 @@ class Claim(NamedTuple):
 def claim(
     tx: Transaction, tenant_id: int, agent_id: str, conversation_id: int | None = None, lease_s: float = DEFAULT_LEASE_S
 ) -> Claim | None:
-    """The next todo for this agent, or nothing. Work whose owner fell silent comes before work nobody has begun."""
+    """Lease the next todo to this agent, or return None. Todos whose lease has expired come before those not yet started."""
     agent_id = text.check_name(agent_id, "agent_id")
     expires_at = tx.now + to_lease_ms(lease_s)
     if conversation_id:
@@ -50,7 +50,7 @@ def claim(
 
 
 def heartbeat(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str, lease_s: float = DEFAULT_LEASE_S) -> Claim:
-    """Keep the lease. An owner that is late but not replaced may go on."""
+    """Extend the lease. A late owner may continue as long as no other agent has claimed the todo."""
     todo = todos.get_locked(tx, tenant_id, todo_id)
     lease = lease_store.find(tx, tenant_id, todo_id)
     if lease is None or lease.token != lease_token:
@@ -64,7 +64,7 @@ def find_next_todo(tx: Transaction, tenant_id: int, conversation_id: int | None)
     lists: tuple[int | None, ...] = (conversation_id, TENANT_WIDE) if conversation_id else (conversation_id,)
     for one in lists:
         todo_id = lease_store.lock_expired(tx, tenant_id, one)
-        # Somebody may have taken it over between our looking and our lock: look again, now that it is ours.
+        # Another agent may have claimed it before the row was locked, so check the lease again under the lock.
         if todo_id is not None and (lease := lease_store.find(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
             return todo_id
     return next((found for one in lists if (found := lease_store.lock_ready(tx, tenant_id, one)) is not None), None)

@@ -1,4 +1,4 @@
-"""Opening conversations, and turns within them."""
+"""Creates and looks up conversations and their turns."""
 
 from uuid import uuid4
 
@@ -19,11 +19,11 @@ def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None
 
 
 def get_or_create(tx: Transaction, tenant_id: int, key: str) -> Conversation:
-    """The one with the caller's own key, made on first use."""
+    """Return the conversation with the caller's key, creating it on first use."""
     key = text.check_name(key, "key")
     find, insert = conversation_store.find_by_key, conversation_store.insert
     found = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
-    assert found  # what was not there and could not be made was made by somebody else
+    assert found  # if it could not be inserted, a concurrent transaction has created it
     return found
 
 
@@ -35,8 +35,8 @@ def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
 
 
 def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
-    """By id (2 or #2) or by key. What is the one's id and the other's key is refused: nobody can tell which was meant, and a
-    key that nobody's id was yesterday may be one today."""
+    """Find a conversation by id (2 or #2) or by key. A reference that is the id of one conversation and the key of another is
+    rejected as ambiguous; a key that matches no id today may match one tomorrow."""
     reference = text.check_text(reference, "conversation")
     number = reference.removeprefix("#")
     is_number = number.isascii() and number.isdigit() and len(number) < 19
@@ -55,14 +55,14 @@ def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
 
 
 def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:
-    """The one with this id; the one with this key, opened if there is none; a new one."""
+    """Return the conversation with this id, or with this key (created if there is none), or a new one for None."""
     if isinstance(reference, int):
         return get(tx, tenant_id, reference)
     return add(tx, tenant_id) if reference is None else get_or_create(tx, tenant_id, reference)
 
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
-    """A turn for those who bring their own loop: a plan can be written and drained, no agent runs."""
+    """Open a turn for an external agent loop: its plan can be written and drained, but Headway runs no agent."""
     get(tx, tenant_id, conversation_id)
     turn = Turn(str(uuid4()), conversation_id, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)

@@ -1,4 +1,4 @@
-"""What died is kept until somebody decides: run it anew with the same context, or drop it."""
+"""Dead letters: failed jobs that are kept until an operator retries them with the same context or drops them."""
 
 from headway.actions import goals, halts, jobs, runs, turns
 from headway.ledger.errors import Conflict
@@ -9,8 +9,8 @@ from headway.storage.transaction import Transaction
 
 
 def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.DEFAULT_LIMITS) -> Job:
-    """A turn goes on with the same id, from where its transcript ends; a goal from its last checkpoint. What waits to be tried
-    again is tried now."""
+    """Retry a dead job. A turn continues under the same id from the end of its transcript, and a goal from its last checkpoint. A
+    job that is waiting for a retry is retried now."""
     halts.check(tx)
     job = jobs.get_locked(tx, tenant_id, job_id)
     if job.retry_at:

@@ -1,4 +1,4 @@
-"""The lists of the engine room, page by page, the newest first."""
+"""Paged lists of jobs and agents, newest first."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class JobPage(NamedTuple):
 class AgentPage(NamedTuple):
     agents: list[Run]
     next_cursor: str | None
-    retry_times: dict[str, int]  # of those that wait for their model
+    retry_times: dict[str, int]  # for those that wait to retry a model call
 
     def as_json(self) -> dict[str, Any]:
         shown = [runs.as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]
@@ -32,7 +32,7 @@ class AgentPage(NamedTuple):
 
 
 class RunFilter(NamedTuple):
-    """Those of a turn, or of a goal; of everybody, if neither is named."""
+    """Selects the runs of a turn or of a goal; all runs if neither is given."""
 
     turn_id: str | None = None
     goal_id: int | None = None

@@ -1,8 +1,8 @@
-"""Following the log live: every reader sees every event of its tenant once, in order, however slow it is.
+"""Live event streams. Each reader gets every event of its tenant once and in order, however slow it is.
 
-One channel per tenant reads what is new, encodes it once and keeps the last of it for all readers to share. A reader
-that fell behind what is kept, or asks for the past, reads the log itself until it has caught up: slow readers cost a query,
-never memory.
+One channel per tenant reads new events, encodes them once and keeps the most recent frames for all its readers. A reader that is
+behind those frames, or that asks for older events, reads the log until it has caught up. So a slow reader costs queries, but no
+memory.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.feed")
 
-MAX_FRAMES = 1024  # frames that a channel keeps for its readers
+MAX_FRAMES = 1024  # frames kept per channel
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 PAGE_EVENTS = 500
 PAGE_BYTES = 1024 * 1024
-EVENTS_PER_READ = 50  # how many events are read before looking how large they were
+EVENTS_PER_READ = 50  # events read at a time, before their total size is checked
 HEARTBEAT_S = 15.0
 RETRY_S = 1.0
-POLL_S = 0.2  # how soon another process' commit is seen where nobody announces it
-POLL_ANNOUNCED_S = 2.0  # and where commits are announced: only for announcements that got lost
+POLL_S = 0.2  # how often to look for other processes' commits when there are no notifications
+POLL_ANNOUNCED_S = 2.0  # with notifications, polling only covers those that were lost
 
 
 class Frame(NamedTuple):
-    """An event, ready to be sent."""
+    """An encoded event, ready to be sent."""
 
     seq: int
     conversation_id: int
@@ -45,18 +45,18 @@ class Frame(NamedTuple):
 
 
 def encode_frame(event: LoggedEvent) -> Frame:
-    """One Server-Sent Event. The data is JSON, which holds no raw line break, so nothing in it can end the frame."""
+    """Encode a Server-Sent Event. The data is JSON, which contains no raw line break, so nothing in it can end the frame."""
     data = f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n".encode()
     return Frame(event.seq, event.conversation_id, event.turn_id, event.kind, data)
 
 
 def encode_ping(seq: int) -> bytes:
-    """A heartbeat that carries the reader's place, as a real event: scripts cannot see comments."""
+    """Encode a heartbeat that carries the reader's position. It is a real event, because scripts cannot see SSE comments."""
     return f"id: {seq}\nevent: ping\ndata: {{}}\n\n".encode()
 
 
 class Bell:
-    """Wakes the one task that waits for it. An asyncio.Event for one, at half its price: a thousand ring at every event."""
+    """Wakes the single task that waits for it. It costs half as much as an asyncio.Event; an event may ring a thousand."""
 
     __slots__ = ("rung", "waiting")
 
@@ -76,7 +76,7 @@ class Bell:
 
 
 class FeedReader:
-    """One open stream: where it is in the log, and the bell that wakes it. One that follows a turn leaves when it ends."""
+    """One open stream: its position in the log and the bell that wakes it. It closes when the turn that it follows ends."""
 
     __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "turn_id")
 
@@ -84,7 +84,7 @@ class FeedReader:
         self.conversation_id = conversation_id
         self.turn_id: str | None = None
         self.after = after
-        self.place: int | None = None  # where in what the channel keeps, once it has caught up with that
+        self.place: int | None = None  # position in the channel's frames, once the reader has caught up
         self.due_ping = False
         self.gone = False
         self.bell = Bell()
@@ -94,7 +94,7 @@ class FeedReader:
         self.bell.ring()
 
     def follow_turn(self, turn_id: str, after: int) -> None:
-        """Hear of that turn alone, from there on."""
+        """Receive only the events of this turn, starting after a sequence number."""
         self.turn_id = turn_id
         self.after = after
         self.place = None
@@ -113,17 +113,17 @@ class FeedReader:
 
 
 class FeedChannel:
-    """What is new in one tenant's log, encoded once for all its readers."""
+    """The new events of one tenant's log, encoded once for all its readers."""
 
     def __init__(self, tenant_id: int, head: int) -> None:
         self.tenant_id = tenant_id
-        self.head = head  # everything up to here has been read
-        self.floor = head  # everything after here is still kept
+        self.head = head  # the last event read from the log
+        self.floor = head  # the events after this one are kept as frames
         self.frames: deque[Frame] = deque()
-        self.count = 0  # of all frames that ever were
-        self.behind = False  # whether there is something in the log that has yet to be read
-        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_FRAMES)  # whispers that come after it
-        self.size = 0  # of the frames, in bytes
+        self.count = 0  # number of frames so far, including dropped ones
+        self.behind = False  # whether the log has events that are not read yet
+        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_FRAMES)  # broadcasts that must wait for those events
+        self.size = 0  # of the kept frames, in bytes
         self.readers: set[FeedReader] = set()
         self.dirty = asyncio.Event()
         self.pump: asyncio.Task[None] | None = None
@@ -136,8 +136,8 @@ class FeedChannel:
             reader.bell.ring()
 
     def broadcast(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
-        """Something that only those hear who listen at this moment: it is in no log, has no number, and is never repeated.
-        It comes after what was logged before it."""
+        """Send something to the current readers only. It is not logged, has no sequence number and is never repeated. It is
+        delivered after everything that was logged before it."""
         if self.behind:
             self.held.append((conversation_id, turn_id, kind, data))
             return
@@ -157,14 +157,14 @@ class FeedChannel:
             self.floor = dropped.seq
 
     def news(self, reader: FeedReader) -> bytes:
-        """What this reader has not seen of the kept frames; from now on it has."""
+        """Return the kept frames that this reader has not seen, and mark them as seen."""
         frames, place, after = self.frames, reader.place, reader.after
-        if place is None and after > self.head:  # it knows of more than has been read here
+        if place is None and after > self.head:  # the reader is ahead of this channel
             return b""
         reader.place, reader.after = self.count, self.head
         if place == self.count:
             return b""
-        if place == self.count - 1:  # the usual case: one new event for everybody
+        if place == self.count - 1:  # the usual case: one new event for every reader
             return reader.take((frames[-1],))
         if place is None:
             start = bisect_right(frames, after, key=lambda frame: frame.seq)
@@ -174,14 +174,14 @@ class FeedChannel:
 
 
 class LogPage(NamedTuple):
-    """A stretch of the log. It is the last one if nothing was behind it when it was read."""
+    """A page of the log. `last` means that there was nothing after it when it was read."""
 
     events: list[LoggedEvent]
     last: bool
 
 
 def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> LogPage:
-    """As much of the log as fits into memory many times over, whatever the events hold."""
+    """Read a page of the log, limited in events and in bytes, so that the pages of many readers fit into memory."""
     events: list[LoggedEvent] = []
     size = 0
     while len(events) < PAGE_EVENTS and size < PAGE_BYTES:
@@ -200,7 +200,7 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
 
 
 class Feed:
-    """All live readers of this process."""
+    """All live streams of this process."""
 
     def __init__(self, database: Database, *, announced: bool) -> None:
         self.database = database
@@ -218,7 +218,7 @@ class Feed:
         self.tasks = [asyncio.create_task(repeat_forever(self._poll)), asyncio.create_task(repeat_forever(self._beat))]
 
     def close(self) -> None:
-        """End every stream. Called on the event loop, also from a signal handler."""
+        """End all streams. Call this on the event loop; a signal handler may call it too."""
         self.closed = True
         for channel in self.channels.values():
             for reader in channel.readers:
@@ -227,13 +227,13 @@ class Feed:
             task.cancel()
 
     def notify_commit(self, tenants: frozenset[int]) -> None:
-        """Called on whatever thread learnt of a commit. Waking the loop has its price: only for those who listen."""
+        """Announce a commit, from any thread. Waking the event loop is costly, so only tenants with open streams cause it."""
         if self.loop is not None and not self.closed and not self.loop.is_closed() and not tenants.isdisjoint(self.channels):
             self.loop.call_soon_threadsafe(self._ring, tenants)
 
     @property
     def alive(self) -> bool:
-        """Whether news would reach the readers."""
+        """Whether new events would reach the readers."""
         return bool(self.tasks) and not any(task.done() for task in self.tasks)
 
     @property
@@ -241,7 +241,7 @@ class Feed:
         return sum(len(channel.readers) for channel in self.channels.values())
 
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
-        """A reader that stands after that sequence number (None: at the end). A number from the future is the end, too."""
+        """Open a reader positioned after a sequence number, at most at the end of the log. None means the end."""
         end = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
         reader = FeedReader(conversation_id, end if after is None else min(after, end))
         channel = await self._channel(tenant_id)
@@ -249,10 +249,10 @@ class Feed:
         return channel, reader
 
     async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[bytes]:
-        """Where the reader stands, what it has not seen, then what happens, until it leaves."""
+        """Yield the reader's position, then the events it has not seen, then new events until it leaves."""
         yield encode_ping(reader.after)
         while not self.closed and not reader.gone:
-            reader.bell.rung = False  # before reading: what arrives from here on rings again
+            reader.bell.rung = False  # before reading, so that anything that arrives later rings again
             try:
                 chunk = channel.news(reader) if reader.after >= channel.floor else await self._read_older(channel, reader)
             except StorageError as error:
@@ -272,7 +272,7 @@ class Feed:
             channel.broadcast(conversation_id, turn_id, kind, data)
 
     def leave(self, channel: FeedChannel, reader: FeedReader) -> None:
-        """Forget the reader; a channel that nobody reads ends."""
+        """Remove the reader. A channel without readers is closed."""
         reader.leave()
         channel.readers.discard(reader)
         if not channel.readers and self.channels.get(channel.tenant_id) is channel:
@@ -281,8 +281,8 @@ class Feed:
                 channel.pump.cancel()
 
     async def _read_older(self, channel: FeedChannel, reader: FeedReader) -> bytes:
-        """The next page of the log, for a reader that is behind what is kept."""
-        head = channel.head  # before reading: what comes later is not covered by the page
+        """Read the next page of the log, for a reader that is behind the kept frames."""
+        head = channel.head  # before reading, because the page may not cover later events
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
         events, is_last = await self.database.read(work)
         last = events[-1].seq if events else reader.after
@@ -295,19 +295,19 @@ class Feed:
             head = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
             if tenant_id not in self.channels:
                 channel = self.channels[tenant_id] = FeedChannel(tenant_id, head)
-                channel.dirty.set()  # what was committed since we looked rang no bell
+                channel.dirty.set()  # commits since the read above did not wake this channel
                 channel.pump = asyncio.create_task(repeat_forever(partial(self._pump, channel)))
         return self.channels[tenant_id]
 
     async def _pump(self, channel: FeedChannel) -> None:
-        """Read what is new, when the bell rang; bursts are read together."""
+        """Wait for a commit and read the new events. A burst of commits is read together."""
         await channel.dirty.wait()
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=None, after=channel.head)
         channel.dirty.clear()
         try:
             page = await self.database.read(work)
         except StorageError:
-            channel.dirty.set()  # it is still to be read, and nobody will ring again
+            channel.dirty.set()  # the events are still unread, and nothing else will wake this channel
             raise
         if page.events:
             channel.take(page.events)
@@ -327,11 +327,11 @@ class Feed:
                 channel.dirty.set()
 
     async def _poll(self) -> None:
-        """Notice what other processes committed."""
+        """Check for commits of other processes."""
         await asyncio.sleep(self.poll_s)
         if self.channels:
             newest = await self.database.read(event_store.get_last_seq_of_all)
-            # Also once after it has stopped growing: another tenant's lower number may have been committed late.
+            # Check once more after the number has stopped growing: another tenant's lower number may be committed late.
             if newest != self.newest_before:
                 self._ring(self.channels)
             self.newest_before, self.newest = self.newest, newest
@@ -345,7 +345,7 @@ class Feed:
 
 
 async def repeat_forever(step: Callable[[], Awaitable[None]]) -> None:
-    """Take a step again and again. A database that is away for a while ends no stream."""
+    """Repeat a step forever. If the database is away for a while, the streams stay open."""
     while True:
         try:
             await step()

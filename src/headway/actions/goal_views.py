@@ -1,4 +1,4 @@
-"""What people see of goals."""
+"""Goals as JSON and text, for people to read."""
 
 import re
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class GoalPage(NamedTuple):
 
 
 def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
-    """The newest first, each with how far it got."""
+    """List goals with their progress, newest first."""
     if not re.fullmatch(CURSOR_PATTERN, cursor or "", re.ASCII):
         raise Invalid("cursor must be the next_cursor of another page.")
     before = int(cursor) if cursor else text.MAX_INTEGER
@@ -36,7 +36,7 @@ def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit:
 
 
 def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULT_LIMITS) -> dict[str, Any]:
-    """A goal with all of its sub-goals, and what the tenant's plans have to learn from."""
+    """Return a goal with all its sub-goals, and the experience that the tenant's plans learn from."""
     found = goal_store.find_with_cost(tx, tenant_id, goal_id)
     if found is None:
         raise NotFound(goals.NOT_FOUND_MESSAGE.format(goal_id))
@@ -49,7 +49,7 @@ def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEF
 
 
 def build_graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
-    """Where the cards of its sub-goals stand, and the edges from each to those that wait for it."""
+    """Return the positions of the sub-goals' cards, and the edges from each sub-goal to those that depend on it."""
     goals.get(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     drawn = compute_layout([one.id for one in sub_goals], [(below, one.id) for one in sub_goals for below in one.depends_on])
@@ -66,11 +66,11 @@ def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, befo
     return goal_store.list_entries(tx, tenant_id, goal_id, limit, before)
 
 
-# Why is it not further?
+# Explanations of what a goal waits for
 
 
 def explain(tx: Transaction, tenant_id: int, goal_id: int, sub_goal_id: int | None = None) -> str:
-    """What stands in the way of a goal, or of one of its sub-goals, in one paragraph and from rows alone."""
+    """Explain in one paragraph what holds up a goal or one of its sub-goals, using stored rows only."""
     goal = goals.get(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     if sub_goal_id is None:
@@ -105,7 +105,7 @@ def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
 
 
 def describe_next_action(goal_id: int, kind: PauseKind | None) -> str:
-    """What lets a paused goal go on."""
+    """Describe how a paused goal can continue."""
     match kind:
         case "budget":
             return "It goes on by itself when the pool is raised or the day rolls."
@@ -115,7 +115,7 @@ def describe_next_action(goal_id: int, kind: PauseKind | None) -> str:
 
 
 def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
-    """What has nothing to do with the plan."""
+    """Describe obstacles that have nothing to do with the plan."""
     job = job_store.find(tx, goal.tenant_id, goal.run_id or "")
     if halt_store.find_active(tx):
         return ["Everything is halted: `headway unhalt` lets it go on."]

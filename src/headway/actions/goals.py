@@ -1,4 +1,4 @@
-"""Goals: set, proposed, paused, decided about, given up, achieved. The pursuit of one is a job like any other."""
+"""Goals: setting, proposing, pausing, deciding, abandoning and completing them. A job pursues each goal."""
 
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -15,8 +15,8 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-JOB_KIND = "goal"  # the kind of its job
-OPEN_GOALS_LIMIT = 1_000  # of a tenant
+JOB_KIND = "goal"  # the kind of a goal's job
+OPEN_GOALS_LIMIT = 1_000  # per tenant
 DESCRIPTION_LIMIT = 10_000
 LOWEST_PRIORITY = 1_000
 DEFAULT_PRIORITY = 50
@@ -41,14 +41,14 @@ def add(
     source: GoalSource = "operator-injected",
     evidence: str = "",
 ) -> Goal:
-    """Write it down, with a main agent that begins to pursue it at once."""
+    """Store a goal and create its main agent, which starts to pursue it at once."""
     halts.check(tx)
     goal = insert(tx, tenant_id, wanted, source, "active", evidence)
     return begin(tx, goal, limits)
 
 
 def propose(tx: Transaction, tenant_id: int, wanted: NewGoal, evidence: str) -> Goal:
-    """An agent found it worth doing. It waits for the operator's yes."""
+    """Store a goal that an agent suggests. It waits for the operator's approval."""
     goal = insert(tx, tenant_id, wanted, "agent-discovered", "paused", evidence)
     quoted = text.to_one_line(evidence)[:300]
     ask = f"An agent proposes goal #{goal.id}: {format_description(goal)} Evidence: {quoted} Continue, or abandon it?"
@@ -57,7 +57,7 @@ def propose(tx: Transaction, tenant_id: int, wanted: NewGoal, evidence: str) -> 
 
 
 def validate(wanted: NewGoal) -> NewGoal:
-    """Whatever the clock says."""
+    """Check a new goal's texts and priority; nothing here depends on the time."""
     description = text.check_text(wanted.description.strip(), "description", DESCRIPTION_LIMIT)
     if not description:
         raise Invalid("description must not be blank: say what is to be achieved.")
@@ -104,7 +104,7 @@ def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: GoalSource,
 
 
 def begin(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
-    """Its main agent, and the job that keeps it going."""
+    """Create the goal's main agent and the job that runs it."""
     run = Run(
         id=str(uuid4()),
         tenant_id=goal.tenant_id,
@@ -146,7 +146,7 @@ def get(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
 
 
 def get_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
-    """The goal as it is once nobody is in the middle of a step of it: its job is held first, as by all who move it."""
+    """Lock and return the goal, waiting for a step in progress. All writers lock its job first, which prevents deadlocks."""
     goal = get(tx, tenant_id, goal_id)
     if goal.run_id:
         job_store.find_locked(tx, tenant_id, goal.run_id)
@@ -159,15 +159,15 @@ def get_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
 
 
 def pause(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
-    """Nothing new begins. Sub-agents at work end what they are at, and their outcomes are kept."""
+    """Pause the goal: nothing new starts. Running sub-agents finish their work, and their outcomes are kept."""
     goal = get_locked(tx, tenant_id, goal_id)
-    if goal.status != "active" and goal.pause_kind != "budget":  # one that only waits for money may be told to wait for more
+    if goal.status != "active" and goal.pause_kind != "budget":  # a goal that waits for budget can be paused too
         raise Conflict(f"Goal #{goal_id} is {goal.status}; only an active one is paused.")
     return mark_paused(tx, goal, "operator", "Paused by the operator.")
 
 
 def mark_paused(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
-    """It waits, and its job with it."""
+    """Pause the goal and delay its job."""
     if goal.run_id:
         job = job_store.find_locked(tx, goal.tenant_id, goal.run_id)
         if job and job.state in ("queued", "running", "delayed"):
@@ -178,7 +178,7 @@ def mark_paused(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Go
 
 
 def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
-    """A person has to decide."""
+    """Pause the goal and ask the operator for a decision."""
     goal = mark_paused(tx, goal, kind, reason)
     ask = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} {DECISION_QUESTION}"
     notices.notify(tx, goal.tenant_id, "decision", ask, NoticeSubject(goal_id=goal.id))
@@ -186,7 +186,7 @@ def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
 
 
 def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
-    """Something is wrong that no plan can mend. The job is dead, and a person who retries it lets the goal go on."""
+    """Pause the goal because of a fault that replanning cannot fix. The job is marked dead; retrying it resumes the goal."""
     goal = mark_paused(tx, goal, "fault", reason)
     jobs.fail_permanently(tx, job, reason)
     ask = (
@@ -197,7 +197,7 @@ def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
 
 
 def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAULT_LIMITS) -> Goal:
-    """It goes on where it stopped."""
+    """Continue a paused goal where it stopped."""
     halts.check(tx)
     goal = get_locked(tx, tenant_id, goal_id)
     if goal.status != "paused":
@@ -206,7 +206,7 @@ def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAU
 
 
 def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
-    """Whatever stood in its way stands there no longer: also a deadline or a budget that it has passed."""
+    """Continue the goal and clear the limits that it has hit: an expired deadline or an exhausted budget."""
     overdue = bool(goal.deadline_at) and goal.deadline_at <= tx.now
     overspent = bool(goal.budget) and run_store.sum_goal_cost(tx, goal.tenant_id, goal.id) >= goal.budget
     journal.append(tx, goal.tenant_id, goal.id, "resumed", {"after": goal.pause_kind})
@@ -217,15 +217,15 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         deadline_at=0 if overdue else goal.deadline_at,
         budget=0 if overspent else goal.budget,
     )
-    if goal.run_id is None:  # it was only a proposal
+    if goal.run_id is None:  # it was only proposed so far
         return begin(tx, goal, limits)
     job = job_store.find_locked(tx, goal.tenant_id, goal.run_id)
-    if job is None:  # it was dead, and dropped
+    if job is None:  # the dead job was dropped
         enqueue(tx, goal, goal.run_id, limits)
     elif job.state in ("delayed", "dead"):
         jobs.move(tx, job, "queued", attempts=0, errors="[]")
     if overspent:
-        job_store.wake_waiting_runs(tx, goal.tenant_id)  # its sub-agents waited for that
+        job_store.wake_waiting_runs(tx, goal.tenant_id)  # its sub-agents were waiting for budget
     mark_run(tx, goal, "running")
     return save(tx, goal)
 
@@ -236,7 +236,7 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
 def decide(
     tx: Transaction, tenant_id: int, goal_id: int, action: Decision, note: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> Goal:
-    """The operator's answer for a goal that waits for one."""
+    """Apply the operator's decision about a paused goal."""
     halts.check(tx)
     note = text.check_text(note.strip(), "note", DESCRIPTION_LIMIT)
     goal = get_locked(tx, tenant_id, goal_id)
@@ -248,17 +248,17 @@ def decide(
             return mark_abandoned(tx, goal, note or "The operator abandoned it.")
         case "replan":
             why = f"The operator asks for a new plan{f': {note}' if note else '.'}"
-            room = max(0, goal.replan_count - 1)  # for the one that was asked for
+            room = max(0, goal.replan_count - 1)  # leaves room for the requested replan
             return mark_active(tx, goal._replace(replan_why=why if goal.plan_no else "", replan_count=room), limits)
         case "continue":
-            if goal.pause_kind == "escalation":  # what it was about is accepted: it calls for no new plan any more
+            if goal.pause_kind == "escalation":  # the operator accepts the divergences, so they no longer require a new plan
                 goal_store.accept_divergences(tx, goal.tenant_id, goal.id)
                 goal = goal._replace(replan_why="")
             return mark_active(tx, goal._replace(replan_count=0), limits)
 
 
 def abandon(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
-    """For good. What was done stays done; whoever works on it stops."""
+    """End the goal for good. Completed work is kept, and its agents stop."""
     goal = get_locked(tx, tenant_id, goal_id)
     if goal.ended:
         raise Conflict(f"Goal #{goal_id} has already ended: {goal.status}.")
@@ -288,7 +288,7 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
 
 
 def pause_for_budget(tx: Transaction, goal_id: int, run: Run, reason: str) -> bool:
-    """Whichever of its runs finds the pool empty, it is the goal that waits. Whether this is news."""
+    """Pause the whole goal when one of its runs finds the pool empty. Returns whether the goal was active until now."""
     goal = goal_store.find_locked(tx, run.tenant_id, goal_id)
     if goal is None or goal.status != "active":
         return False
@@ -298,7 +298,7 @@ def pause_for_budget(tx: Transaction, goal_id: int, run: Run, reason: str) -> bo
 
 
 def can_spend(tx: Transaction, goal: Goal) -> bool:
-    """Whether its own budget is not used up yet. If it is, a person has to decide."""
+    """Whether the goal's own budget has something left. If not, ask the operator to decide."""
     cost = run_store.sum_goal_cost(tx, goal.tenant_id, goal.id) if goal.budget else 0
     if not goal.budget or cost < goal.budget:
         return True
@@ -319,7 +319,7 @@ def resume_after_budget(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 
 def begin_inline(tx: Transaction, run: Run, one: SubGoal, message: str, limit: int) -> Run:
-    """Its main agent works on a sub-goal itself, from this message of its transcript on."""
+    """Let the main agent work on a sub-goal itself, starting with this message of its transcript."""
     n = run_store.get_next_message_number(tx, run.tenant_id, run.id)
     run_store.append_messages(tx, run.tenant_id, run.id, n, message)
     run = run._replace(sub_goal_id=one.id, begins_at=n, iterations=0, limit=limit, refusals=0, plan_mark="")
@@ -329,7 +329,7 @@ def begin_inline(tx: Transaction, run: Run, one: SubGoal, message: str, limit: i
 
 
 def end_inline(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any, error: str | None) -> Run:
-    """The sub-goal that it is at has ended; it is free for the next."""
+    """End the sub-goal that the main agent works on, so that it is free for the next one."""
     one = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
     if one and one.status == "in-progress":
         result = {"status": status, "summary": summary, "data": data, "error": error}
@@ -340,7 +340,7 @@ def end_inline(tx: Transaction, run: Run, status: RunStatus, summary: str, data:
 
 
 def mark_run(tx: Transaction, goal: Goal, status: RunStatus) -> None:
-    """What people see of the main agent. Whatever it was about to ask, nothing stays set aside for it."""
+    """Set the visible status of the main agent, and release the budget reserved for its next model call."""
     run = run_store.find(tx, goal.tenant_id, goal.run_id or "")
     if run and not run.ended and (run.status != status or run.reserved):
         run = spending.release(tx, run)._replace(status=status, updated_at=tx.now)

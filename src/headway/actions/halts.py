@@ -1,4 +1,4 @@
-"""The kill switch: while it is thrown no model is called, no tool runs and nothing starts. Everything stays resumable."""
+"""The kill switch. While it is on, no model is called, no tool runs and nothing starts. All work can be resumed afterwards."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from headway.storage.transaction import Transaction
 
 
 def halt(tx: Transaction, why: str = "") -> Halt:
-    """Throw the switch; thrown already, it stays as it is."""
+    """Halt all work. If it is halted already, the first reason is kept."""
     thrown = halt_store.insert(tx, text.check_text(why.strip(), "why", text.SUBJECT_LIMIT))
     found = halt_store.find_active(tx)
     assert found is not None
@@ -22,7 +22,7 @@ def halt(tx: Transaction, why: str = "") -> Halt:
 
 
 def unhalt(tx: Transaction) -> Halt | None:
-    """What was lifted, if there was something to lift."""
+    """Lift the halt and return it, or None if nothing was halted."""
     found = halt_store.find_active(tx)
     if found:
         halt_store.lift(tx)
@@ -41,6 +41,6 @@ def check(tx: Transaction) -> None:
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, found: Halt) -> None:
-    """Every tenant's watchers hear of it."""
+    """Emit the event to every tenant."""
     for tenant in tenant_store.list_all(tx):
         tx.emit(Event(tenant.id, kind, encode_json({"why": found.why, "since": found.since // 1000})))

@@ -1,4 +1,4 @@
-"""Doing a thing once however often it is asked for: the answer is stored in the transaction of what it answers."""
+"""Idempotency: a request with the same key runs once. Its answer is stored in the transaction that did the work."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ KEY_LIMIT = 255
 
 
 class IdempotentRequest(NamedTuple):
-    """What makes a request the same request."""
+    """The properties that identify a repeated request."""
 
     route: str
     key: str
@@ -21,14 +21,14 @@ class IdempotentRequest(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A finished answer, as a surface will send it."""
+    """A finished answer, ready for a surface to send."""
 
     status: int
     body: str
 
 
 def run_once(tx: Transaction, tenant_id: int, asked: IdempotentRequest, work: Callable[[Transaction], Answer]) -> Answer:
-    """The answer of the first time. Two that arrive together: the database makes one wait for the other."""
+    """Run the work, or return the stored answer of the first time. If two requests arrive together, the database makes one wait."""
     if not 1 <= len(asked.key) <= KEY_LIMIT or not asked.key.isascii() or not asked.key.isprintable():
         raise Invalid(f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters.")
     route = text.check_text(asked.route, "route")
@@ -43,5 +43,5 @@ def run_once(tx: Transaction, tenant_id: int, asked: IdempotentRequest, work: Ca
 
 
 def delete_expired(tx: Transaction) -> None:
-    """Housekeeping: what is too old to be given again."""
+    """Delete answers that are too old to be repeated."""
     idempotency_store.delete_before(tx, tx.now - RETENTION_MS)

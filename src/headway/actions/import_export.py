@@ -1,4 +1,4 @@
-"""Taking todos out of the ledger and putting them back: JSON without loss, Markdown for people."""
+"""Import and export of todos: JSON without loss, Markdown for people."""
 
 import json
 import math
@@ -23,26 +23,26 @@ from headway.storage.transaction import Transaction
 
 FORMAT_VERSION = 1
 IMPORT_LIMIT = 100_000
-TIME_FIELDS = ("created_at", "updated_at", "started_at", "completed_at")  # in a document each is optional
+TIME_FIELDS = ("created_at", "updated_at", "started_at", "completed_at")  # each is optional in a document
 
 
 class ExportResult(NamedTuple):
     text: str
-    notes: list[str]  # what the text leaves out, in sentences
+    notes: list[str]  # sentences about what the text leaves out
 
 
 class ImportResult(NamedTuple):
     added: list[Todo]
-    known: int  # how many the ledger already had
+    known: int  # how many were in the ledger already
 
 
 class ImportEntry(NamedTuple):
-    """One todo of a document, checked, with the document's own names for what it refers to."""
+    """One validated todo of a document. Its references are still the document's own ids."""
 
-    number: int  # the id it has in the document
+    number: int  # its id in the document
     uuid: str
     draft: Draft
-    times: dict[str, int]  # those that the document gives
+    times: dict[str, int]  # the times given in the document
 
 
 def list_all(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo]:
@@ -58,7 +58,7 @@ def list_all(tx: Transaction, tenant_id: int, selection: Selection) -> list[Todo
 
 
 def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> ExportResult:
-    """A document from which the same todos can be made again: times keep their milliseconds."""
+    """Export todos as JSON that can be imported without loss. Times keep their milliseconds."""
     todos = sorted(list_all(tx, tenant_id, selection), key=lambda todo: todo.id)
     numbers = {todo.id for todo in todos}
     threads = [conversations.get(tx, tenant_id, one) for one in sorted({todo.conversation_id for todo in todos} - {0})]
@@ -76,7 +76,7 @@ def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> Export
 
 
 def export_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> ExportResult:
-    """A checklist in the order in which the todos were written down or arranged, so that ending one moves nothing."""
+    """Export a checklist, ordered by position, so that ending a todo moves nothing."""
     todos = sorted(
         list_all(tx, tenant_id, selection), key=lambda todo: (todo.conversation_id, todo.turn_id or "", todo.position, todo.id)
     )
@@ -86,7 +86,7 @@ def export_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> Ex
 
 
 def describe_severed(todos: Sequence[Todo]) -> list[str]:
-    """Dependencies that lead out of the document, into another conversation."""
+    """Describe the dependencies that lead out of the document into other lists."""
     numbers = {todo.id for todo in todos}
     return [
         f"#{todo.id} waits for #{other}, which is in a list that was not asked for."
@@ -120,7 +120,7 @@ def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResul
 
 
 def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
-    """What `as_json` wrote, or anything with {"todos": [{"subject": …}, …]}. Todos the ledger knows already are left alone."""
+    """Import a document from `export_json`, or any {"todos": [{"subject": …}, …]}. Todos already in the ledger are skipped."""
     try:
         parsed = json.loads(document)
     except (ValueError, RecursionError) as error:
@@ -137,7 +137,7 @@ def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
 
 
 def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int, int]:
-    """The document's conversation ids → ours. A conversation is recognised by its key, or made."""
+    """Map the document's conversation ids to the ledger's. A conversation is matched by its key, or created."""
     if not isinstance(rows, list):
         raise BadDocument("The document's conversations are not a list.")
     threads: dict[int, int] = {0: scope.conversation_id}
@@ -154,7 +154,7 @@ def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int,
 
 
 def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> list[ImportEntry]:
-    """The entries with the document's turns opened here. An id that is taken elsewhere gets a new one."""
+    """Open the document's turns in the ledger. A turn whose id is taken elsewhere gets a new one."""
     turns: dict[tuple[str, int], str] = {}
     for turn_id, conversation_id in ((one.draft.turn_id, one.draft.conversation_id) for one in entries):
         if turn_id is None or (turn_id, conversation_id) in turns:
@@ -190,7 +190,7 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
             position=None if fields.get("position") is None else parse_integer(fields, "position", 0),
             outcome=parse_string(fields, "outcome"),
             depends_on=parse_integers(fields, "depends_on"),
-            completed_at=times.get("completed_at") or None,  # 0 says that it has not ended
+            completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
         ).checked()
         if times.get("completed_at") == 0 and draft.status in ENDED:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
@@ -200,7 +200,7 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
 
 @contextmanager
 def locate_errors(what: str, place: int) -> Iterator[None]:
-    """Say which part of the document is wrong."""
+    """Add to an error which part of the document is wrong."""
     try:
         yield
     except Invalid as error:
@@ -208,7 +208,7 @@ def locate_errors(what: str, place: int) -> Iterator[None]:
 
 
 def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> ImportResult:
-    """All of them, or none."""
+    """Import all entries or none."""
     if len(entries) > IMPORT_LIMIT:
         raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
     check_edges(entries)
@@ -240,8 +240,8 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
 
 
 def compute_insert_order(one: ImportEntry, empty: set[tuple[int, str | None]]) -> float:
-    """When it is written down. Into an empty list as the document has it: ids and places stay. Whoever joins a list that is
-    there goes to its end, so that the first in the document's own order has to come first; without a place, last."""
+    """Return the sort key for inserting an entry. In an empty list the document's order is kept, and with it ids and positions.
+    Entries for an existing list are appended to it, so they are inserted by position; those without one come last."""
     if (one.draft.conversation_id, one.draft.turn_id) in empty:
         return -1
     return math.inf if one.draft.position is None else one.draft.position

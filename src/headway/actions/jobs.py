@@ -1,4 +1,4 @@
-"""Jobs: enqueued in the transaction of what they are for, moved in the transaction of what they did."""
+"""Jobs. A job is created in the same transaction as the work it is for, and updated in the same transaction as its results."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from headway.storage.transaction import Transaction
 ERROR_LIMIT = 2_000
 ERROR_HISTORY_LIMIT = 20
 RETENTION_MS = 30 * 24 * 3600 * 1000
-DELETE_BATCH = 1_000  # others want to write in between
+DELETE_BATCH = 1_000  # small, so that other writers get their turn in between
 TOOL = "tool"  # the kind of a job that calls one tool
 
 
@@ -33,7 +33,7 @@ def create(
     owner: str = "",
     max_attempts: int = MAX_ATTEMPTS,
 ) -> Job:
-    """Queued; with an owner it is running from the start, and no queue is in its way."""
+    """Create a queued job. With an owner it is running from the start and skips the queue."""
     job = Job(
         id=job_id or str(uuid4()),
         tenant_id=tenant_id,
@@ -55,7 +55,7 @@ def create(
 
 
 def move(tx: Transaction, job: Job, state: JobState, due_at: int | None = None, **changes: Any) -> Job:
-    """Out of its owner's hands, unless it goes on running."""
+    """Change the job's state. Unless it keeps running, it no longer has an owner."""
     owner = job.owner if state == "running" else ""
     moved = job._replace(state=state, owner=owner, due_at=tx.now if due_at is None else due_at, updated_at=tx.now, **changes)
     job_store.save(tx, moved)
@@ -67,18 +67,18 @@ def complete(tx: Transaction, job: Job, result: Any = None) -> Job:
 
 
 def clear_failures(tx: Transaction, job: Job) -> Job:
-    """It got further: whatever failed before has passed."""
+    """Clear the error history after progress, because the earlier failures are resolved."""
     return move(tx, job, "running", attempts=0, errors="[]") if job.errors != "[]" else job
 
 
 def find_owned(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job | None:
-    """The job as it is now, if it runs in this owner's hands: only whoever holds it may move what it is for."""
+    """Return the job, locked, if this owner is running it. Only the owner may change what the job is for."""
     job = job_store.find_locked(tx, tenant_id, job_id)
     return job if job and job.state == "running" and job.owner == owner else None
 
 
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
-    """What the job was for has ended: completed, canceled or failed. One that is dead already stays so."""
+    """Close a job whose work was completed, canceled or failed. An ended job stays as it is."""
     job = job_store.find_locked(tx, tenant_id, job_id)
     if job is None or job.over:
         return
@@ -89,19 +89,19 @@ def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str)
 
 
 def delay(tx: Transaction, job: Job, until: int = NEVER) -> Job:
-    """Wait without a slot, until then or until somebody wakes it."""
+    """Let the job wait without a slot, until a given time or until it is woken."""
     return move(tx, job, "delayed", until)
 
 
 def delete_old(tx: Transaction) -> bool:
-    """Housekeeping: what ended long ago, and processes that are no more. Whether there may be more of it."""
+    """Delete jobs that ended long ago and heartbeats of dead processes. Returns whether more may be left."""
     job_store.delete_stale_leases(tx, RETENTION_MS)
     return job_store.delete_ended(tx, tx.now - RETENTION_MS, DELETE_BATCH) == DELETE_BATCH
 
 
 def wake(tx: Transaction, tenant_id: int, job_id: str) -> None:
     job = job_store.find_locked(tx, tenant_id, job_id)
-    if job and job.state == "delayed" and not job.attempts:  # one that waits to try again waits for that
+    if job and job.state == "delayed" and not job.attempts:  # a job that waits for a retry keeps waiting
         move(tx, job, "queued")
 
 
@@ -110,17 +110,18 @@ def requeue(tx: Transaction, job: Job) -> Job:
 
 
 def retry_later(tx: Transaction, job: Job, error: str, limits: Limits, retry_after_s: float | None = None) -> Job:
-    """Something went wrong that may pass: try again later, but not for ever. A wait that the provider asked for counts, too."""
+    """Retry after a transient failure, with a delay, up to the job's limit of attempts. A failure for which the provider asked for
+    a delay counts as an attempt too."""
     attempts = job.attempts + 1
     job = job._replace(attempts=attempts, errors=append_error(job, error))
     if attempts >= job.max_attempts:
         return mark_dead(tx, job)
-    chance = random.random()  # noqa: S311  no secret depends on it
+    chance = random.random()  # noqa: S311  not security-relevant
     return move(tx, job, "delayed", tx.now + compute_backoff_ms(attempts, limits, chance, retry_after_s))
 
 
 def fail_permanently(tx: Transaction, job: Job, error: str) -> Job:
-    """Something went wrong that will not pass."""
+    """Mark the job dead after a failure that no retry can fix."""
     return mark_dead(tx, job._replace(attempts=job.attempts + 1, errors=append_error(job, error)))
 
 
@@ -141,7 +142,7 @@ def append_error(job: Job, error: str) -> str:
     return json.dumps(errors[-ERROR_HISTORY_LIMIT:], ensure_ascii=False)
 
 
-# What people do
+# Requested by people
 
 
 def get(tx: Transaction, tenant_id: int, job_id: str) -> Job:
@@ -159,7 +160,7 @@ def get_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job:
 
 
 def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    """Whoever works on it stops. What keeps an agent going ends with the agent, and not the other way round."""
+    """Cancel a job and stop its work. One that runs an agent is refused: cancel the agent or turn, or abandon the goal."""
     job = get_locked(tx, tenant_id, job_id)
     if job.over:
         raise Conflict(f"Job {job.id} is over: {job.state}.")
@@ -180,17 +181,17 @@ def check_dead(job: Job) -> Job:
 
 
 def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
-    """Nobody will retry it."""
+    """Delete a dead job, so that it cannot be retried."""
     check_dead(get_locked(tx, tenant_id, job_id))
     job_store.delete(tx, tenant_id, job_id)
 
 
 def revive(tx: Transaction, job: Job) -> Job:
-    """A dead one, anew, with the same payload."""
+    """Queue a dead job again, with the same payload and no failures."""
     return move(tx, check_dead(job), "queued", attempts=0, errors="[]", result="null")
 
 
 def retry_times(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> dict[str, int]:
-    """When those that wait to be tried again are, by id, in epoch seconds."""
+    """Return when failed jobs are retried, by job id, in epoch seconds."""
     found = job_store.delayed(tx, tenant_id, job_ids)
     return {job.id: job.retry_at for job in found}

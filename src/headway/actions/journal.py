@@ -1,4 +1,4 @@
-"""The append-only record of a goal: plans, outcomes, replans, recoveries. Outcomes are kept, conversations are not."""
+"""The append-only journal of a goal: plans, outcomes, replans and recoveries. It records outcomes, not conversations."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def emit_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntr
 
 
 def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    """Whatever else this transaction does to the goal, its watchers hear of the result once, at the end."""
+    """Emit the goal's new state once, at the end of the transaction, however many changes it makes."""
     tx.before_commit(("goal", tenant_id, goal_id), lambda tx: emit_goal(tx, tenant_id, goal_id))
 
 
@@ -32,7 +32,7 @@ def emit_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 
 def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
-    """A goal with how far it got, without its sub-goals."""
+    """Return a goal with its progress, without its sub-goals."""
     return {
         "id": goal.id,
         "source": goal.source,

@@ -1,14 +1,14 @@
-"""What models are saying at this moment, for whoever joins in the middle. Kept in memory: once it is said, it is a message."""
+"""Answers that models are writing right now, for readers that join midway. Kept in memory; finished answers become messages."""
 
 from typing import Any, NamedTuple
 
-MAX_RUNS = 1_000  # runs
+MAX_RUNS = 1_000  # runs kept at once
 
 
 class PartialAnswer(NamedTuple):
-    """What was said so far of an answer, and how many pieces that was."""
+    """The text of an unfinished answer, and the number of chunks it came in."""
 
-    step: int  # the place that the answer will have in the transcript
+    step: int  # the number that the answer will have in the transcript
     n: int
     text: str
 
@@ -27,6 +27,6 @@ class LiveText:
             del self.by_run[next(iter(self.by_run))]
 
     def of(self, run_id: str, step: int) -> PartialAnswer | None:
-        """Of the answer that is to come at this place. One that is there already is not being said any more."""
+        """Return the answer being written at this step of the run. Finished answers are not returned."""
         words = self.by_run.get(run_id)
         return words if words and words.step == step else None

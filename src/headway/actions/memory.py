@@ -1,4 +1,4 @@
-"""What agents remember: notes of a conversation, which it sees together with those of the whole tenant."""
+"""Agents' memory: notes of a conversation, listed together with those of the whole tenant."""
 
 from headway.ledger import text
 from headway.ledger.errors import Invalid, NotFound
@@ -10,7 +10,7 @@ from headway.storage.transaction import Transaction
 ENTRY_LIMIT = 10_000
 QUERY_LIMIT = 1_000
 DEFAULT_KIND = "note"
-SEARCH_LIMIT = 2_000  # how far back a search looks: it costs the same however long agents have been at work
+SEARCH_LIMIT = 2_000  # how many entries a search covers, so that its cost does not grow with the memory
 
 
 def remember(tx: Transaction, scope: Scope, words: str, kind: str = DEFAULT_KIND) -> MemoryEntry:
@@ -21,9 +21,9 @@ def remember(tx: Transaction, scope: Scope, words: str, kind: str = DEFAULT_KIND
 
 
 def recall(tx: Transaction, scope: Scope, query: str = "", limit: int = 10) -> list[MemoryEntry]:
-    """The newest entries that contain every word of the query; without a query, simply the newest."""
+    """Return the newest entries that contain every word of the query; without a query, the newest entries."""
     wanted = text.check_text(query, "query", QUERY_LIMIT).casefold().split()
-    # Compared here and not by the databases: they disagree on what a capital letter is, and patterns need escaping.
+    # Compared here and not in SQL, because the databases fold case differently and patterns need escaping.
     found = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if wanted else limit) if has_all_words(entry, wanted)]
     return found[:limit]
 

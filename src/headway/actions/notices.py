@@ -1,4 +1,4 @@
-"""Telling the operator: the inbox, the event log, and a job that brings it to the channels there are."""
+"""Notices to the operator: stored in the inbox, emitted as events and delivered to the configured channels by a job."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -11,13 +11,13 @@ from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import notices as notice_store
 from headway.storage.transaction import Transaction
 
-JOB_KIND = "notice"  # the kind of the job
+JOB_KIND = "notice"  # the kind of the delivering job
 REPEAT_AFTER_MS = 3600 * 1000
 CURSOR_PATTERN: Final = "^[0-9]{0,18}$"  # an id
 
 
 class NoticeSubject(NamedTuple):
-    """What a notice is about, for whoever wants to look."""
+    """The conversation, turn or goal that a notice is about."""
 
     conversation_id: int = 0
     turn_id: str | None = None
@@ -25,7 +25,7 @@ class NoticeSubject(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where it can be answered."""
+        """Return the URL where the operator can respond."""
         if self.goal_id is not None:
             return f"/goals/{self.goal_id}"
         return f"/v1/turns/{self.turn_id}" if self.turn_id else ""
@@ -35,7 +35,7 @@ NO_SUBJECT: Final = NoticeSubject()
 
 
 def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: NoticeSubject = NO_SUBJECT) -> None:
-    """Short, with what happened and what is asked."""
+    """Notify the operator with a short text: what happened and what is needed."""
     notice_id = notice_store.insert(tx, tenant_id, kind, text, about.turn_id, about.goal_id)
     data = {"id": notice_id, "kind": kind, "text": text, "turn_id": about.turn_id, "goal_id": about.goal_id, "url": about.url}
     tx.emit(Event(tenant_id, "operator_notice", encode_json(data), about.conversation_id, about.turn_id))
@@ -43,13 +43,13 @@ def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: NoticeS
 
 
 def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
-    """For what comes and goes with a run: whoever has heard of it within the hour is spared the rest."""
+    """Notify the operator, unless the same notice about the run's turn or goal was sent within the last hour."""
     if not notice_store.has_notice_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - REPEAT_AFTER_MS):
         notify(tx, run.tenant_id, kind, text, NoticeSubject(run.conversation_id, run.turn_id, run.goal_id))
 
 
 def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
-    """The newest first."""
+    """List notices, newest first."""
     if not re.fullmatch(CURSOR_PATTERN, cursor or ""):
         raise BadCursor
     found = notice_store.list_page(tx, tenant_id, limit + 1, int(cursor) if cursor else MAX_INTEGER)

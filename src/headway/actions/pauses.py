@@ -1,4 +1,4 @@
-"""An empty pool: what the run was for waits as a whole, the operator is asked, and it goes on by itself once there is money."""
+"""Pauses for an empty budget pool: the whole turn or goal waits, the operator is notified, and work resumes automatically."""
 
 from headway.actions import goals, notices, runs, turns
 from headway.ledger.run import Run
@@ -16,7 +16,7 @@ def pause_run(tx: Transaction, run: Run, reason: str) -> None:
 
 
 def resume_run(tx: Transaction, run: Run) -> Run:
-    """The run goes on, after whatever it waited for."""
+    """Continue a run whose pause is over, together with its goal or turn."""
     run = run._replace(status="running", updated_at=tx.now)
     if run.goal_id is not None:
         goals.resume_after_budget(tx, run.tenant_id, run.goal_id)

@@ -1,4 +1,4 @@
-"""A plan takes effect: its sub-goals and what each waits for, the old ones that stay, and those that are dropped."""
+"""Applies a plan to a goal: adds its sub-goals and dependencies, keeps those it names and drops the rest."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from headway.storage.transaction import Transaction
 
 
 def format_key(one: SubGoal) -> str:
-    """How a new plan names what is there already."""
+    """Return the key by which a new plan refers to an existing sub-goal."""
     return f"#{one.id}"
 
 
 def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: str) -> Goal:
-    """The first plan, or one that takes the place of the last: open sub-goals that it does not name are dropped."""
+    """Apply the first plan or a replacement. Open sub-goals that the plan does not name are dropped."""
     known = goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)
     named = {step.key for step in steps}
     dropped = [one for one in known if one.status in OPEN_STATUSES and format_key(one) not in named]
@@ -47,7 +47,7 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
 
 
 def drop(tx: Transaction, one: SubGoal, reason: str) -> None:
-    """Whoever works on it stops."""
+    """Skip a sub-goal and stop the run that works on it."""
     begun = one.status == "in-progress"
     sub_goals.skip(tx, one, reason)
     run = run_store.find(tx, one.tenant_id, one.run_id) if begun and one.run_id else None
@@ -56,7 +56,8 @@ def drop(tx: Transaction, one: SubGoal, reason: str) -> None:
 
 
 def release_run(tx: Transaction, run: Run) -> None:
-    """From a sub-goal that it need not work on any more: a main agent goes on to the next, a sub-agent was for nothing else."""
+    """Release a run from a dropped sub-goal. A main agent is free for the next one; a sub-agent, with no other work, is
+    canceled."""
     if run.ended:
         return
     if run.is_main:
@@ -68,7 +69,7 @@ def release_run(tx: Transaction, run: Run) -> None:
 
 
 def is_unchanged(known: Sequence[SubGoal], steps: Sequence[PlannedStep]) -> bool:
-    """Whether a new plan leaves exactly the work to do that there was before."""
+    """Whether a new plan leaves exactly the same work to do as before."""
     by_key = {format_key(one): one for one in known}
     after = [by_key[step.key] if step.key in by_key else build_blank_sub_goal(step) for step in steps]
     return compute_frontier(known) == compute_frontier(after)

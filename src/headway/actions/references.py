@@ -1,4 +1,4 @@
-"""Finding the todo that somebody means: by number, or by what it says."""
+"""Resolves references to todos, by id or by subject."""
 
 from headway.actions import todos
 from headway.ledger.errors import Invalid, NotFound
@@ -8,7 +8,7 @@ from headway.ledger.todo import Todo
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
-SEARCH_LIMIT = 2_000  # how many open rows of a list, and how many of the most recently ended ones, are compared with a subject
+SEARCH_LIMIT = 2_000  # open rows, and recently ended rows, that are compared per list
 
 
 class Ambiguous(Invalid):
@@ -16,8 +16,8 @@ class Ambiguous(Invalid):
 
 
 def resolve_todo(tx: Transaction, scope: Scope, reference: str) -> Todo:
-    """`14` and `#14` are ids and nothing else. Other text is a subject: exact, then in any case, then a unique beginning;
-    among open todos first, then among ended ones."""
+    """Find a todo. `14` and `#14` are always ids. Other text is a subject, matched exactly, then ignoring case, then as a unique
+    prefix; open todos are tried before ended ones."""
     reference = reference.strip()
     digits = reference.removeprefix("#")
     if digits.isascii() and digits.isdigit():
@@ -34,7 +34,7 @@ def resolve_todo(tx: Transaction, scope: Scope, reference: str) -> Todo:
 
 
 def get_visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
-    """By id, if it is one this scope sees: the conversation's own, or a tenant-wide one."""
+    """Return a todo by id if the scope can see it: one of its conversation or a tenant-wide one."""
     if len(digits) < len(str(MAX_INTEGER)):
         todo = todos.get(tx, scope.tenant_id, int(digits))
         if todo.conversation_id in (0, scope.conversation_id) or not scope.conversation_id:
@@ -43,7 +43,7 @@ def get_visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
 
 
 def list_candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple[int, str]]:
-    """(id, subject) of what this scope sees."""
+    """List (id, subject) of the todos that the scope can see."""
     lists = dict.fromkeys((scope.conversation_id, TENANT_WIDE))
     return [row for one in lists for row in todo_store.list_subjects(tx, scope.tenant_id, one, SEARCH_LIMIT, ended=ended)]
 

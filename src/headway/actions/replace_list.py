@@ -1,7 +1,7 @@
-"""Writing a turn's whole list at once, as agents trained on other tools do, without losing what the ledger knows.
+"""Replaces a turn's whole list at once, as agents trained on other tools do, without losing what the ledger has recorded.
 
-The new list is compared with the rows by content: a row that is named again keeps its id, history and outcome; one that is
-no longer named is canceled and reported, never silently lost.
+The new list is matched with the existing rows by content. A row that appears again keeps its id, history and outcome. A row that no
+longer appears is canceled and reported, never silently lost.
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ class ReplacedList(NamedTuple):
 
 
 def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[ReplacementItem]) -> ReplacedList:
-    """Make the turn's list be this one. All of it happens, or nothing."""
+    """Replace the turn's list with this one, completely or not at all."""
     check_room(0, len(wanted))
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
     known = match_rows(rows, wanted)
@@ -42,7 +42,7 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Replacemen
         if row is None:
             draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
             row = todos.add(tx, scope.tenant_id, draft)
-        if place in known or item.status != row.status:  # what was just added needs no second look
+        if place in known or item.status != row.status:  # a row that was just added as pending needs no change
             set_status(tx, scope.tenant_id, row, item.status)
         kept.append(row.id)
     left_out = [row for row in rows if row.id not in kept and not row.ended]
@@ -55,8 +55,8 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Replacemen
 
 
 def match_rows(rows: list[Todo], wanted: list[ReplacementItem]) -> dict[int, Todo]:
-    """The rows that the items mean, by the items' places. What ended as it is written keeps its history; otherwise the
-    first that says the same is meant, an open one before one that would have to be reopened."""
+    """Match the items with existing rows, by the items' indexes. A row that has already ended with the given status is preferred,
+    so that it keeps its history. Otherwise the first row with the same text is used, open rows before ended ones."""
     free = sorted(rows, key=lambda row: (row.ended, row.status == "canceled"))
     found: dict[int, Todo] = {}
     for may_change in (False, True):
@@ -69,7 +69,7 @@ def match_rows(rows: list[Todo], wanted: list[ReplacementItem]) -> dict[int, Tod
 
 
 def set_status(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> None:
-    """Into the status that was written; one that had ended is reopened on the way."""
+    """Set the status given in the list, reopening the row first if it has ended."""
     if row.ended and status not in (row.status, "pending"):
         todos.change(tx, tenant_id, row.id, Change(status="pending"))
     todos.change(tx, tenant_id, row.id, Change(status=status))

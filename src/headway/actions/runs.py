@@ -1,4 +1,4 @@
-"""Runs of agents: sub-agents beginning and ending, and what people see of all of them."""
+"""Agent runs: starting, ending and canceling sub-agents, and reporting all runs."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ def begin_child(
     attempts: int = MAX_ATTEMPTS,
     sub_goal_id: int | None = None,
 ) -> Run:
-    """A sub-agent, queued: those of one parent share a number of slots."""
+    """Create a sub-agent, queued. The sub-agents of one parent share a number of slots."""
     child = Run(
         id=str(uuid4()),
         tenant_id=parent.tenant_id,
@@ -51,7 +51,7 @@ def begin_child(
 
 
 def end_child(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> Run:
-    """Its result is stored, its job moves on, and whoever waits for it is woken."""
+    """Store the sub-agent's result, close its job and wake its parent."""
     run = spending.release(tx, run)
     result = {"status": status, "summary": summary, "data": data, "error": error, "cost_usd": to_dollars(run.cost)}
     run = run._replace(status=status, result=encode_json(result), updated_at=tx.now, ended_at=tx.now)
@@ -65,14 +65,14 @@ def end_child(tx: Transaction, run: Run, status: RunStatus, summary: str, data: 
 
 
 def revive(tx: Transaction, run: Run) -> None:
-    """A sub-agent that failed goes on, from where its transcript ends."""
+    """Let a failed sub-agent continue from the end of its transcript."""
     run = run._replace(status="queued", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
     emit_changed(tx, run)
 
 
 def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
-    """A sub-agent and all that it began."""
+    """Cancel a sub-agent and all its descendants."""
     run = get(tx, tenant_id, run_id)
     if run.parent_run_id is None:
         what = "answers a turn: cancel the turn" if run.goal_id is None else "pursues a goal: abandon the goal"
@@ -89,7 +89,7 @@ def cancel_tree(tx: Transaction, run: Run) -> Run:
 
 
 def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
-    """All that it began, and all that those began; their ids."""
+    """Cancel the run's unfinished descendants and return their ids."""
     ended: list[str] = []
     for found in run_store.list_unfinished_descendants(tx, run.tenant_id, run.id):
         one = get_locked(tx, found)
@@ -100,15 +100,15 @@ def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
 
 
 def cancel_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
-    """All that were begun for a sub-goal."""
+    """Cancel all sub-agents of a sub-goal."""
     for found in run_store.list_unfinished_workers(tx, tenant_id, sub_goal_id):
         run = get_locked(tx, found)
-        if not run.ended:  # by the one that had begun it
+        if not run.ended:  # canceling its parent may have ended it already
             cancel_tree(tx, run)
 
 
 def release_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
-    """Its sub-agents were held after an interruption, and go on."""
+    """Requeue the sub-agents of a sub-goal that were held back after an interruption."""
     for run in run_store.list_unfinished_workers(tx, tenant_id, sub_goal_id):
         job = job_store.find_locked(tx, tenant_id, run.id)
         if job and job.state == "delayed" and job.due_at == NEVER:
@@ -116,21 +116,21 @@ def release_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
 
 
 def set_hint(tx: Transaction, run: Run, words: str) -> None:
-    """Something that it reads before its next step."""
+    """Store a hint that the agent reads before its next step."""
     run = get_locked(tx, run)
     if not run.ended:
         run_store.save(tx, run._replace(hint=words))
 
 
 def get_locked(tx: Transaction, run: Run) -> Run:
-    """The run as it is once nobody is in the middle of one of its steps."""
+    """Lock the run's job, waiting for a step in progress, and return the run as it is then."""
     lock_job(tx, run)
     return get(tx, run.tenant_id, run.id)
 
 
 def lock_job(tx: Transaction, run: Run) -> Job | None:
-    """The run's job, and before it the one of its turn or goal: agents of one wake, stop and count each other, so they take their
-    steps one after the other, and nobody waits in a circle."""
+    """Lock the job of the run's turn or goal, then the run's own job. Agents of one turn or goal wake, stop and count each other;
+    the first lock makes them take their steps one at a time, so that they cannot deadlock."""
     if run.parent_run_id is not None:
         job_store.lock_root(tx, run.tenant_id, run.turn_id, run.goal_id)
     return job_store.find_locked(tx, run.tenant_id, run.id)
@@ -144,7 +144,7 @@ def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:
 
 
 def list_page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None) -> list[Run]:
-    """The newest first; only those of a turn, or of a goal, if one is named."""
+    """List runs, newest first, optionally only those of a turn or a goal."""
     return run_store.list_page(tx, tenant_id, None if turn_id is None else text.check_name(turn_id, "turn_id"), limit, goal_id)
 
 
@@ -153,7 +153,7 @@ def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
 
 
 def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
-    """Its model is asked again later: the one that answers a turn says so of the turn, all others of themselves."""
+    """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run."""
     if run.turn_id is None or run.parent_run_id is not None:
         emit_changed(tx, run, job.retry_at)
         return
@@ -162,7 +162,7 @@ def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
 
 
 def build_result(run: Run) -> dict[str, Any]:
-    """What became of a sub-agent, as its parent gets it; one that is not over is `running`."""
+    """Return a sub-agent's result as its parent receives it. An unfinished one has the status `running`."""
     if not run.ended:
         return {"run_id": run.id, "status": "running"}
     return {"run_id": run.id, **json.loads(run.result or "{}")}

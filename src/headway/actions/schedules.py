@@ -1,4 +1,4 @@
-"""Recurring work. A tick is one transaction: what it starts and when the next one comes are stored together."""
+"""Schedules: recurring work. One transaction per tick stores both the work that it starts and the time of the next tick."""
 
 import json
 import logging
@@ -24,11 +24,11 @@ from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.schedules")
 
-SCHEDULES_LIMIT = 1_000  # of a tenant
+SCHEDULES_LIMIT = 1_000  # per tenant
 MIN_INTERVAL_MS = 1_000
 MAX_INTERVAL_MS = 366 * 24 * 3600 * 1000
 TICK_BATCH = 100
-CLOCK_TOLERANCE_MS = 60_000  # a clock that was set back by less makes no difference worth mending
+CLOCK_TOLERANCE_MS = 60_000  # ignore clocks that were set back by less than this
 DEFAULT_LIMITS = Limits()
 
 
@@ -47,7 +47,7 @@ class Timing(NamedTuple):
         load_timezone(self)
         if not MIN_INTERVAL_MS <= self.every_ms <= MAX_INTERVAL_MS:
             raise Invalid("An interval is at least a second, and at most 366 days.")
-        return self._replace(timezone="UTC")  # it is the same everywhere
+        return self._replace(timezone="UTC")  # an interval is the same in every time zone
 
 
 class SchedulePage(NamedTuple):
@@ -59,13 +59,13 @@ class SchedulePage(NamedTuple):
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> SchedulePage:
-    """By name, after the one that the page before ended with."""
+    """List schedules by name, starting after the last name of the previous page."""
     found = schedule_store.list_page(tx, tenant_id, limit + 1, text.check_name(cursor, "cursor") if cursor else "")
     return SchedulePage(found[:limit], found[limit - 1].name if len(found) > limit else None)
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
-    """Make it, or change the one of that name. Put twice alike, it goes on as it was."""
+    """Create a schedule, or change the one with this name. If the timing is unchanged, the next tick stays as it was."""
     name = text.check_name(name, "name")
     if "/" in name or name in (".", ".."):
         raise Invalid("A schedule's name must not contain a slash, nor be . or ..: it is part of an address.")
@@ -123,29 +123,29 @@ def pause(tx: Transaction, tenant_id: int, name: str) -> Schedule:
 
 
 def resume(tx: Transaction, tenant_id: int, name: str) -> Schedule:
-    """From now on; what was missed while it was paused stays missed."""
+    """Resume from now on. Ticks missed during the pause are not made up for."""
     schedule = get_locked(tx, tenant_id, name)
     next_at = compute_next(build_timing(schedule), schedule.next_at, tx.now) if schedule.paused else schedule.next_at
     return save(tx, schedule._replace(paused=0, next_at=next_at))
 
 
 def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT_LIMITS) -> Schedule:
-    """Once more, whatever the clock says; the next tick comes as it would have come."""
+    """Run the work once, outside its schedule. The next tick is not affected."""
     halts.check(tx)
     schedule = get_locked(tx, tenant_id, name)
-    if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # a message finds its conversation busy
+    if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # for messages, `turns.start` checks
         raise Conflict(f"The last run of {name[:80]!r} is not over.")
     return save(tx, schedule._replace(last_at=tx.now, last_job=start_work(tx, schedule, limits)))
 
 
 def tick(tx: Transaction, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Start what is due. However many ticks were missed, it is started once."""
+    """Start the work that is due. Work that missed several ticks is started once."""
     if halt_store.find_active(tx):
         return
     for schedule in schedule_store.lock_due(tx, TICK_BATCH):
         try:
             advanced = schedule._replace(next_at=compute_next(build_timing(schedule), schedule.next_at, tx.now))
-        except Invalid as error:  # a time zone that this machine does not know, say: nobody can tell when to look again
+        except Invalid as error:  # for example, an unknown time zone: there is no next time to try it
             log.warning("schedule %s of tenant %d is paused: %s", schedule.name, schedule.tenant_id, error)
             save(tx, schedule._replace(paused=1))
             continue
@@ -163,14 +163,14 @@ def tick(tx: Transaction, limits: Limits = DEFAULT_LIMITS) -> None:
 
 
 def realign(tx: Transaction) -> None:
-    """The clock was set back: what is ordered for after a time that has yet to come is ordered anew, from now on."""
+    """Recompute the next tick of schedules that were updated before the clock was set back and now appear to be from the future."""
     for schedule in schedule_store.lock_updated_after(tx, tx.now + CLOCK_TOLERANCE_MS):
-        with suppress(Invalid):  # a time zone that this machine does not know: its tick will say so
+        with suppress(Invalid):  # an unknown time zone is reported at the next tick
             save(tx, schedule._replace(next_at=compute_next(build_timing(schedule), tx.now, tx.now)))
 
 
 def is_running(tx: Transaction, schedule: Schedule) -> bool:
-    """A goal runs until it has ended, also while it is paused and whatever became of its job."""
+    """Whether the last run is still active. A goal counts until it has ended, even if it is paused or its job is dead."""
     run = run_store.find(tx, schedule.tenant_id, schedule.last_job) if schedule.last_job else None
     if run and run.is_main:
         return not run.ended
@@ -179,7 +179,7 @@ def is_running(tx: Transaction, schedule: Schedule) -> bool:
 
 
 def start_work(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
-    """The job that does it."""
+    """Start the scheduled work and return the id of its job."""
     work = json.loads(schedule.work)
     if "goal" in work:
         job_id = goals.add(tx, schedule.tenant_id, NewGoal(**work["goal"]), limits).run_id
@@ -190,7 +190,7 @@ def start_work(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id
     if "tool" in work:
         return jobs.create(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
-    raise Invalid("This Headway does not know that kind of work.")  # a newer one does
+    raise Invalid("This Headway does not know that kind of work.")  # it was stored by a newer Headway
 
 
 def save(tx: Transaction, schedule: Schedule) -> Schedule:
@@ -204,7 +204,7 @@ def emit_changed(tx: Transaction, schedule: Schedule, change: str = "updated") -
     tx.emit(Event(schedule.tenant_id, "schedule_changed", encode_json({"change": change, "schedule": schedule.as_json()})))
 
 
-# When
+# Timing
 
 
 def build_timing(schedule: Schedule) -> Timing:
@@ -212,7 +212,7 @@ def build_timing(schedule: Schedule) -> Timing:
 
 
 def compute_next(timing: Timing, last: int, now: int) -> int:
-    """The next time after now. An interval keeps its beat, counted from the last time."""
+    """Return the next time after `now`. An interval keeps its rhythm, counted from the last time."""
     if timing.cron:
         return compute_next_cron(timing, now)
     return last + ((now - last) // timing.every_ms + 1) * timing.every_ms

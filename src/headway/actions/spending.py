@@ -1,4 +1,4 @@
-"""The cost pool that all agents of a tenant draw on, per rolling 24 hours: set aside before a call, settled after it."""
+"""The budget pool that a tenant's agents share, per rolling 24 hours. Cost is reserved before a model call and settled after it."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ RUNS_LIMIT = 100
 
 
 def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
-    """The run with this much set aside for its next call, or nothing if the pool has no room for it.
-    What costs nothing needs no room."""
+    """Reserve an amount for the run's next call. Returns the updated run, or None if the pool cannot cover it. An amount of zero
+    always passes."""
     if amount == run.reserved:
         return run
     pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))
@@ -35,14 +35,14 @@ def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
 
 
 def settle(tx: Transaction, run: Run, call: ModelCall, budget: int) -> Run:
-    """Write down what a call came to, and give back what was set aside for it."""
+    """Record the cost of a call and release its reservation."""
     return book_call(tx, run, call, budget, run.reserved)
 
 
 def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, budget: int) -> None:
-    """A call that came back when its run had ended, or was somebody else's: it is paid for all the same. What was set aside for it
-    has been given back, or is for the next call of whoever took the run over."""
-    job_store.find_locked(tx, tenant_id, run_id)  # who holds it may move the run, nobody else
+    """Record the cost of a call that returned after its run had ended or was taken over by another process. No reservation is
+    released here: it is released already, or belongs to the new owner's next call."""
+    job_store.find_locked(tx, tenant_id, run_id)  # only the holder of the job's lock may change the run
     run = run_store.find(tx, tenant_id, run_id)
     if run:
         run_store.save(tx, book_call(tx, run, call, budget, 0))
@@ -52,7 +52,7 @@ def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, given_bac
     if not call.cost and not given_back:
         spending_store.insert_call(tx, run.tenant_id, run.id, call)
         return run
-    pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))  # before it is among what is counted
+    pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))  # first, so as not to count the call twice
     spending_store.insert_call(tx, run.tenant_id, run.id, call)
     pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - given_back)
     spending_store.save_pool(tx, run.tenant_id, pool)
@@ -67,12 +67,12 @@ def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, given_bac
 
 
 def release(tx: Transaction, run: Run) -> Run:
-    """Give back what was set aside for a call that will not be made."""
+    """Release the reservation of a call that will not be made."""
     return reserve(tx, run, 0, 0) or run
 
 
 def set_limit(tx: Transaction, tenant_id: int, nanos: int) -> None:
-    """A limit of the tenant's own. Runs that wait for money look again at once."""
+    """Set the tenant's own limit. Runs that wait for budget check again at once."""
     pool = spending_store.lock_pool(tx, tenant_id)
     spending_store.save_pool(tx, tenant_id, pool._replace(ceiling=nanos))
     job_store.wake_waiting_runs(tx, tenant_id)
@@ -83,9 +83,9 @@ def get_limit(pool: Pool, budget: int) -> int:
 
 
 def roll_window(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
-    """The pool as of now: calls that left the window are taken off, each once."""
+    """Subtract calls that have left the 24-hour window; each is subtracted once."""
     start = tx.now - WINDOW_S * 1000
-    if pool.counted_from > tx.now:  # the clock was ahead: what was booked since lies before it, and would never be taken off
+    if pool.counted_from > tx.now:  # the clock was set back: calls booked since then would never be subtracted
         return pool._replace(spent=spending_store.sum_cost_between(tx, tenant_id, start, NEVER), counted_from=start)
     if pool.counted_from >= start:
         return pool
@@ -94,7 +94,7 @@ def roll_window(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
 
 
 def build_costs(tx: Transaction, tenant_id: int, budget: int) -> dict[str, Any]:
-    """What was spent, against what may be; by model and by run."""
+    """Return the amount spent and the limit, with totals by model and by run."""
     since = tx.now - WINDOW_S * 1000
     pool = roll_window(tx, tenant_id, spending_store.get_pool(tx, tenant_id))
     return {

@@ -1,4 +1,4 @@
-"""Sub-goals: how each begins, and the one transaction in which it ends, with its outcome in the journal."""
+"""Sub-goals: starting, ending, judging and skipping them. An outcome and its journal entry are stored in one transaction."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores.goals import NewJournalEntry
 from headway.storage.transaction import Transaction
 
-SUMMARY_LIMIT = 20_000  # characters of an outcome; what is longer belongs into files
+SUMMARY_LIMIT = 20_000  # characters of an outcome; longer results belong in files
 TITLE_LIMIT = 200
 
 
 def change(tx: Transaction, one: SubGoal, entry: NewJournalEntry | None = None, /, **changed: Any) -> SubGoal:
-    """Told to whoever watches, the journal's entry first."""
+    """Change a sub-goal and emit the events, that of the journal entry first."""
     after, written = goal_store.change_sub_goal(tx, one, entry, **changed)
     if written:
         journal.emit_entry(tx, one.tenant_id, one.goal_id, written)
@@ -27,7 +27,7 @@ def change(tx: Transaction, one: SubGoal, entry: NewJournalEntry | None = None, 
 
 
 def append_to_journal(tx: Transaction, one: SubGoal, kind: str, **data: Any) -> None:
-    """Into the journal of its goal."""
+    """Append an entry to the journal of its goal."""
     journal.append(tx, one.tenant_id, one.goal_id, kind, build_entry_data(one, **data))
 
 
@@ -56,7 +56,7 @@ def start(tx: Transaction, one: SubGoal, run: Run) -> SubGoal:
 
 
 def end_with_run(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
-    """A sub-agent that worked on a sub-goal is over, and so is the sub-goal: both are stored together."""
+    """End the sub-goal in the same transaction as the sub-agent that worked on it."""
     if run.sub_goal_id is None:
         return
     one = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id)
@@ -65,7 +65,7 @@ def end_with_run(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
 
 
 def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubGoal:
-    """With what came of it. Nothing else starts before this is stored."""
+    """End a sub-goal with its outcome. Nothing that depends on it starts before this is stored."""
     status: SubGoalStatus = "completed" if result["status"] == "completed" else "failed"
     inline = run.cost - one.cost if run.is_main else 0
     cost = inline + run_store.sum_sub_goal_cost(tx, one.tenant_id, one.id)
@@ -85,7 +85,7 @@ def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubG
 
 
 def judge(tx: Transaction, goal: Goal, one: SubGoal, divergence: Divergence, reason: str, by: str) -> SubGoal:
-    """How far its outcome is from what was expected. An evaluation counts for the plan that is in force."""
+    """Record how far the outcome diverges from the expected one. The judgment counts for the current plan."""
     told = build_entry(one, "evaluated", divergence=divergence, reason=reason, by=by)
     return change(tx, one, told, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
 
@@ -96,6 +96,6 @@ def skip(tx: Transaction, one: SubGoal, reason: str) -> SubGoal:
 
 
 def mark_pending(tx: Transaction, one: SubGoal, **changed: Any) -> SubGoal:
-    """Begun in vain: it is to be begun anew."""
+    """Make a sub-goal pending again after a start that led nowhere."""
     begun_with = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
     return change(tx, one, status="pending", **{**changed, **begun_with})

@@ -1,4 +1,4 @@
-"""Tenants and the tokens that let their clients in."""
+"""Tenants and their access tokens."""
 
 import os
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
-TOKEN_PREFIX = "hw_"  # noqa: S105  what every token starts with, so that leaks can be searched for
+TOKEN_PREFIX = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
 
 USE_INTERVAL_MS = 60_000
 
@@ -43,7 +43,7 @@ def get(tx: Transaction, tenant_id: int) -> Tenant:
 
 
 def find_local(tx: Transaction) -> Tenant | None:
-    """The tenant of whoever works on this machine without ceremony, if anybody did so far."""
+    """Return the tenant that local commands use, if it exists yet."""
     return tenant_store.find_by_name(tx, LOCAL_TENANT)
 
 
@@ -52,12 +52,12 @@ def ensure_local(tx: Transaction) -> Tenant:
 
 
 def resolve(tx: Transaction, name: str) -> Tenant:
-    """The tenant of that name. The local one is there for whoever asks for it."""
+    """Return the tenant with this name. The local tenant is created on demand."""
     return ensure_local(tx) if name == LOCAL_TENANT else get_by_name(tx, name)
 
 
 def remove(tx: Transaction, name: str) -> list[tuple[str, int]]:
-    """Take away the tenant and every row it owns. Returns (UUID, id) of its conversations, whose files go when this is stored."""
+    """Delete the tenant and its rows. Returns (UUID, id) of its conversations, whose files are deleted after the commit."""
     tenant = get_by_name(tx, name)
     files = conversation_store.file_names(tx, tenant.id)
     tenant_store.delete(tx, tenant.id)
@@ -67,8 +67,8 @@ def remove(tx: Transaction, name: str) -> list[tuple[str, int]]:
 def create_token(
     tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None, *, operator: bool = False
 ) -> NewToken:
-    """A token with 256 random bits. Only its hash is kept: the secret is in this answer and nowhere else."""
-    from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, few make a token
+    """Create a token with 256 random bits. Only its hash is stored; the secret is returned here and never again."""
+    from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, but few create a token
 
     secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
     label = text.check_text(label, "label", text.NAME_LIMIT)
@@ -84,7 +84,7 @@ def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
 
 
 def authenticate(tx: Transaction, secret_digest: str) -> Token:
-    """Whose token this is, if it is anybody's."""
+    """Return the active token with this hash, or raise Unauthorized."""
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
         raise Unauthorized
@@ -92,7 +92,7 @@ def authenticate(tx: Transaction, secret_digest: str) -> Token:
 
 
 def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
-    """Somebody who may act for the whole installation."""
+    """Return a token that may act for the whole installation, or raise an error."""
     token = authenticate(tx, secret_digest)
     if not token.operator:
         raise Forbidden("This needs a token with the operator grant: `headway token new --operator` makes one.")
@@ -100,7 +100,7 @@ def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
 
 
 def is_use_due(tx: Transaction, token: Token) -> bool:
-    """Whether the last use is worth writing down again: to the minute, because each time would double every request."""
+    """Whether to record the token's use again: once a minute, because a write with each request would double its cost."""
     return tx.now - token.last_used_at >= USE_INTERVAL_MS
 
 
@@ -115,7 +115,7 @@ def sign_out(tx: Transaction, secret_digest: str) -> None:
 
 
 def hash_secret(secret: str) -> str:
-    import hashlib  # noqa: PLC0415  every command loads this module, and OpenSSL with it takes 4 ms
+    import hashlib  # noqa: PLC0415  every command loads this module, and loading OpenSSL takes 4 ms
 
-    # A fast hash is right here: the secret has 256 random bits, so there is nothing to guess.
+    # A fast hash is safe here: the secret has 256 random bits, so it cannot be guessed.
     return hashlib.sha256(secret.encode()).hexdigest()

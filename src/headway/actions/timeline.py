@@ -1,4 +1,4 @@
-"""A conversation as a person follows it: what was said, which tools were called, how turns ended, and what is going on now."""
+"""A conversation as people follow it: its messages, tool calls and turns, and what is happening now."""
 
 import json
 from typing import Any, Final, NamedTuple
@@ -30,7 +30,7 @@ TIMELINE_KINDS: Final = (
 
 
 class TimelineView(NamedTuple):
-    """Whose eyes these are: how much is shown of what was before, under which limits turns run, and what is being said."""
+    """What to show of a conversation: the page of past entries, the limits of its turns and the answers being written."""
 
     limits: Limits
     speech: LiveText
@@ -39,8 +39,8 @@ class TimelineView(NamedTuple):
 
 
 def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineView) -> dict[str, Any]:
-    """The last entries before that number, oldest first. `seq` is where the log ends in this very moment: whoever goes on
-    listening after it misses nothing and hears nothing twice."""
+    """Return the last entries before a sequence number, oldest first. `seq` is the current end of the log: a reader that follows
+    the log from there misses nothing and gets nothing twice."""
     conversations.get(tx, tenant_id, conversation_id)
     events = event_store.list_by_kinds(tx, tenant_id, conversation_id, TIMELINE_KINDS, view.before, view.limit)
     running = run_store.find_running_turn(tx, tenant_id, conversation_id)

@@ -1,4 +1,4 @@
-"""The verbs of the ledger: write a todo down, change it, end it, take it away."""
+"""The operations of the ledger: add, change, end and remove todos."""
 
 import os
 from typing import Literal
@@ -31,13 +31,13 @@ def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
 
 
 def make_uuid() -> str:
-    """Random, as uuid4() has it; by hand, because uuid4() takes four times as long, and every todo needs one."""
+    """Make a random UUID. Every todo needs one, and this is four times as fast as uuid4()."""
     digits = os.urandom(16).hex()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}"
 
 
 def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
-    """All of them, or none."""
+    """Add all todos or none."""
     if not 1 <= len(drafts) <= BATCH_LIMIT:
         raise Invalid(f"A batch holds 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
     check_positioned(sum(draft.position is not None for draft in drafts))
@@ -45,7 +45,7 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
 
 
 def check_positioned(placed: int) -> None:
-    """Each may make a thousand others move, and everybody else waits meanwhile."""
+    """Limit the todos with a position, because each may move a thousand others while other writers wait."""
     if placed > POSITIONED_LIMIT:
         raise Invalid(f"At most {POSITIONED_LIMIT} todos of a batch may name a position; the others go to the end, in order.")
 
@@ -53,9 +53,9 @@ def check_positioned(placed: int) -> None:
 def change(
     tx: Transaction, tenant_id: int, todo_id: int, wanted: Change, lease_token: str | None = None, *, force: bool = False
 ) -> Todo:
-    """Change what is named and leave the rest. A change that changes nothing tells nobody."""
+    """Apply the change. If nothing differs, nothing is stored or emitted."""
     if wanted.depends_on is not UNSET:
-        todo_store.lock_graph(tx, tenant_id)  # before the todo, or two that change dependencies would wait for each other
+        todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
     old = get_locked(tx, tenant_id, todo_id)
     check_lease(tx, tenant_id, old, lease_token, force=force)
     new = wanted.apply_to(old, tx.now)
@@ -77,7 +77,7 @@ def change(
 
 
 def start(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
-    """Begin work on an open todo. Starting one that has ended is an error, because whoever does so does not know of its end."""
+    """Start an open todo. Starting an ended one is an error, because the caller evidently does not know that it has ended."""
     refuse_start_of_ended(get_locked(tx, tenant_id, todo_id))
     return change(tx, tenant_id, todo_id, Change(status="in_progress"), lease_token, force=force)
 
@@ -92,7 +92,7 @@ def end(
     *,
     force: bool = False,
 ) -> Todo:
-    """Complete or cancel; ending what has ended is an error, because whoever says it twice is confused."""
+    """Complete or cancel a todo. Ending it a second time the same way is an error, because the caller evidently does not know."""
     check_not_already_ended(get_locked(tx, tenant_id, todo_id), status)
     wanted = Change(status=status, outcome=UNSET if outcome is None else outcome)
     return change(tx, tenant_id, todo_id, wanted, lease_token, force=force)
@@ -107,7 +107,7 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | Non
     todo_store.delete(tx, tenant_id, todo)
     tx.emit(build_todo_event(tenant_id, todo, "deleted"))
     for dependant in filter(None, (todo_store.find(tx, tenant_id, one) for one in waiting)):
-        tx.emit(build_todo_event(tenant_id, dependant, "updated"))  # it waits for one less
+        tx.emit(build_todo_event(tenant_id, dependant, "updated"))  # it has one dependency less
         emit_queue_at_commit(tx, tenant_id, dependant.turn_id)
     return todo
 
@@ -127,8 +127,8 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
-    """Put the todo at a position of its list; whoever stands there makes room, and everybody hears of it. For a todo that has
-    ended nobody makes room: it only keeps the number."""
+    """Move the todo to a position in its list. Rows in the way move down, with an event for each. An ended todo only takes the
+    number, without moving others."""
     check_position(position)
     for moved in [] if todo.ended else todo_store.make_room(tx, tenant_id, todo, position):
         tx.emit(build_todo_event(tenant_id, get(tx, tenant_id, moved), "updated"))
@@ -138,7 +138,7 @@ def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int)
 
 
 def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
-    """Give a todo that is pending again its old place, or the last one if too many would have to make room for it."""
+    """Return a todo that is pending again to its old position, or to the end if too many rows would have to move."""
     try:
         return move_to_position(tx, tenant_id, todo, todo.position)
     except Invalid:
@@ -146,7 +146,7 @@ def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
 
 
 def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
-    """Needs the lock on the graph."""
+    """Replace the todo's dependencies. The caller must hold the lock on the graph."""
     wanted = tuple(sorted(set(depends_on)))
     check_dependencies(tx, tenant_id, wanted)
     edges = todo_store.load_reachable_edges(tx, tenant_id, wanted) if wanted else {}
@@ -156,7 +156,7 @@ def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tu
 
 
 def resolve_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
-    """A list exists if its conversation and turn do, in this tenant, and belong together. A turn names its conversation."""
+    """Check that the draft's conversation and turn exist in this tenant and belong together. A turn determines the conversation."""
     if draft.turn_id is not None:
         owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if draft.conversation_id not in (TENANT_WIDE, owner):
@@ -179,7 +179,7 @@ def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, .
 
 
 def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, *, force: bool) -> None:
-    """The fence: a late owner's write is refused, and so is a stranger's while the lease runs."""
+    """Reject writes of an owner whose lease was lost, and writes without a token while another agent holds the lease."""
     if force:
         return
     lease = lease_store.find(tx, tenant_id, todo.id)

@@ -1,4 +1,4 @@
-"""A turn's list as a plan: the supervisor writes it at the start and drains it before it yields."""
+"""A turn's list as a plan: the agent writes it at the start and drains it before it ends the turn."""
 
 from collections.abc import Container
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from headway.ledger.todo import Draft, Status, Todo
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
-# This family spells it with two l's, as the agents that were trained on it do.
+# These tools spell it with two l's, as the agents trained on them do.
 STATUS_SPELLING: dict[Status, str] = {
     "pending": "pending",
     "in_progress": "in_progress",
@@ -27,7 +27,7 @@ class PlanItem(NamedTuple):
     context: str = ""
     completion_criteria: str = ""
     agent_type: str | None = None
-    order: int | None = None  # 1-indexed; none: at the end
+    order: int | None = None  # counts from 1; None: at the end
 
 
 class CreatedItems(NamedTuple):
@@ -36,7 +36,7 @@ class CreatedItems(NamedTuple):
 
 
 def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -> CreatedItems:
-    """Add the items, all or none. One with an order is put there, and whoever stood there and behind moves down."""
+    """Add all items or none. An item with an order is inserted there, and the rows from there on move down."""
     if not items:
         raise Invalid("items must not be empty: name at least one.")
     misplaced = next((n for n, item in enumerate(items) if item.order is not None and item.order < 1), None)
@@ -45,7 +45,7 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
     check_room(count_open_items(tx, scope.tenant_id, turn_id), len(items))
     added = [insert_item(tx, scope, conversation_id, turn_id, item) for item in items]
-    # Those at the end first, then from the front: none moves another away from the place it was given.
+    # Items without an order first, then the others in ascending order, so that none moves another from its place.
     for todo, order in sorted(zip(added, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
         plan.insert(len(plan) if order is None else min(order - 1, len(plan)), todo)
     plan = renumber(tx, scope.tenant_id, plan, {todo.id for todo in added})
@@ -68,7 +68,7 @@ def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: st
 
 
 def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[int] = ()) -> list[Todo]:
-    """Store the place of every row of a locked plan, and tell of the rows that are new or moved."""
+    """Store the positions of a locked plan's rows, and emit events for those that are new or moved."""
     numbered: list[Todo] = []
     for place, todo in enumerate(plan):
         placed = todo
@@ -92,7 +92,7 @@ def start(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
 def complete(
     tx: Transaction, scope: Scope, turn_id: str, uuid: str, outcome: str, status: Literal["completed", "canceled"]
 ) -> tuple[Todo, int]:
-    """The todo as it ended, and how many remain."""
+    """End a todo. Returns it with the number of open todos left."""
     todo = get(tx, scope, turn_id, uuid)
     check_not_ended(todo)
     ended = todos.end(tx, scope.tenant_id, todo.id, status, outcome)
@@ -100,7 +100,7 @@ def complete(
 
 
 def get(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
-    """By its UUID, in this turn only: another turn's row is not found, like one that never was."""
+    """Find a row by its UUID in this turn only. A row of another turn counts as not found."""
     try:
         canonical = str(UUID(uuid))
     except ValueError:

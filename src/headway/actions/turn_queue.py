@@ -1,4 +1,4 @@
-"""Working a turn's list as a queue: add at the end, take away, finish the current item."""
+"""A turn's list as a queue: add items at the end, remove items, complete the current one."""
 
 from math import isfinite
 from typing import Any
@@ -12,7 +12,7 @@ from headway.storage.transaction import Transaction
 
 
 def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
-    """Add, then delete. What is not a list changes nothing; models send all sorts of things."""
+    """Add items, then delete items. Arguments that are not lists are ignored, because models send all sorts of values."""
     wanted = parse_texts(add)
     conversation_id, _ = lock_plan(tx, scope.tenant_id, turn_id)
     check_room(count_open_items(tx, scope.tenant_id, turn_id), len(wanted))
@@ -21,12 +21,12 @@ def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete:
         todos.add(tx, scope.tenant_id, draft)
     for todo in match_items(load_queue_state(tx, scope.tenant_id, turn_id), delete):
         take_out(tx, scope.tenant_id, todo)
-    emit_queue_at_commit(tx, scope.tenant_id, turn_id)  # a call that changed nothing is answered with the state, too
+    emit_queue_at_commit(tx, scope.tenant_id, turn_id)  # a call that changed nothing emits the state too
     return load_queue_state(tx, scope.tenant_id, turn_id)
 
 
 def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
-    """Rows of a turn are never deleted: an open one is canceled, a done one stays done and is no longer shown in the queue."""
+    """Remove an item. Rows of a turn are never deleted: an open one is canceled, a done one stays done and is hidden."""
     if todo.ended:
         todo_store.dequeue(tx, tenant_id, todo)
     else:
@@ -34,7 +34,7 @@ def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 
 def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome: str | None = None) -> QueueState:
-    """The runtime's verb: this item is done, and the next one is current. Somebody may have ended it in the meantime."""
+    """Complete an item for the runtime, which makes the next one current. An item that has already ended is not changed."""
     item = next((todo for todo in load_queue_state(tx, scope.tenant_id, turn_id).items if todo.id == todo_id), None)
     if item is not None and not item.ended:
         todos.end(tx, scope.tenant_id, todo_id, "completed", outcome)
@@ -43,20 +43,20 @@ def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome:
 
 
 def parse_texts(given: Any) -> list[str]:
-    """The descriptions in what a model sent, trimmed, without the empty ones."""
+    """Return the non-empty texts in a model's list, trimmed."""
     found = [parse_text(one).strip() for one in given] if isinstance(given, list) else []
     return [one for one in found if one]
 
 
 def parse_text(one: Any) -> str:
-    """A text or a number; JSON has one kind of number, so 1.0 is 1. Anything else, and what is no number, is nothing."""
+    """Convert a text or a number to text. JSON has one number type, so 1.0 becomes "1". Other values become an empty text."""
     if isinstance(one, float):
         return f"{one:.0f}" if one.is_integer() else str(one) if isfinite(one) else ""
     return str(one) if isinstance(one, str | int) and not isinstance(one, bool) else ""
 
 
 def match_items(state: QueueState, given: Any) -> list[Todo]:
-    """The items meant by an id (a number, or its digits), and the open ones meant by an exact description: whoever does a
-    thing again and changes their mind means the new item, not the record of the old one."""
+    """Find the items given by id (a number or its digits), and the open items given by their exact description. A done item is
+    never matched by description, because a model that repeats a description means the new item."""
     wanted = set(parse_texts(given))
     return [todo for todo in state.items if str(todo.id) in wanted or (not todo.ended and todo.subject in wanted)]

@@ -1,4 +1,4 @@
-"""A turn, for the program that asked: how it ended, what was answered, and its plan."""
+"""The result of a turn, for the program that started it: status, answer and plan."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class TurnReport(NamedTuple):
 
 
 def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
-    """Of a turn that an agent was to answer. Of one that failed there is nothing to report but why."""
+    """Return the report of a turn that an agent answers. A failed turn raises TurnFailed with the reason."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn_id)
     said = (run.result if run else None) or ""

@@ -1,4 +1,4 @@
-"""A turn's list as a queue with a current item: a view of the same rows that the plan tools show."""
+"""A turn's list as a queue with a current item, from the same rows that the plan tools use."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
-PLAN_LIMIT = 500  # open items: the whole list is told at every change
+PLAN_LIMIT = 500  # open items; limited because each change emits the whole list
 
 
 class LockedPlan(NamedTuple):
@@ -22,8 +22,8 @@ class LockedPlan(NamedTuple):
 
 
 def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
-    """A turn's list for somebody who rearranges it: until then nobody else does, or changes a row of it. The rows come
-    before the list's counters, always: whoever ends a todo takes them in that order, too."""
+    """Lock a turn's list, so that no other transaction can reorder it or change its rows. The rows are always locked before the
+    list's counters, the same order in which a todo is ended."""
     conversation_id = conversations.lock_turn(tx, tenant_id, turn_id).conversation_id
     return LockedPlan(conversation_id, todo_store.lock_by_turn(tx, tenant_id, turn_id))
 
@@ -39,7 +39,7 @@ def count_open_items(tx: Transaction, tenant_id: int, turn_id: str) -> int:
 
 
 class QueueState(NamedTuple):
-    """The items in order, done ones included. What was canceled, or deleted once it was done, is not part of it."""
+    """The items in order, including done ones. Canceled items, and done items that were deleted, are left out."""
 
     items: list[Todo]
     current: Todo | None
@@ -62,7 +62,7 @@ class QueueState(NamedTuple):
 
 
 def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
-    """The row in progress is the current one, else the first that is pending."""
+    """Load the queue. The current item is the one in progress, or else the first pending one."""
     rows = todo_store.queue_of_turn(tx, tenant_id, turn_id)
     going = (todo for todo in rows if todo.status == "in_progress")
     waiting = (todo for todo in rows if todo.status == "pending")
@@ -70,16 +70,16 @@ def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueStat
 
 
 def emit_queue_at_commit(tx: Transaction, tenant_id: int, turn_id: str | None) -> None:
-    """Whatever else this transaction does to the turn's list, its watchers hear of the result once, at the end."""
+    """Emit the list's new state once, at the end of the transaction, however many changes it makes."""
     if turn_id is not None:
         tx.before_commit(("turn", tenant_id, turn_id), partial(emit_queue_state, tenant_id=tenant_id, turn_id=turn_id))
 
 
 def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     turn = conversation_store.find_turn(tx, tenant_id, turn_id)
-    if turn is None:  # undone within the transaction
+    if turn is None:  # its creation was undone within the transaction
         return
-    todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit: the last told is the last there is
+    todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit, so that states are emitted in order
     state = load_queue_state(tx, tenant_id, turn_id).as_json()
     short = {name: state[name] for name in ("current", "remaining", "total")}
     for kind, data in (("todos_updated", state), ("todos_current", short)):

@@ -1,4 +1,4 @@
-"""A turn that an agent answers: how it begins, what is said in it, and the one way it ends."""
+"""A turn that an agent answers: its start, its messages and its end."""
 
 import json
 from typing import Any, NamedTuple, get_args
@@ -20,24 +20,24 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
 from headway.storage.transaction import Transaction
 
-JOB_KIND = "turn"  # the kind of its job
+JOB_KIND = "turn"  # the kind of a turn's job
 TITLE_LENGTH = 80
 INCOMPLETE_LIMIT = 500
 
 
 class TurnRequest(NamedTuple):
-    """What a turn begins with."""
+    """The parameters of a new turn."""
 
     content: str
     mode: TurnMode = "plan"
     role: str = "index"
     limit: int = Limits().iterations
     attempts: int = Limits().attempts
-    owner: str = ""  # the process that works on it from the start; nobody: it is queued
+    owner: str = ""  # the process that runs it from the start; empty: it is queued
 
 
 def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnRequest) -> Run:
-    """Write down the message and the run that is to answer it. A conversation has one running turn at a time."""
+    """Store the message and the run that will answer it. A conversation has one running turn at a time."""
     halts.check(tx)
     conversations.get(tx, tenant_id, conversation_id)
     if not text.check_text(wanted.content, "content").strip():
@@ -75,7 +75,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnReq
 
 
 def append_message(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
-    """Something for people to read; silence is not written down."""
+    """Append a message for people to read. Blank messages are not stored."""
     if run.turn_id is None or run.parent_run_id is not None or not content.strip():
         return None
     message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id, role, content)
@@ -84,18 +84,18 @@ def append_message(tx: Transaction, run: Run, role: str, content: str) -> Messag
 
 
 def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
-    """An event of the run's turn; what is JSON already comes last in it."""
+    """Emit an event of the run's turn or goal. `encoded` holds members that are JSON already."""
     whose = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
     tx.emit(Event(run.tenant_id, kind, encode_json({**whose, **data}, **encoded), run.conversation_id, run.turn_id))
 
 
 def tell_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
-    """Emit an event of the turn behind the todos_updated and todos_current that this transaction emits at its end."""
+    """Emit an event of the turn after the todos_updated and todos_current events that end this transaction."""
     tx.before_commit((kind, run.id), lambda tx: emit_event(tx, run, kind, data))
 
 
 def list_incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
-    """What the turn's plan still has open."""
+    """List the open items of the turn's plan."""
     rows = todo_pages.list_page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN_STATUSES), INCOMPLETE_LIMIT).todos
     return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in rows]
 
@@ -104,7 +104,7 @@ def get_turn_id(job: Job) -> str:
     return str(json.loads(job.payload)["turn_id"])
 
 
-# How a turn ends
+# Ending a turn
 
 
 def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
@@ -123,11 +123,10 @@ def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
 
 
 def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
-    """Whoever works on it stops, sub-agents included; what was done stays done, what was planned stays open. Gives the runs
-    that are over now."""
+    """Cancel the turn and stop its agents. Completed work is kept, planned items stay open. Returns the ids of the ended runs."""
     run = run_store.find_by_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
     if run:
-        job_store.find_locked(tx, tenant_id, run.id)  # who holds it may move the run, nobody else
+        job_store.find_locked(tx, tenant_id, run.id)  # only the holder of the job's lock may change the run
         run = run_store.find(tx, tenant_id, run.id)
     turn = conversations.lock_turn(tx, tenant_id, turn_id)
     if turn.ended:
@@ -152,7 +151,7 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
 
 
 def revive(tx: Transaction, run: Run) -> None:
-    """A turn that failed goes on, from where its transcript ends."""
+    """Let a failed turn continue from the end of its transcript."""
     if run_store.find_running_turn(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
@@ -161,7 +160,7 @@ def revive(tx: Transaction, run: Run) -> None:
     emit_event(tx, run, "turn_resumed", {})
 
 
-# Waiting for money: whichever of its runs finds the pool empty, it is the turn that waits
+# Waiting for budget: the whole turn waits when one of its runs finds the pool empty
 
 
 def pause(tx: Transaction, run: Run, reason: str) -> None:
@@ -188,7 +187,7 @@ def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None
 
 
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
-    """A turn, with how far it got and what its plan still has open. One that somebody else's loop works on has no run."""
+    """Return a turn with its progress and the open items of its plan. Turns driven by an external loop have no run."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn.id)
     return {
@@ -211,6 +210,6 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
 def list_messages(
     tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int = text.MAX_INTEGER
 ) -> list[Message]:
-    """What a person reads, oldest first: the last ones before that id."""
+    """List the last messages with an id below `before`, oldest first."""
     conversations.get(tx, tenant_id, conversation_id)
     return message_store.list_page(tx, tenant_id, conversation_id, limit, before)

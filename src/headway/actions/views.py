@@ -1,4 +1,4 @@
-"""Reads: what a surface shows, straight from queries."""
+"""Read-only views for the surfaces, straight from queries."""
 
 from typing import NamedTuple
 
@@ -31,14 +31,14 @@ def list_todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int
 
 
 def is_contradictory(tx: Transaction, tenant_id: int, selection: Selection) -> bool:
-    """Filters narrow each other down: whether the turn asked for is not in the conversation asked for."""
+    """Whether the selection names a turn that is not in the conversation it names, so that nothing can match."""
     if selection.turn_id is None or selection.conversation_id is None:
         return False
     return conversations.get_turn(tx, tenant_id, selection.turn_id).conversation_id != selection.conversation_id
 
 
 def get_todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int) -> TodoListView:
-    """As much of the list as asked for, with the counts of the whole, as of one moment."""
+    """Return up to `limit` todos with the counts of the whole list, all from one snapshot."""
     page = list_todos(tx, tenant_id, selection, min(limit, PAGE_LIMIT))
     found, cursor = page.todos, page.next_cursor
     while cursor and len(found) < limit:
@@ -57,7 +57,7 @@ def list_conversations(tx: Transaction, tenant_id: int, limit: int = 50, before:
 
 
 def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> None:
-    """A list that does not exist is not an empty list."""
+    """Raise an error if the selected conversation or turn does not exist, instead of showing an empty list."""
     if selection.conversation_id:
         conversations.get(tx, tenant_id, selection.conversation_id)
     if selection.turn_id is not None:

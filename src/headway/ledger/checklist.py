@@ -1,10 +1,10 @@
-"""Todos as a Markdown checklist, both ways.
+"""Parse todos from a Markdown checklist and render them as one.
 
 - [ ] pending
 - [/] in progress
 - [x] completed
   > lines of description
-  - [-] canceled, and nested: the item above waits for it
+  - [-] canceled; nested, so the item above depends on it
 """
 
 import re
@@ -31,7 +31,7 @@ UNSUPPORTED_FIELDS: Final = {
 
 
 class ChecklistItem(NamedTuple):
-    """One line of a checklist. `parent` is the place, in the list, of the item that waits for this one."""
+    """One checklist item. `parent` is the list index of the item that depends on this one."""
 
     subject: str
     status: Status
@@ -41,17 +41,17 @@ class ChecklistItem(NamedTuple):
 
 class RenderedChecklist(NamedTuple):
     text: str
-    lost: list[str]  # what a checklist cannot say
+    lost: list[str]  # what the checklist format cannot express
 
 
 class ChecklistLine(NamedTuple):
     text: str
     item: re.Match[str] | None
-    parent: int | None  # the place of the item that it belongs to
+    parent: int | None  # index of the item that this line belongs to
 
 
 def parse(document: str) -> list[ChecklistItem]:
-    """The items in order. Headings, prose and fenced code are not items."""
+    """Parse a Markdown document into its checklist items, in order. Headings, prose and fenced code are ignored."""
     items: list[ChecklistItem] = []
     details: list[list[str]] = []
     for line in parse_lines(document):
@@ -64,14 +64,14 @@ def parse(document: str) -> list[ChecklistItem]:
 
 
 def count_skipped_lines(document: str) -> int:
-    """How many lines of lists are neither items nor part of one."""
+    """Count the list lines that are neither checklist items nor part of one."""
     left = (line.text for line in parse_lines(document) if not line.item and line.parent is None)
     return sum(bool(LIST_LINE.match(text)) and not HORIZONTAL_RULE.match(text) for text in left)
 
 
 def parse_lines(document: str) -> Iterator[ChecklistLine]:
-    """The lines that say something, each with the item that it belongs to."""
-    above: list[tuple[int, int]] = []  # (indent, place) of the items this line may belong to
+    """Yield the non-blank lines, each with the index of the item it is nested under."""
+    above: list[tuple[int, int]] = []  # (indent, index) of the items that enclose this line
     items = 0
     for line in strip_fenced_code(document.expandtabs(4).splitlines()):
         if not line.strip():
@@ -86,7 +86,7 @@ def parse_lines(document: str) -> Iterator[ChecklistLine]:
 
 
 def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
-    """The lines that are not code. A fence is closed by one of its kind, at least as long; else it reaches to the end."""
+    """Drop fenced code blocks. A fence closes with the same character, at least as long; an unclosed fence runs to the end."""
     fence = ""
     for line in document:
         if fence:
@@ -100,9 +100,9 @@ def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
 
 
 def render(todos: Iterable[Todo]) -> RenderedChecklist:
-    """A checklist in which what a todo waits for is nested below it."""
+    """Render todos as a checklist, with the dependencies of each todo nested below it."""
     by_id = {todo.id: todo for todo in todos}
-    waits: dict[int, list[int]] = {}  # who waits for this one
+    waits: dict[int, list[int]] = {}  # todo id → ids of the todos that depend on it
     for todo in by_id.values():
         for other in todo.depends_on:
             waits.setdefault(other, []).append(todo.id)

@@ -1,7 +1,7 @@
-"""Every failure Headway can name.
+"""Every error that Headway raises.
 
 HeadwayError
-├── Invalid                   the request itself is wrong: mend it and send it again
+├── Invalid                   the request itself is wrong: fix it and send it again
 │   ├── EmptySubject
 │   ├── TextTooLong
 │   ├── UnsafeText
@@ -11,10 +11,10 @@ HeadwayError
 │   ├── BadTool
 │   ├── OutOfReach
 │   └── DependencyCycle
-├── Unauthorized              nobody we know
-├── Forbidden                 somebody we know, but not like this
-├── NotFound                  no such row in this tenant (also: it is someone else's)
-├── Conflict                  the row is not in a state that allows it
+├── Unauthorized              no valid token
+├── Forbidden                 a valid token, but not allowed to do this
+├── NotFound                  no such row in this tenant (it may belong to another)
+├── Conflict                  the row's current state does not allow it
 │   ├── IllegalTransition
 │   ├── AlreadyEnded
 │   ├── Leased
@@ -25,11 +25,11 @@ HeadwayError
 │   ├── TurnRowsStay
 │   ├── TurnRunning
 │   └── TurnEnded
-├── Halted                    the kill switch is thrown
+├── Halted                    the kill switch is on
 ├── TurnFailed                an agent could not finish a turn
-├── Closed                    Headway was closed before it ended
+├── Closed                    Headway was closed before the turn ended
 ├── SettingsError             the environment or a flag is wrong
-└── StorageError              the database did not take part
+└── StorageError              the database failed or could not be reached
     ├── DatabaseBusy
     ├── DatabaseFull
     ├── DatabaseReadOnly
@@ -38,8 +38,8 @@ HeadwayError
     ├── DatabaseTooNew
     └── CommitUncertain
 
-A class's docstring is the message of an error raised without one. Surfaces map these
-classes to their own codes, each in one table.
+A class's docstring is the default message of its errors. Each surface maps these classes to
+its own codes in one table.
 """
 
 import re
@@ -53,7 +53,7 @@ class HeadwayError(Exception):
 
     @property
     def code(self) -> str:
-        """The stable name programs can match on: IllegalTransition → illegal_transition."""
+        """Return the stable, snake_case name that programs can match on: IllegalTransition → illegal_transition."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
 
@@ -174,7 +174,7 @@ class StorageError(HeadwayError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether it is the database that is in trouble, and not what it was asked to do, which it would refuse again."""
+        """Whether the database itself is failing, so the same request may succeed later. A bare StorageError would recur."""
         return type(self) is not StorageError
 
 

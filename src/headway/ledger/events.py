@@ -1,4 +1,4 @@
-"""Facts in the append-only log. Each is written in the transaction of the change it tells."""
+"""Events of the append-only log. Each is written in the same transaction as the change it describes."""
 
 import json
 from typing import Any, Final, Literal, NamedTuple
@@ -9,7 +9,7 @@ from headway.ledger.todo import Todo
 
 
 class Event(NamedTuple):
-    """A fact on its way into the log; its sequence number is given at commit."""
+    """An event that is not stored yet. The log assigns its sequence number at commit."""
 
     tenant_id: int
     kind: str
@@ -19,7 +19,7 @@ class Event(NamedTuple):
 
 
 class LoggedEvent(NamedTuple):
-    """A fact as the log holds it."""
+    """An event as stored in the log."""
 
     seq: int
     conversation_id: int
@@ -29,15 +29,15 @@ class LoggedEvent(NamedTuple):
     at: int
 
 
-# How a turn ends, each exactly one of them.
+# Every turn ends with exactly one of these events.
 TURN_ENDS: Final = frozenset({"turn_finished", "turn_failed", "turn_canceled"})
 
 COMPACT_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
 
 def to_json(data: Any) -> str:
-    """As JSON. A sixth of the time of Python's own encoder, which is asked where orjson refuses: numbers beyond 64 bits, depths
-    beyond its own, halves of surrogate pairs."""
+    """Encode as JSON. orjson takes a sixth of the time of the standard encoder, which handles the values that orjson rejects:
+    integers beyond 64 bits, very deep nesting and lone surrogates."""
     try:
         return orjson.dumps(data).decode()
     except TypeError:
@@ -45,13 +45,13 @@ def to_json(data: Any) -> str:
 
 
 def encode_json(data: dict[str, Any], /, **encoded: str) -> str:
-    """As JSON; what is JSON already comes last, behind at least one thing that is not."""
+    """Encode as a JSON object. `encoded` holds members that are JSON already; they go last, so `data` must not be empty."""
     text = to_json(data)
     return text[:-1] + "".join(f',"{name}":{part}' for name, part in encoded.items()) + "}" if encoded else text
 
 
 def join_json(**parts: int | str) -> str:
-    """An object of numbers, and of parts that are JSON already."""
+    """Build a JSON object from numbers and from members that are JSON already."""
     return "{" + ",".join([f'"{name}":{part}' for name, part in parts.items()]) + "}"
 
 

@@ -1,5 +1,5 @@
-"""Frames around what the runtime tells a model, and text shown inside and beside them. What users, models, tools and pages wrote
-can never look like a frame of ours."""
+"""Frames that mark the runtime's own messages to a model, and escaping for the text inside and beside them. Text from users,
+models, tools and web pages must never be mistaken for a frame."""
 
 import re
 from functools import cache
@@ -9,13 +9,13 @@ from unicodedata import normalize
 from headway.ledger.text import to_one_line
 
 INLINE_LIMIT: Final = 300
-# What nobody sees between letters: white space, controls, marks that only go with the letter before them, Unicode's default
-# ignorable code points; and what `one_line` puts in the place of some of them.
+# Characters that are invisible between letters: white space, control characters, combining marks and Unicode's default ignorable
+# code points; also the replacements that `to_one_line` writes for some of them.
 INVISIBLE: Final = (
     r"[\s\x00-\x1f\x7f-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffd\U000e0000-\U000e0fff]*"
 )
-# Where Unicode keeps letters and signs that are others in another dress: wide, bold, in a circle, upright.
+# Unicode blocks of styled look-alikes of plain letters and signs: full-width, bold, circled, vertical.
 STYLED_RANGES: Final = (
     (0x2100, 0x214F),
     (0x24B6, 0x24E9),
@@ -31,7 +31,7 @@ for code in (code for first, last in STYLED_RANGES for code in range(first, last
 
 
 def build_lookalike_pattern(*words: str) -> str:
-    """A pattern for whatever reads like one of these words."""
+    """Build a pattern that matches any of the words, also in styled letters or with invisible characters in between."""
     return "|".join(
         INVISIBLE.join(f"[{re.escape(sign + sign.lower() + LOOKALIKES.get(sign, ''))}]" for sign in word) for word in words
     )
@@ -39,12 +39,12 @@ def build_lookalike_pattern(*words: str) -> str:
 
 @cache
 def get_frame_pattern() -> re.Pattern[str]:
-    """The bracket of whatever reads like the head or the end of a frame of ours. Made when it is first needed: it takes a while."""
+    """Match the opening bracket of anything that reads like the first or last line of a frame. Slow to compile, hence cached."""
     of_runs = build_lookalike_pattern("TURNCONTEXT", "DELEGATIONCONTEXT", "GOALCONTEXT")
     of_writs = build_lookalike_pattern("/TODO", "/AGENT", "/SCHEDULE", "/PARALLEL")
     ends = build_lookalike_pattern("ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL")
     goal = rf"(?:{build_lookalike_pattern('GOAL')}){INVISIBLE}(?:{build_lookalike_pattern(']')})"
-    first = build_lookalike_pattern(*"TDG/E")  # of them all: most brackets are looked at no further
+    first = build_lookalike_pattern(*"TDG/E")  # the first letters of all of them, to rule out most brackets quickly
     return re.compile(
         rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{first}))(?={INVISIBLE}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))"
     )
@@ -52,19 +52,19 @@ def get_frame_pattern() -> re.Pattern[str]:
 
 @cache
 def get_frame_start_pattern() -> re.Pattern[str]:
-    """The bracket of whatever begins like one: enough in a line among others of ours."""
+    """Match the opening bracket of anything that begins like a frame. That is enough for text on a line among the runtime's own."""
     words = build_lookalike_pattern("END", "DELEGATION", "TURN", "GOAL")
     return re.compile(rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{build_lookalike_pattern('/')}|(?:{words})(?!\w)))")
 
 
 def format_inline(text: str, limit: int = INLINE_LIMIT) -> str:
-    """Foreign text as one line that no frame can be forged with."""
+    """Format untrusted text as one line that cannot forge a frame."""
     shown = get_frame_start_pattern().sub("(", to_one_line(text))
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
 def escape_frames(text: str) -> str:
-    """Foreign text of many lines, as it is but for what reads like a frame of ours."""
+    """Escape anything in untrusted multi-line text that reads like a frame; leave the rest as it is."""
     return get_frame_pattern().sub("(", text)
 
 

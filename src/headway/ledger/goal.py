@@ -1,4 +1,4 @@
-"""Objectives that are pursued without a person, and the graph of what has to be done for them."""
+"""Goals, which agents pursue without supervision, and the graph of sub-goals that leads to each."""
 
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -8,19 +8,19 @@ from headway.ledger.run import to_dollars
 
 GoalSource = Literal["operator-injected", "agent-discovered"]
 GoalStatus = Literal["active", "paused", "completed", "abandoned"]
-# Who or what it waits for: the operator who paused it, a decision after too many replans or where nothing else helps, money,
-# a yes to a proposal, or somebody who mends a fault.
+# Why a goal is paused: an operator paused it, it was replanned too often, it was escalated for a decision, its budget ran out, it
+# is a proposal that needs approval, or a fault has to be fixed.
 PauseKind = Literal["", "operator", "replans", "escalation", "budget", "proposal", "fault"]
 SubGoalStatus = Literal["pending", "in-progress", "completed", "failed", "skipped"]
 Divergence = Literal["none", "minor", "major"]
 SubGoalMode = Literal["inline", "agent"]
 Decision = Literal["continue", "replan", "abandon"]
-DiscoveryPolicy = Literal["ask", "auto"]  # what becomes of a goal that an agent found: the operator decides, or it begins
+DiscoveryPolicy = Literal["ask", "auto"]  # whether a goal that an agent discovers waits for approval or starts at once
 
 STATUSES: Final[tuple[SubGoalStatus, ...]] = ("pending", "in-progress", "completed", "failed", "skipped")
 OPEN_STATUSES: Final = ("pending", "in-progress")
-MINOR_DIVERGENCE_LIMIT: Final = 2  # minor divergences under one plan that call for no new one
-MIN_JUDGED: Final = 4  # before a share of them says anything
+MINOR_DIVERGENCE_LIMIT: Final = 2  # minor divergences that a plan tolerates before it is replaced
+MIN_JUDGED: Final = 4  # outcomes needed before the share of minor divergences counts
 
 
 class Goal(NamedTuple):
@@ -31,19 +31,19 @@ class Goal(NamedTuple):
     success_criteria: str
     evidence: str  # why an agent proposed it
     status: GoalStatus
-    priority: int  # 0 is the highest
+    priority: int  # 0 is the most urgent
     pause_kind: PauseKind
     pause_reason: str
     replan_count: int
-    plan_no: int  # 0: there is none yet
-    replan_why: str  # a new plan is due whatever the sub-goals say
-    run_id: str | None  # of its main agent
-    budget: int  # of its own; 0: only the tenant's pool
+    plan_no: int  # 0: no plan yet
+    replan_why: str  # if set, a new plan is due regardless of the sub-goals
+    run_id: str | None  # the run of its main agent
+    budget: int  # the goal's own limit; 0: only the tenant's pool applies
     deadline_at: int
     created_at: int
     updated_at: int
     ended_at: int
-    pending: int = 0  # sub-goals, by status
+    pending: int = 0  # the number of sub-goals in each status
     in_progress: int = 0
     completed: int = 0
     failed: int = 0
@@ -55,7 +55,7 @@ class Goal(NamedTuple):
 
     @property
     def progress(self) -> dict[str, int]:
-        """How far it got, from how many of its sub-goals have which status."""
+        """Count the sub-goals in total and by status."""
         counts = (self.pending, self.in_progress, self.completed, self.failed, self.skipped)
         by_status = {status.replace("-", "_"): count for status, count in zip(STATUSES, counts, strict=True)}
         return {"total": sum(counts), **by_status}
@@ -65,29 +65,29 @@ class SubGoal(NamedTuple):
     id: int
     tenant_id: int
     goal_id: int
-    plan_no: int  # the plan it came with
+    plan_no: int  # the plan that introduced it
     description: str
     expected_outcome: str
-    kind: str  # what sort of work it is: the next plan learns by that
+    kind: str  # the type of work; planning uses past results of the same kind
     mode: SubGoalMode
     role: str
     priority: int  # 10 is the most urgent
     expected_value: float  # from 0 to 1
-    cost_limit: int  # 0: none
+    cost_limit: int  # 0: no limit
     status: SubGoalStatus
     outcome: str | None  # JSON
     reason: str  # why it failed or was skipped
-    divergence: Divergence | None  # none of these: not judged yet
+    divergence: Divergence | None  # None: not judged yet
     divergence_reason: str
-    judged_under: int  # the plan that was in force
+    judged_under: int  # the plan in force when it was judged
     run_id: str | None
-    cost: int  # what its inline work began with, until it has ended
-    interrupted: int  # by a crash, and not looked at since
+    cost: int  # for inline work in progress, the run's cost at the start
+    interrupted: int  # 1: a crash interrupted it and it has not been reviewed yet
     interventions: int
     checks: int
     checked_at: int
-    progress_at: int  # when a check-in last saw it get further,
-    progress_steps: int  # and how far it was then
+    progress_at: int  # when a check-in last saw progress,
+    progress_steps: int  # and the counters at that time
     progress_effects: int
     created_at: int
     updated_at: int
@@ -107,7 +107,7 @@ class SubGoal(NamedTuple):
         return {**self.as_json_without_outcome(), "outcome": json.loads(self.outcome) if self.outcome else None}
 
     def as_json_without_outcome(self) -> dict[str, Any]:
-        """What is not JSON already."""
+        """Return every field as JSON except `outcome`, which is stored as JSON already."""
         return {
             "id": self.id,
             "description": self.description,
@@ -133,7 +133,7 @@ class SubGoal(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """A sub-goal as a plan names it: a new one, or one that is there already and stays."""
+    """A sub-goal in a plan: a new one, or an existing one that the plan keeps."""
 
     key: str
     description: str
@@ -148,12 +148,12 @@ class PlannedStep(NamedTuple):
 
 
 class GoalLimits(NamedTuple):
-    """How far the pursuit of a goal goes by itself."""
+    """Limits on what a goal's pursuit does without an operator."""
 
-    replans: int = 5  # then a person decides
+    replans: int = 5  # after this many, an operator decides
     discovery: DiscoveryPolicy = "ask"
-    check_in_ms: int = 30_000  # between two looks at a sub-goal at work,
-    stuck_after_ms: int = 600_000  # and how long it may get no further
+    check_in_ms: int = 30_000  # interval between check-ins on a running sub-goal
+    stuck_after_ms: int = 600_000  # time without progress after which a sub-goal counts as stuck
 
 
 class JournalEntry(NamedTuple):
@@ -167,12 +167,12 @@ class JournalEntry(NamedTuple):
 
 
 class Experience(NamedTuple):
-    """What became of sub-goals of one kind so far."""
+    """Past results of sub-goals of one kind."""
 
     kind: str
     tried: int
     succeeded: int
-    cost: int  # on average
+    cost: int  # average
     duration_ms: int
 
     def as_json(self) -> dict[str, Any]:
@@ -186,25 +186,25 @@ class Experience(NamedTuple):
         }
 
 
-# What can be done next
+# Ready work and replanning
 
 
 def list_ready(sub_goals: Sequence[SubGoal]) -> list[SubGoal]:
-    """Pending ones that wait for nothing, the worthiest first. What they build on is done, and was found to be as expected."""
+    """List the pending sub-goals that can start, highest worth first. Each dependency must be completed and judged."""
     good = {one.id for one in sub_goals if one.status == "completed" and one.divergence is not None}
     waiting = [one for one in sub_goals if one.status == "pending" and all(below in good for below in one.depends_on)]
     return sorted(waiting, key=lambda one: (-one.worth, one.id))
 
 
 def list_stranded(sub_goals: Sequence[SubGoal]) -> list[tuple[SubGoal, SubGoal]]:
-    """Pending ones that could never start, each with what it waits for in vain."""
+    """List the pending sub-goals that can never start, each with the failed or skipped dependency that blocks it."""
     lost = {one.id: one for one in sub_goals if one.status in ("failed", "skipped")}
     return [(one, lost[below]) for one in sub_goals if one.status == "pending" for below in one.depends_on if below in lost]
 
 
 def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
-    """Why the plan in force will not do any more, if so: any major divergence, more than two minor ones, or more than half of
-    at least four."""
+    """Explain why the current plan must be replaced, or return None. Reasons are a major divergence, more than two minor ones,
+    minor ones in more than half of at least four judged outcomes, or a sub-goal that can never start."""
     if goal.replan_why:
         return goal.replan_why
     judged = [one for one in sub_goals if one.judged_under == goal.plan_no and one.divergence is not None]
@@ -221,14 +221,14 @@ def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
 
 
 def has_replan_reason(goal: Goal, doubts: Collection[str]) -> bool:
-    """Whether `replan_reason` has one to give, from the divergences under the plan in force other than none, and whether anything
-    waits in vain. (More than half of at least four are more than two.)"""
+    """Whether `find_replan_reason` would return a reason. `doubts` are the divergences other than "none" under the current plan,
+    and one entry per sub-goal that can never start. (More than half of at least four is always more than two.)"""
     minor = sum(doubt == "minor" for doubt in doubts)
     return bool(goal.replan_why) or minor > MINOR_DIVERGENCE_LIMIT or len(doubts) > minor
 
 
 def compute_frontier(sub_goals: Iterable[SubGoal]) -> frozenset[str]:
-    """What is still to be done, by what it says: the same words under a new number are the same work."""
+    """Return the descriptions of the open sub-goals, normalized. The same words under a new id count as the same work."""
     return frozenset(normalize_description(one.description) for one in sub_goals if one.status in OPEN_STATUSES)
 
 

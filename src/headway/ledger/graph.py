@@ -1,4 +1,4 @@
-"""Dependencies between pieces of work: what is ready, in which order, and what could never start."""
+"""Dependency graphs: cycle detection and which nodes are ready."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from headway.ledger.errors import DependencyCycle
 
 
 def find_cycle(edges: Mapping[int, Sequence[int]]) -> list[int]:
-    """A cycle as the ids along it, or nothing. Depth first, without recursion: graphs can be deep."""
+    """Return the ids along a cycle, or an empty list. Searches depth first without recursion, because graphs can be deep."""
     unseen = dict.fromkeys(edges)
     finished: set[int] = set()
     while unseen:
@@ -42,5 +42,5 @@ def check_acyclic(edges: Mapping[int, Sequence[int]]) -> None:
 
 
 def list_ready(pending: Iterable[int], edges: Mapping[int, Sequence[int]], ended: set[int]) -> list[int]:
-    """The pending ones whose dependencies have all ended, in the order given."""
+    """List the pending nodes whose dependencies have all ended, in the given order."""
     return [node for node in pending if all(below in ended for below in edges.get(node, ()))]

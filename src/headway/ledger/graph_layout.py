@@ -1,7 +1,7 @@
-"""Where the cards of a dependency graph stand and how its edges run: layers from top to bottom, after Sugiyama.
+"""Layered layout of a dependency graph, top to bottom, after Sugiyama.
 
-Cards have one size, so no text has to be measured. Inside, a card is its place in the list of nodes; an edge that
-spans several layers bends once in each layer between, and bends are the numbers after the last card.
+All cards have the same size, so no text is measured. Internally a card is its index in the list of nodes. An edge that spans
+several layers has one bend in each layer it crosses; bends are numbered after the last card.
 """
 
 from bisect import bisect_right, insort
@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 CARD_WIDTH: Final = 176
 CARD_HEIGHT: Final = 46
-CARD_GAP: Final = 16  # between neighbours of a layer
+CARD_GAP: Final = 16  # between neighbours in a layer
 LAYER_GAP: Final = 32  # between layers
-BEND_WIDTH: Final = 6  # the room an edge takes where it passes a layer
+BEND_WIDTH: Final = 6  # width reserved for an edge where it crosses a layer
 SWEEPS: Final = 12
 PASSES: Final = 16
 
@@ -24,7 +24,7 @@ Rows = list[list[int]]
 
 
 class CardPosition(NamedTuple):
-    """The upper left corner of a node's card."""
+    """The top left corner of a node's card."""
 
     id: int
     x: int
@@ -32,7 +32,7 @@ class CardPosition(NamedTuple):
 
 
 class EdgePath(NamedTuple):
-    """An edge as the path of an SVG, from the foot of one card to the head of another."""
+    """An edge as an SVG path, from the bottom of one card to the top of another."""
 
     source: int
     target: int
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
 
 class LayeredGraph(NamedTuple):
-    """The graph in layers. `chains` has, for every edge, its two cards and the bends between them."""
+    """The graph split into layers. `chains` holds, for each edge, its two cards and the bends between them."""
 
     cards: int
     rows: Rows
@@ -62,16 +62,16 @@ class LayeredGraph(NamedTuple):
         return BEND_WIDTH if self.is_bend(vertex) else CARD_WIDTH
 
     def distance(self, left: int, right: int) -> float:
-        """How far apart the centres of two neighbours are at least."""
+        """Return the minimum distance between the centres of two neighbours."""
         gap = CARD_GAP * 0.75 if self.is_bend(left) or self.is_bend(right) else CARD_GAP
         return (self.width(left) + self.width(right)) / 2 + gap
 
 
 def compute_layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, CardPosition] | None = None) -> Layout:
-    """Draws edges downwards, from what comes first to what waits for it.
+    """Lay out the graph with edges pointing down, from each node to those that depend on it.
 
-    Edges of unknown nodes are left out, and one that closes a circle is drawn the other way round. With the spots of the
-    drawing `before`, a changed plan moves its cards as little as it can.
+    Edges to unknown nodes are ignored, and edges that close a cycle are reversed. Given the positions of the previous layout in
+    `before`, cards move as little as possible.
     """
     if not nodes:
         return Layout(0, 0, (), ())
@@ -99,7 +99,7 @@ def compute_layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, Card
 
 
 def break_cycles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, int]]]:
-    """The vertices in topological order; an edge that would close a circle is turned round."""
+    """Return the vertices in topological order and the edges, reversing each edge that would close a cycle."""
     after = build_links(count, edges)
     order: list[int] = []
     open_, seen, turned = set[int](), set[int](), set[tuple[int, int]]()
@@ -126,7 +126,7 @@ def break_cycles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, i
 
 
 def build_links(count: int, edges: Edges) -> Links:
-    """For every vertex, where its edges lead."""
+    """List, for each vertex, the targets of its edges."""
     links: Links = [[] for _ in range(count)]
     for a, b in edges:
         links[a].append(b)
@@ -134,7 +134,8 @@ def build_links(count: int, edges: Edges) -> Links:
 
 
 def assign_layers(order: Sequence[int], edges: Edges) -> list[int]:
-    """The layer of every vertex: below all it waits for, and near what waits for it where that shortens its edges."""
+    """Assign each vertex a layer below its dependencies. Vertices with more dependents than dependencies move down next to their
+    dependents, which shortens the edges."""
     below = build_links(len(order), edges)
     above = build_links(len(order), [(b, a) for a, b in edges])
     rank = [0] * len(order)
@@ -163,11 +164,11 @@ def build_layered_graph(order: Sequence[int], rank: list[int], edges: Edges) -> 
     return LayeredGraph(len(rank), rows, build_links(vertices, [(b, a) for a, b in steps]), build_links(vertices, steps), chains)
 
 
-# The order within the layers
+# Order within the layers
 
 
 def reduce_crossings(web: LayeredGraph) -> Rows:
-    """Sweeps down and up: each vertex goes to the middle of its neighbours. The order with the fewest crossings is kept."""
+    """Sweep down and up, moving each vertex to the mean position of its neighbours. Keep the order with the fewest crossings."""
     rows = [list(row) for row in web.rows]
     best, fewest = rows, count_crossings(rows, web.below)
     for sweep in range(SWEEPS):
@@ -207,7 +208,7 @@ def sort_by_middle(row: list[int], fixed: list[int], near: Links) -> None:
     place, here = index_row(fixed), index_row(row)
 
     def middle(vertex: int) -> float:
-        """Whoever has no neighbour there stays where it is."""
+        """Return the mean index of the neighbours. A vertex without neighbours keeps its place."""
         around = near[vertex]
         return sum(place[one] for one in around) / len(around) if around else here[vertex]
 
@@ -226,11 +227,11 @@ def swap_neighbours(rows: Rows, layer: int, web: LayeredGraph) -> None:
             row[k], row[k + 1] = b, a
 
 
-# The position across the layers
+# Horizontal positions
 
 
 def compute_centres(web: LayeredGraph) -> dict[int, float]:
-    """The centre of every vertex, drawn to its neighbours above and below in turns, in the end to both."""
+    """Compute the centre of each vertex by pulling it towards its neighbours above and below in turn, finally towards both."""
     centres: dict[int, float] = {}
     for row in web.rows:
         centres |= place_row(row, [0.0] * len(row), [1.0] * len(row), web.distance)
@@ -252,9 +253,9 @@ def compute_centres(web: LayeredGraph) -> dict[int, float]:
 
 
 def place_row(row: list[int], wanted: list[float], weights: list[float], distance: Callable[[int, int], float]) -> dict[int, float]:
-    """The positions closest to the wanted ones that keep the order and the distances (pool adjacent violators)."""
+    """Find the positions closest to the wanted ones that keep the order and the distances (pool adjacent violators)."""
     offsets: list[float] = []
-    blocks: list[tuple[float, float, int]] = []  # (mean, weight, how many)
+    blocks: list[tuple[float, float, int]] = []  # (mean, weight, number of vertices)
     for place, vertex in enumerate(row):
         offsets.append(offsets[-1] + distance(row[place - 1], vertex) if place else 0.0)
         mean, weight, count = wanted[place] - offsets[place], weights[place], 1
@@ -268,7 +269,7 @@ def place_row(row: list[int], wanted: list[float], weights: list[float], distanc
 
 
 def straighten_edges(web: LayeredGraph, centres: dict[int, float]) -> dict[int, float]:
-    """Each long edge runs straight down for as many layers as the free room allows."""
+    """Make each long edge run straight down for as many layers as the free space allows."""
     centres = dict(centres)
     beside = {
         vertex: (row[place - 1] if place else None, row[place + 1] if place + 1 < len(row) else None)
@@ -299,7 +300,7 @@ def straighten_edges(web: LayeredGraph, centres: dict[int, float]) -> dict[int, 
 
 
 def align_bends(run: list[int], low: float, high: float, centres: dict[int, float]) -> None:
-    """All bends of a straight run stand where their mean is, as far as there is room."""
+    """Move the bends of a straight run to their mean position, as far as the space allows."""
     if run:
         mean = sum(centres[bend] for bend in run) / len(run)
         centres.update(dict.fromkeys(run, min(max(mean, low), high)))

@@ -1,4 +1,4 @@
-"""What keeps a thing running until it has ended: queued, tried again later when something passes, kept when it is dead."""
+"""A job: durable work that is queued, retried after transient failures and kept as a dead letter when it fails for good."""
 
 import json
 from typing import Any, Final, Literal, NamedTuple
@@ -10,8 +10,8 @@ JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dea
 MAX_ATTEMPTS: Final = 5
 MAX_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
-NEVER: Final = 2**62  # due when somebody wakes it
-LEASE_MS: Final = 5_000  # a process that was not heard of for so long is no more
+NEVER: Final = 2**62  # not due until something wakes it
+LEASE_MS: Final = 5_000  # a process without a heartbeat for this long counts as dead
 
 
 class Job(NamedTuple):
@@ -19,29 +19,29 @@ class Job(NamedTuple):
     tenant_id: int
     kind: str
     state: JobState
-    payload: str  # JSON: what to do, the same at every attempt
-    family: str  # those of one family share a number of slots
-    attempts: int  # that failed in a row
+    payload: str  # JSON: the work, the same at each attempt
+    family: str  # jobs of one family share a number of slots
+    attempts: int  # consecutive failures
     max_attempts: int
-    errors: str  # JSON: what went wrong each time
-    result: str  # JSON: what came of it
-    owner: str  # the process that works on it
+    errors: str  # JSON: the error of each failed attempt
+    result: str  # JSON
+    owner: str  # the process that runs it
     due_at: int
     created_at: int
     updated_at: int
 
     @property
     def over(self) -> bool:
-        """Nobody works on it any more, unless somebody revives a dead one."""
+        """Whether the job has ended. Only a dead job can still be revived."""
         return self.state in ("completed", "canceled", "dead")
 
     @property
     def retry_at(self) -> int:
-        """When it is tried again after a failure, in epoch seconds; 0 if it does not wait for that."""
+        """Return when a failed job is retried, in epoch seconds, or 0 if it is not waiting for a retry."""
         return self.due_at // 1000 if self.state == "delayed" and self.attempts and self.due_at < NEVER else 0
 
     def count_trailing_failures(self, error: str) -> int:
-        """How often in a row this was the last that happened to it."""
+        """Count how many times in a row, up to now, the job failed with this error."""
         others = (place for place, one in enumerate(reversed(json.loads(self.errors))) if one != error)
         return next(others, len(json.loads(self.errors)))
 
@@ -64,8 +64,8 @@ class Job(NamedTuple):
 
 
 def compute_backoff_ms(attempts: int, limits: Limits, chance: float, asked_s: float | None = None) -> int:
-    """How long to wait after so many failures: as long as the provider asked, up to the cap of the settings; without its word twice
-    as long each time, give or take a quarter. `chance` is from 0 to 1."""
+    """Compute the delay before the next attempt. A delay that the provider asked for is used up to `retry_after_max_ms`; otherwise
+    the delay doubles with each attempt, with 25% jitter. `chance` is a random number from 0 to 1."""
     if asked_s is not None:
         return int(min(max(asked_s, 0.0) * 1000, limits.retry_after_max_ms))
     delay = min(limits.retry_delay_ms * 2 ** min(attempts - 1, 30), MAX_DELAY_MS)

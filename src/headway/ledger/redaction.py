@@ -1,10 +1,10 @@
-"""What must never be said is cut out of what is: libraries, providers and own tools like to quote what they were given."""
+"""Removes secrets from text, because libraries, providers and custom tools tend to quote their input."""
 
 from typing import NamedTuple
 
 
 class Redactor(NamedTuple):
-    secrets: tuple[str, ...] = ()  # the longest first: one may be part of another
+    secrets: tuple[str, ...] = ()  # longest first, because one may contain another
 
     def __call__(self, words: str) -> str:
         for secret in self.secrets:

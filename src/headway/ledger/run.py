@@ -1,4 +1,4 @@
-"""One agent at work, and what it says. A run's next step is always derived from its transcript."""
+"""A run: one agent at work. Its next step is always derived from its transcript."""
 
 from typing import Any, Final, Literal, NamedTuple
 
@@ -7,8 +7,8 @@ TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
 EffectState = Literal["started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
 
-REHEARSAL_MODEL: Final = "rehearsal"  # the model that needs no key: a stand-in, not an LLM
-NANOS_PER_DOLLAR: Final = 1_000_000_000  # money is counted in billionths of a dollar
+REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
+NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
 
 
 def to_dollars(nanos: int) -> float:
@@ -27,19 +27,19 @@ class Run(NamedTuple):
     status: RunStatus
     created_at: int
     updated_at: int
-    limit: int  # of model calls,
-    iterations: int = 0  # and how many there were
+    limit: int  # maximum number of model calls
+    iterations: int = 0  # model calls so far
     result: str | None = None
     resubmissions: int = 0
-    refusals: int = 0  # answers refused in a row, with the list as plan_mark tells
+    refusals: int = 0  # consecutive refused answers while the list matches plan_mark
     plan_mark: str = ""
     reserved: int = 0
     cost: int = 0
     ended_at: int = 0
     goal_id: int | None = None
-    sub_goal_id: int | None = None  # what it is for; a goal's main agent works on one at a time,
-    begins_at: int = 0  # from this message of its transcript on
-    hint: str = ""  # what whoever looks after it has to say, and it has not heard yet
+    sub_goal_id: int | None = None  # the sub-goal it works on; a goal's main agent works on one at a time
+    begins_at: int = 0  # the first message of the transcript about that sub-goal
+    hint: str = ""  # supervisor's hint that the agent has not received yet
 
     @property
     def ended(self) -> bool:
@@ -47,15 +47,15 @@ class Run(NamedTuple):
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the main agent of a goal."""
+        """Whether this is the main agent of a goal."""
         return self.goal_id is not None and self.parent_run_id is None
 
 
 class Effect(NamedTuple):
-    """One tool call with its recorded state."""
+    """One tool call and its recorded state."""
 
-    n: int  # the message it was asked for in,
-    place: int  # and where in it
+    n: int  # the message that requested it
+    place: int  # the index of the call in that message
     call_id: str
     tool: str
     arguments: str
@@ -64,12 +64,12 @@ class Effect(NamedTuple):
     started_at: int = 0
 
     def key(self, run_id: str) -> str:
-        """Identifies this call towards the outside, so that a service can recognise a repeated call."""
+        """Return an idempotency key for the call, so that an external service can recognize a repeated call."""
         return f"{run_id}.{self.n}.{self.place}"
 
 
 class Message(NamedTuple):
-    """What a person reads of a conversation."""
+    """A message of a conversation as people read it."""
 
     id: int
     turn_id: str
@@ -82,23 +82,23 @@ class Message(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How far a turn may go."""
+    """Limits on a turn and its agents."""
 
     iterations: int = 10
     iterations_with_plan: int = 50
-    sub_agent_iterations: int = 20  # of a sub-agent, and of a main agent for each sub-goal that it works on itself
+    sub_agent_iterations: int = 20  # per sub-agent, and per sub-goal that a main agent works on itself
     resubmissions: int = 5
-    refusals: int = 3  # in a row with no change to the list: a stagnation
-    attempts: int = 5  # at a call that fails in a way that may pass,
-    retry_delay_ms: int = 1_000  # with so much time after the first, and twice as much each time,
-    retry_after_max_ms: int = 3_600_000  # or as long as the provider asks, up to this
-    tool_retries_ms: int = 300_000  # a tool call is retried for at most this long after it was first made
-    per_parent: int = 4  # sub-agents of one parent at work at once
-    depth: int = 2  # of sub-agents within sub-agents
-    breadth: int = 16  # sub-agents of a turn at once, waiting ones included
-    lifetime: int = 64  # and in all
-    budget: int = 5 * NANOS_PER_DOLLAR  # of a tenant, per rolling 24 hours
+    refusals: int = 3  # consecutive, without a change to the list: the turn has stalled
+    attempts: int = 5  # at a call with transient failures
+    retry_delay_ms: int = 1_000  # after the first failure; doubles with each further one
+    retry_after_max_ms: int = 3_600_000  # cap on the delay that a provider asks for
+    tool_retries_ms: int = 300_000  # tool calls are retried for at most this long after the first attempt
+    per_parent: int = 4  # concurrent sub-agents per parent
+    depth: int = 2  # nesting of sub-agents
+    breadth: int = 16  # sub-agents per turn at once, including waiting ones
+    lifetime: int = 64  # sub-agents per turn in total
+    budget: int = 5 * NANOS_PER_DOLLAR  # per tenant and rolling 24 hours
 
     def extend_iterations(self, limit: int, used: int, *, has_open: bool) -> int:
-        """A turn that has open todos may take ten more steps from wherever it is, up to a cap."""
+        """Return the limit for a turn: with open todos, `iterations` more than used, up to `iterations_with_plan`."""
         return max(limit, min(self.iterations_with_plan, used + self.iterations)) if has_open else limit

@@ -1,4 +1,4 @@
-"""Recurring work: when, and what."""
+"""A schedule: recurring work and when it runs."""
 
 import json
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ class Schedule(NamedTuple):
     id: int
     tenant_id: int
     name: str
-    cron: str  # or empty: every so often
+    cron: str  # empty: runs every `every_ms` instead
     timezone: str
     every_ms: int
     work: str  # JSON: {"goal": …}, {"message": …} or {"tool": …}
@@ -16,7 +16,7 @@ class Schedule(NamedTuple):
     next_at: int
     last_at: int
     last_job: str
-    skipped: int  # ticks at which the last run was not over
+    skipped: int  # times it was due while the previous run was still active
     created_at: int
     updated_at: int
 

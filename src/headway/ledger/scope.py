@@ -1,4 +1,4 @@
-"""Whose rows a caller speaks of. A scope comes from the door a caller came through, never from a model's arguments."""
+"""Scopes: the rows a caller may address. A scope comes from the caller's connection, never from a model's arguments."""
 
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ TENANT_WIDE: Final = 0
 
 
 class Scope(NamedTuple):
-    """A tenant, and where in it new work goes."""
+    """A tenant, and the conversation, turn and agent that new work belongs to."""
 
     tenant_id: int
     conversation_id: int = TENANT_WIDE
@@ -16,15 +16,15 @@ class Scope(NamedTuple):
     agent_id: str = DEFAULT_AGENT
 
     def home(self, *, tenant_wide: bool) -> "Scope":
-        """Where new work goes: the tenant-wide list if asked for, else the conversation, if there is one."""
+        """Return the scope for new work: the tenant-wide list if requested, otherwise this scope."""
         return self._replace(conversation_id=TENANT_WIDE, turn_id=None) if tenant_wide else self
 
 
 class Selection(NamedTuple):
-    """Which of a tenant's todos a list shows.
+    """A filter for a tenant's todos.
 
-    conversation_id: None = all, TENANT_WIDE = the tenant-wide ones, n = that conversation's and the tenant-wide ones.
-    A conversation's todos include the plans of its turns, whether a turn is running or ended with items still open.
+    conversation_id: None = all, TENANT_WIDE = only tenant-wide todos, n = those of conversation n and the tenant-wide ones. The
+    todos of a conversation include the plans of its turns, whether a turn is running or ended with open items.
     """
 
     conversation_id: int | None = None

@@ -1,9 +1,9 @@
-"""Who owns rows and where they belong: tenants, their tokens, conversations and turns."""
+"""Tenants, their tokens, conversations and turns."""
 
 from typing import Any, Final, Literal, NamedTuple
 
 LOCAL_TENANT: Final = "local"
-TASK_FOLDER: Final = ".agents/tasks"  # below the home: a file for each conversation that keeps a task list
+TASK_FOLDER: Final = ".agents/tasks"  # below the home folder; holds one file per conversation that has a task list
 TurnStatus = Literal["running", "finished", "failed", "canceled", "paused"]
 
 
@@ -17,12 +17,12 @@ class Tenant(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A bearer token as the ledger knows it: by its hash. The secret is shown once, when it is made."""
+    """A bearer token as stored: only its hash is kept. The secret is shown once, at creation."""
 
     id: int
     tenant_id: int
     label: str
-    operator: int  # 1: may throw the kill switch and raise the pool
+    operator: int  # 1: may use the kill switch and raise the budget pool
     created_at: int
     expires_at: int  # 0: never
     last_used_at: int
@@ -42,7 +42,7 @@ class Token(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """A thread of messages. `uuid` is ours and names files; `key` may be the caller's own."""
+    """A thread of messages. Headway assigns `uuid`, which names files; the caller may choose `key`."""
 
     id: int
     uuid: str
@@ -53,7 +53,7 @@ class Conversation(NamedTuple):
 
     @property
     def task_file(self) -> str:
-        """Where its task list is, or will be once there is one: a path below the home."""
+        """Return the path of the task list, relative to the home folder. The file may not exist yet."""
         return f"{TASK_FOLDER}/{self.uuid}.json"
 
     def as_json(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Conversation(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One user message and all the agent does before it yields."""
+    """One user message and everything the agent does until it hands control back."""
 
     id: str
     conversation_id: int

@@ -1,4 +1,4 @@
-"""What text may enter the ledger. Text of users and models is hostile until it passed here."""
+"""Validation of text that enters the ledger. Text from users and models is untrusted until it has passed these checks."""
 
 import json
 import re
@@ -11,12 +11,12 @@ SUBJECT_LIMIT = 1_000
 TEXT_LIMIT = 200_000
 NAME_LIMIT = 200
 MAX_INTEGER = 2**63 - 1
-MAX_DEPTH = 200  # as deep as documents that come over HTTP can be
-JOINERS = "\u200c\u200d"  # not printable by themselves, but Persian words and many emoji need them
+MAX_DEPTH = 200  # the depth that documents sent over HTTP can reach
+JOINERS = "\u200c\u200d"  # not printable alone, but Persian words and many emoji need them
 
 
-# What the rules below accept, as regular expressions that API documents can show. Spaces are named one by one:
-# what \s means differs between the languages that read these.
+# The rules below as regular expressions for API documents. Spaces are listed one by one, because \s means different things in the
+# languages that read these.
 SPACES = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 TEXT_PATTERN = r"^[^\u0000]*$"
@@ -25,7 +25,7 @@ NAME_PATTERN = rf"^[^{CONTROLS}]*[^{CONTROLS}{SPACES}][^{CONTROLS}]*$"
 
 
 def check_text(text: str, field: str, limit: int = TEXT_LIMIT) -> str:
-    """The text unchanged, or an error that names the field."""
+    """Return the text unchanged, or raise an error that names the field."""
     if len(text) > limit:
         raise TextTooLong(f"{field} has {len(text):,} characters; at most {limit:,} are allowed.")
     if "\0" in text:
@@ -45,16 +45,16 @@ def check_subject(text: str, field: str = "subject") -> str:
 
 
 def check_name(text: str, field: str) -> str:
-    """A short label that people type: a tenant, an agent, a conversation's key."""
+    """Check a short label that people type: a tenant, an agent, a conversation's key."""
     name = check_text(text, field, NAME_LIMIT).strip()
-    # What is printable has no control characters; nearly every name is, and is spared the pattern.
+    # Printable text has no control characters, so most names skip the slower pattern.
     if not name or not (text.isprintable() or re.fullmatch(NAME_PATTERN, text)):
         raise Invalid(f"{field} must not be blank and must not contain control characters.")
     return name
 
 
 def to_one_line(text: str) -> str:
-    """The text as one harmless line: no line breaks, no terminal escapes, nothing that turns reading order around."""
+    """Return the text as one safe line, without line breaks, terminal escapes or characters that reverse the reading order."""
     return text if text.isprintable() else "".join(map(escape_character, text))
 
 
@@ -65,12 +65,12 @@ def escape_character(character: str) -> str:
 
 
 def to_lines(text: str) -> list[str]:
-    """The text as harmless lines."""
+    """Split the text into safe lines, each as from `to_one_line`."""
     return [to_one_line(line.replace("\t", "    ")) for line in text.splitlines()]
 
 
 def format_json(data: Any) -> str:
-    """One JSON document that people can read, in which nothing can play tricks on a terminal."""
+    """Format readable JSON whose control characters are escaped, so that it is safe to print to a terminal."""
     written = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
     return "\n".join(line if line.isprintable() else escape_line(line) for line in written)
 
@@ -79,11 +79,11 @@ def escape_line(line: str) -> str:
     return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
 
 
-# The arguments of tools
+# Tool arguments
 
 
 def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
-    """Numbers that no database and few languages can hold are refused, wherever in the arguments they are."""
+    """Reject numbers outside 64 bits, NaN and infinity, and nesting deeper than MAX_DEPTH, anywhere in the arguments."""
     if len(path) > MAX_DEPTH:
         raise Invalid(f"Invalid arguments: {format_path(path[:3])}…: nested too deeply")
     if isinstance(value, dict | list):
@@ -96,7 +96,7 @@ def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
 
 
 def check_texts(value: Any, path: tuple[str | int, ...] = ()) -> None:
-    """The same for texts, names included."""
+    """Check every text anywhere in the arguments, including names, as `check_text` does."""
     if isinstance(value, str):
         check_text(value, format_path(path))
     elif isinstance(value, dict | list):
@@ -106,6 +106,6 @@ def check_texts(value: Any, path: tuple[str | int, ...] = ()) -> None:
 
 
 def format_path(path: tuple[str | int, ...]) -> str:
-    """Where in the arguments, as `items[0].title`; names are the model's own and may be anything."""
+    """Format a location in the arguments as `items[0].title`. Names come from the model and may contain anything."""
     steps = (f"[{part}]" if isinstance(part, int) else f".{to_one_line(part[:60])}" for part in path)
     return "".join(steps).removeprefix(".") or "arguments"

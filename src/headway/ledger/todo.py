@@ -1,4 +1,4 @@
-"""The todo: one piece of tracked work, its statuses and the legal ways between them."""
+"""The todo: one tracked piece of work, with its statuses and the legal transitions between them."""
 
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
@@ -9,7 +9,7 @@ from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, Unkn
 Status = Literal["pending", "in_progress", "completed", "canceled"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
-OPEN_STATUSES: Final[tuple[Status, ...]] = ("in_progress", "pending")  # what remains, in the order in which it is shown
+OPEN_STATUSES: Final[tuple[Status, ...]] = ("in_progress", "pending")  # in the order in which they are shown
 ENDED: Final[tuple[Status, ...]] = ("completed", "canceled")
 LEGAL_TRANSITIONS: Final[dict[Status, tuple[Status, ...]]] = {
     "pending": ("in_progress", "completed", "canceled"),
@@ -18,12 +18,12 @@ LEGAL_TRANSITIONS: Final[dict[Status, tuple[Status, ...]]] = {
     "canceled": ("pending", "in_progress"),
 }
 POSITION_LIMIT: Final = 1_000_000_000
-LATEST_SECOND: Final = 253_402_300_799  # the end of the year 9999, the last one that ISO 8601 can write
+LATEST_SECOND: Final = 253_402_300_799  # the end of the year 9999, the last that ISO 8601 can express
 DEFAULT_AGENT: Final = "index"
 
 
 class Unset(Enum):
-    """Tells "leave it as it is" from "set it to nothing"."""
+    """Distinguishes "leave unchanged" from "set to None"."""
 
     UNSET = "unset"
 
@@ -32,7 +32,7 @@ UNSET: Final = Unset.UNSET
 
 
 def parse_status(word: str) -> Status:
-    """Both spellings of canceled are understood everywhere."""
+    """Parse a status. Both spellings, "canceled" and "cancelled", are accepted."""
     status = "canceled" if word == "cancelled" else word
     if status not in STATUSES:
         raise UnknownStatus(f"Unknown status {word[:40]!r}. Known: {', '.join(STATUSES)}.")
@@ -40,7 +40,7 @@ def parse_status(word: str) -> Status:
 
 
 class Todo(NamedTuple):
-    """One row of the ledger. Times are epoch milliseconds; 0 means it has not happened."""
+    """One todo in the ledger. Times are epoch milliseconds; 0 means that it has not happened."""
 
     id: int
     uuid: str
@@ -65,8 +65,8 @@ class Todo(NamedTuple):
         return self.completed_at != 0
 
     def as_json(self) -> dict[str, Any]:
-        """The todo as REST, events, MCP and the CLI show it: times in epoch seconds."""
-        # Unpacked at once: lists are made of this, and looking up each field by name takes twice as long.
+        """Return the todo as REST, events, MCP and the CLI show it, with times in epoch seconds."""
+        # Unpacking once is twice as fast as looking up each field by name, which matters for long lists.
         (
             number,
             _,
@@ -107,7 +107,7 @@ class Todo(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """What a caller wants written down; the ledger adds the rest."""
+    """A todo as a caller requests it; the ledger fills in the rest."""
 
     subject: str
     description: str = ""
@@ -120,10 +120,10 @@ class Draft(NamedTuple):
     position: int | None = None
     outcome: str | None = None
     depends_on: tuple[int, ...] = ()
-    completed_at: int | None = None  # None: stamped with the current time, if the status is an ended one
+    completed_at: int | None = None  # None: the current time, if the status is an ended one
 
     def checked(self) -> "Draft":
-        """The draft with every text and number checked."""
+        """Return the draft with every text and number validated."""
         return self._replace(
             subject=text.check_subject(self.subject),
             description=text.check_text(self.description, "description"),
@@ -138,7 +138,7 @@ class Draft(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a caller wants changed; everything else stays."""
+    """A partial update of a todo. Fields left UNSET stay as they are."""
 
     subject: str | Unset = UNSET
     description: str | Unset = UNSET
@@ -151,7 +151,7 @@ class Change(NamedTuple):
     completed_at: int | Unset = UNSET
 
     def apply_to(self, todo: Todo, now: int) -> Todo:
-        """The todo as it will be, checked. Position and dependencies are the store's business."""
+        """Return the changed todo, validated. The store applies position and dependencies."""
         if self.status is not UNSET:
             todo = change_status(todo, self.status, now)
         if self.completed_at is not UNSET:
@@ -178,8 +178,8 @@ def check_position(position: int) -> int:
 
 
 def check_completed_at(moment: int, status: Status) -> int:
-    """A time that the caller gives instead of the current one. It may lie ahead of this machine's clock: clocks differ, and an
-    export from another machine has to come back unchanged."""
+    """Check a completion time supplied by the caller. It may be ahead of this machine's clock, because clocks differ and an export
+    from another machine must import unchanged."""
     if status not in ENDED:
         raise Invalid(f"completed_at is only accepted with an ended status ({' or '.join(ENDED)}); this todo is {status}.")
     if not 1_000 <= moment <= LATEST_SECOND * 1_000:
@@ -188,19 +188,19 @@ def check_completed_at(moment: int, status: Status) -> int:
 
 
 def compute_timestamps(draft: Draft, now: int) -> tuple[int, int]:
-    """(started_at, completed_at) of a draft that enters the ledger."""
+    """Return (started_at, completed_at) for a new todo."""
     ended_at = now if draft.completed_at is None else draft.completed_at
     return (now if draft.status == "in_progress" else 0, ended_at if draft.status in ENDED else 0)
 
 
 def change_status(todo: Todo, to: Status, now: int) -> Todo:
-    """The todo in its new status. The status it already has changes nothing."""
+    """Return the todo in its new status. Setting the status that it already has changes nothing."""
     if to == todo.status:
         return todo
     if to not in LEGAL_TRANSITIONS[todo.status]:
         legal = " or ".join(LEGAL_TRANSITIONS[todo.status])
         raise IllegalTransition(f"Todo {todo.id} is {todo.status} and cannot become {to}; it can become {legal}.")
-    if todo.ended:  # reopening: the work is ahead again, and what was said of its end no longer holds
+    if todo.ended:  # reopened: the old times and the outcome no longer apply
         return todo._replace(status=to, started_at=now if to == "in_progress" else 0, completed_at=0, outcome=None)
     if to == "in_progress":
         return todo._replace(status=to, started_at=todo.started_at or now)
@@ -208,7 +208,7 @@ def change_status(todo: Todo, to: Status, now: int) -> Todo:
 
 
 def refuse_start_of_ended(todo: Todo) -> None:
-    """Agents and the CLI reopen an ended todo in a step of its own; only a PATCH reopens and starts it in one move."""
+    """Reject starting an ended todo. Agents and the CLI must reopen it first; only a PATCH can reopen and start it at once."""
     if todo.ended:
         raise IllegalTransition(
             f"Todo {todo.id} is {todo.status} and cannot be started. Reopen it first: set its status to pending "
@@ -217,6 +217,6 @@ def refuse_start_of_ended(todo: Todo) -> None:
 
 
 def check_not_already_ended(todo: Todo, to: Status) -> None:
-    """Agents and the CLI are told when they end what has ended; a PATCH of the same status is a quiet no."""
+    """Reject ending a todo twice. Agents and the CLI get this error; a PATCH with the same status does nothing."""
     if todo.ended and todo.status == to:
         raise AlreadyEnded(f"Todo {todo.id} is already {to}.")

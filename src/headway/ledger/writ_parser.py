@@ -1,9 +1,9 @@
-"""Finding writs (slash commands) in text as it streams in.
+"""Incremental parser for writs (slash commands) in streamed text.
 
-Fed with pieces of any size, the parser gives back the text a person should see, without the writs and never with half of
-one, and the writs themselves. Where a text is cut makes no difference.
+It accepts chunks of any size. It returns the text to display, which never contains a writ or part of one, and the writs. The result
+does not depend on where the text is split.
 
-A writ starts at the start of a line, outside fenced code. `/todo add` may be followed by a body that ends with `/endtodo`;
+A writ begins at the start of a line, outside fenced code. `/todo add` may be followed by a body that ends with `/endtodo`;
 `/parallel` is a block that ends with `/endparallel`.
 """
 
@@ -16,7 +16,7 @@ FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
 
 class Writ(NamedTuple):
-    """One command. `complete` is false when the text ended before the block did: then it must not run."""
+    """One command. `complete` is false if the text ended before the block did; such a writ must not run."""
 
     word: str  # todo, agent, parallel, schedule
     rest: str
@@ -25,7 +25,7 @@ class Writ(NamedTuple):
 
 
 class ParsedText(NamedTuple):
-    """What a piece of text added."""
+    """The visible text and the writs that a chunk added."""
 
     visible: str
     writs: list[Writ]
@@ -39,14 +39,14 @@ class ParserState(Enum):
 
 
 class WritParser:
-    """Feed it pieces, then finish it."""
+    """Parses writs from chunks of text: call `feed` for each chunk, then `finish`."""
 
     def __init__(self) -> None:
         self.where = ParserState.TEXT
-        self.line = ""  # what has arrived of the line being read
-        self.shown = 0  # how much of that line has been given out already
-        self.fence = ""  # the mark that opened the fence we are in
-        self.head = ""  # the rest of the line that began the pending writ
+        self.line = ""  # the part of the current line received so far
+        self.shown = 0  # how much of that line has been returned already
+        self.fence = ""  # the marker that opened the current fence
+        self.head = ""  # the rest of the pending writ's first line
         self.body: list[str] = []
         self.visible: list[str] = []
         self.writs: list[Writ] = []
@@ -61,7 +61,7 @@ class WritParser:
         return self._take_parsed()
 
     def finish(self) -> ParsedText:
-        """The text is over."""
+        """Signal the end of the text and return what was still pending."""
         if self.line:
             self._end_line("")
         if self.where is ParserState.AFTER_ADD:
@@ -83,7 +83,7 @@ class WritParser:
         self.body = []
 
     def _show_early(self) -> None:
-        """Show what has arrived of a line as soon as it cannot become a writ any more."""
+        """Return the current line as soon as it can no longer become a writ."""
         if self.where is ParserState.TEXT and (self.shown or self.fence or not could_be_writ(self.line)):
             self.visible.append(self.line[self.shown :])
             self.shown = len(self.line)
@@ -107,7 +107,7 @@ class WritParser:
         self._follow_fence(line)
 
     def _begins_body(self, line: str) -> bool:
-        """An add is single-line when the line after it is blank or another writ."""
+        """Whether the line belongs to the body of the add above. An add followed by a blank line or another writ has none."""
         word, _ = split_writ(line)
         if not line.strip() or word not in ("", "endtodo"):
             return False
@@ -125,7 +125,7 @@ class WritParser:
             self._add_writ(Writ(word, rest))
 
     def _block_line(self, line: str) -> None:
-        """Inside a block everything is its body, except the line that ends it."""
+        """Add the line to the body of the current block, or close the block if the line ends it."""
         terminator = "/endtodo" if self.where is ParserState.BODY else "/endparallel"
         if line.rstrip() != terminator:
             self.body.append(line)
@@ -145,13 +145,13 @@ class WritParser:
 
 
 def split_writ(line: str) -> tuple[str, str]:
-    """(word, rest) of a line that starts with a writ's word, else two empty texts."""
+    """Split a line that starts with a writ's word into (word, rest); return two empty strings for other lines."""
     word, _, rest = line.partition(" ")
     return (word[1:], rest.strip()) if word in WRIT_WORDS else ("", "")
 
 
 def could_be_writ(line: str) -> bool:
-    """Whether more text could make a writ of this beginning of a line."""
+    """Whether this start of a line could still become a writ."""
     if not line:
         return True
     if " " in line:
@@ -160,7 +160,7 @@ def could_be_writ(line: str) -> bool:
 
 
 def parse(text: str) -> ParsedText:
-    """A whole text at once."""
+    """Parse a complete text."""
     if "/" not in text:
         return ParsedText(text, [])
     parser = WritParser()

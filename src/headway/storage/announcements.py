@@ -1,4 +1,4 @@
-"""Hearing, on Postgres, what other processes committed."""
+"""Receives Postgres notifications about commits of other processes."""
 
 import logging
 import threading
@@ -11,11 +11,11 @@ from headway.storage.transaction import CommitListener
 log = logging.getLogger("headway.announcements")
 
 RECONNECT_S = 1.0
-STOP_CHECK_S = 0.5  # how often the thread looks whether it should end
+STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
 
 
 class AnnouncementListener:
-    """A thread that listens on a connection of its own."""
+    """A thread that listens for notifications on a dedicated connection."""
 
     def __init__(self, url: str, heard: CommitListener) -> None:
         self.url = url

@@ -1,8 +1,8 @@
-"""What time it is, and the clock that leases, signs of life and delays are kept by.
+"""Clocks: the current time, and the clock that measures leases, heartbeats and delays.
 
-Somebody who sets a machine's clock changes what time it is, not how long something has lasted. On SQLite, where all processes
-share a machine, what lasts is kept by what the machine counts since it was started: a transaction's `drift` says how far that is
-ahead of its `now`. On Postgres they may be anywhere, and the server's clock is everybody's.
+Setting a machine's clock changes the time, not how long something has lasted. On SQLite, where all processes share a machine,
+durations follow the machine's boot clock; a transaction's `drift` is how far that clock is ahead of its `now`. On Postgres
+processes may run on different machines, so all of them use the server's clock.
 """
 
 import sys
@@ -17,7 +17,7 @@ Clock = Callable[[], int]
 DriftReader = Callable[["Transaction"], int]
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
-MIN_DRIFT_MS = 1_000  # what clocks that nobody set differ by
+MIN_DRIFT_MS = 1_000  # smaller differences are normal between clocks
 SERVER_CLOCK_TTL_MS = 1_000
 SERVER_TIME_SQL = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
 
@@ -27,12 +27,12 @@ def wall_clock() -> int:
 
 
 def read_steady_ms() -> int:
-    """What the machine counts, the same in all its processes. Where it can say, also while it sleeps: a lease does not."""
+    """Read the boot clock, which all processes of a machine share. On Linux it also counts the time that the machine sleeps."""
     return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic_ns()) // 1_000_000
 
 
 def no_drift(_tx: "Transaction") -> int:
-    """For clocks that do not jump."""
+    """Return 0, for clocks that do not jump."""
     return 0
 
 
@@ -41,7 +41,7 @@ def drop_small_drift(drift: int) -> int:
 
 
 def build_machine_drift() -> DriftReader:
-    """For SQLite."""
+    """Build the drift reader for SQLite. It compares the boot clock with the offset stored since the machine's last boot."""
     known: list[int] = []
 
     def drift(tx: "Transaction") -> int:
@@ -51,21 +51,21 @@ def build_machine_drift() -> DriftReader:
             if row is None:
                 store_boot_offset(tx, boot)
                 return 0
-            known.append(int(row[0]))  # stored, or about to be: who writes it anew if it is not will say nearly the same
+            known.append(int(row[0]))  # safe to cache before the commit: a later writer would store nearly the same
         return drop_small_drift(known[0] + read_steady_ms() - tx.now)
 
     return drift
 
 
 def store_boot_offset(tx: "Transaction", boot: str) -> None:
-    """The first since the machine was started that may write says what its count is to be added to."""
+    """Store the offset between the boot clock and the time. The first writing transaction after a boot does this."""
     if boot and not tx.read_only:
         tx.run("DELETE FROM machine_clocks")
         tx.run("INSERT INTO machine_clocks (boot_id, ahead_ms) VALUES (?, ?)", boot, tx.now - read_steady_ms())
 
 
 def read_boot_id() -> str:
-    """Which start of the machine this is; nothing where it does not say."""
+    """Identify the machine's current boot, or return an empty string where the system does not say."""
     try:
         with open(BOOT_ID_PATH, encoding="ascii") as file:
             return file.read().strip()
@@ -74,7 +74,7 @@ def read_boot_id() -> str:
 
 
 class ServerClock:
-    """Postgres' own. It is asked once a second, and in between this process measures by what does not jump either."""
+    """The clock of the Postgres server. It is read once a second; in between, the local steady clock measures the time passed."""
 
     def __init__(self) -> None:
         self.asked_at = -SERVER_CLOCK_TTL_MS
@@ -84,5 +84,5 @@ class ServerClock:
         began = read_steady_ms()
         if began - self.asked_at >= SERVER_CLOCK_TTL_MS:
             self.answer = ask(SERVER_TIME_SQL)
-            self.asked_at = (began + read_steady_ms()) // 2  # it answered somewhere on the way
+            self.asked_at = (began + read_steady_ms()) // 2  # assume that the answer was made halfway through the round trip
         return self.answer + read_steady_ms() - self.asked_at

@@ -1,8 +1,10 @@
-"""The database of a long-lived process: `await write(work)` and `await read(work)`, where work is a function over a transaction.
-It may be run more than once, because its transaction was undone for reasons of others: what it does elsewhere, it must not repeat.
+"""The database of a long-lived process: `await write(work)` and `await read(work)`, where work is a function of a transaction. Work
+may run more than once, because a transaction can be rolled back and retried; its effects outside the transaction must be safe to
+repeat.
 
-It decides the thread. On SQLite there is one writer, which commits together what is waiting, and reads run on the spot;
-on Postgres a crew of threads that each own a connection. (A short-lived process uses direct.py: the same work, no threads.)
+The database chooses the thread. On SQLite a single writer thread commits waiting work in groups, and reads run on the caller's
+thread. On Postgres a pool of threads is used, each with its own connection. (A short-lived process uses direct.py, which runs the
+same work without threads.)
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from headway.storage.transaction import CommitListener, Connection, Work, WorkOu
 T = TypeVar("T")
 
 GROUP_LIMIT = 256
-READ_BUSY_LIMIT_S = 0.5  # a file that another process keeps to itself must not hold up the event loop
+READ_BUSY_LIMIT_S = 0.5  # a file locked by another process must not block the event loop
 CLOSED_MESSAGE = "The database is closed."
 POSTGRES_CONNECTIONS = 8
 
@@ -33,7 +35,7 @@ class Submission(NamedTuple):
 
 
 class ThreadPool:
-    """Threads that each own a connection and take jobs from one queue."""
+    """Threads that each own a connection and take submissions from a shared queue."""
 
     def __init__(self, name: str, size: int, open_connection: Callable[[], Connection], group: int, *, reading: bool) -> None:
         self.waiting: SimpleQueue[Submission | None] = SimpleQueue()
@@ -56,7 +58,7 @@ class ThreadPool:
         return await future
 
     def close(self) -> None:
-        """Finish what was asked for; whatever comes later is refused."""
+        """Finish the queued work and stop the threads. Later submissions are rejected."""
         with self.door:
             self.closed = True
             for _ in self.threads:
@@ -67,13 +69,13 @@ class ThreadPool:
     def _serve(self) -> None:
         connection: Connection | None = None
         while (jobs := self._next_submissions()) is not None:
-            jobs = [job for job in jobs if not job.future.cancelled()]  # whoever gave up may ask again: do it only then
+            jobs = [job for job in jobs if not job.future.cancelled()]  # skip cancelled work: its caller may submit it again
             if not jobs:
                 continue
             try:
                 connection = connection or self.open_connection()
                 outcomes = self._run(connection, jobs)
-            except Exception as error:  # noqa: BLE001  every caller must get an answer, or it would wait for ever
+            except Exception as error:  # noqa: BLE001  every caller must get an answer, or it would wait forever
                 outcomes = [WorkOutcome(error=error)] * len(jobs)
             deliver_outcomes(jobs, outcomes)
         if connection is not None:
@@ -87,7 +89,7 @@ class ThreadPool:
         while len(jobs) < self.group and not self.waiting.empty():
             job = self.waiting.get()
             if job is None:
-                self.waiting.put(None)  # finish what was asked for before closing
+                self.waiting.put(None)  # keep the stop signal until the work before it is done
                 break
             jobs.append(job)
         return jobs
@@ -98,17 +100,17 @@ class ThreadPool:
         work = jobs[0].work
         try:
             return [WorkOutcome(connection.read(work) if self.reading else connection.write(work))]
-        except Exception as error:  # noqa: BLE001  it belongs to its caller, who gets it
+        except Exception as error:  # noqa: BLE001  returned to the caller
             return [WorkOutcome(error=error)]
 
 
 def deliver_outcomes(jobs: list[Submission], outcomes: list[WorkOutcome]) -> None:
-    """Tell every caller, waking each event loop once."""
+    """Deliver each outcome to its caller, waking each event loop only once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], WorkOutcome]]] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         by_loop.setdefault(job.loop, []).append((job.future, outcome))
     for loop, answers in by_loop.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody is left to hear
+        with suppress(RuntimeError):  # the event loop is closed, so no caller is waiting
             loop.call_soon_threadsafe(resolve_futures, answers)
 
 
@@ -123,15 +125,15 @@ def resolve_futures(answers: "list[tuple[asyncio.Future[Any], WorkOutcome]]") ->
 
 
 def copy_error(error: BaseException) -> BaseException:
-    """The error as one caller gets it: those of one group must not share a traceback that grows with each of them."""
-    if isinstance(error, StopIteration):  # a future refuses to carry it, and the answers behind it would be lost
+    """Copy an error for one caller, because callers in a group must not share a traceback that each of them extends."""
+    if isinstance(error, StopIteration):  # a future cannot carry it, and the outcomes after it would be lost
         return RuntimeError("The work raised StopIteration.")
     return type(error)(str(error)) if isinstance(error, HeadwayError) else error
 
 
 class InlineReader:
-    """Reads on the caller's own thread. In WAL mode a read waits for nobody and is over in well under a millisecond;
-    handing it to another thread and back would take several times as long."""
+    """Reads on the caller's thread. In WAL mode a read never waits for a writer and takes well under a millisecond; handing it to
+    another thread and back would take several times as long."""
 
     def __init__(self, open_connection: Callable[[], Connection]) -> None:
         self.open_connection = open_connection

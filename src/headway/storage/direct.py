@@ -1,4 +1,4 @@
-"""Opening the database, and running work on it here and now: what the CLI and scripts need, and nothing they don't."""
+"""Opens the database and runs work on the caller's thread, as the CLI and scripts do."""
 
 import os
 from contextlib import suppress
@@ -15,14 +15,14 @@ BUSY_LIMIT_S = 10.0
 
 
 def ignore_commit(_tenants: frozenset[int]) -> None:
-    """For processes in which nobody follows the log."""
+    """Do nothing, for processes that do not follow the event log."""
 
 
 def connect(
     url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit, patience_s: float = BUSY_LIMIT_S
 ) -> Connection:
-    """A connection to the database of this URL, which waits this long for a locked file.
-    Drivers are imported here, so that a SQLite user never loads psycopg."""
+    """Open a connection, waiting up to `patience_s` for a locked file. Drivers are imported on demand, to spare SQLite users
+    psycopg."""
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
@@ -40,20 +40,20 @@ def is_sqlite(url: str) -> bool:
 
 def prepare_sqlite_path(url: str) -> str:
     path = url.removeprefix("sqlite:///")
-    if path in ("", ":memory:"):  # every thread and process opens the database anew, and must find the same one
+    if path in ("", ":memory:"):  # each thread and process opens its own connection, and all must reach the same database
         raise SettingsError("HEADWAY_DATABASE_URL must name a file: sqlite:///PATH.")
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise DatabaseReadOnly(f"The folder {folder} cannot be created: {error.strerror}.") from error
-    with suppress(OSError):  # whatever is wrong with the file, SQLite says it better
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # the files it keeps beside this one get the same mode
+    with suppress(OSError):  # SQLite reports a faulty file more precisely
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives the -wal and -shm files the same mode
     return path
 
 
 class DirectDatabase:
-    """Work runs here and now, on the caller's thread."""
+    """Runs work immediately, on the caller's thread."""
 
     def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
         self.connection = connect(url, clock, on_commit)

@@ -1,4 +1,4 @@
-"""Is the database sound, and which one is it?"""
+"""Database health check."""
 
 from headway.ledger.errors import DatabaseDamaged
 from headway.storage.migrate import get_current_version
@@ -6,7 +6,7 @@ from headway.storage.transaction import Transaction
 
 
 def check_database(tx: Transaction) -> str:
-    """A line about the database, or an error that says what is wrong with it."""
+    """Describe the database in one line, or raise an error that explains what is wrong with it."""
     if tx.dialect.name == "sqlite":
         problems = [str(row[0]) for row in tx.all("PRAGMA quick_check(3)")]
         if problems != ["ok"]:

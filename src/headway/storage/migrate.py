@@ -1,4 +1,4 @@
-"""Numbered, forward-only migrations. Every process that opens the database brings it up to date first."""
+"""Numbered, forward-only migrations. Each process that opens the database applies the missing ones first."""
 
 import os
 from functools import partial
@@ -11,7 +11,7 @@ MIGRATION_LOCK = 0x4865_6164_7761_79
 
 
 def list_migrations() -> list[tuple[int, str]]:
-    """(number, name) of every migration this code knows, in order."""
+    """List (number, name) of every known migration, in order."""
     names = sorted(name for name in os.listdir(MIGRATIONS_FOLDER) if name.endswith(".sql"))
     return [(int(name[:4]), name) for name in names]
 
@@ -21,7 +21,7 @@ def get_newest_version() -> int:
 
 
 def migrate(connection: Connection) -> None:
-    """Apply what is missing, under a lock, in one transaction. Eight processes may do this at once."""
+    """Apply the missing migrations in one transaction, under a lock, so that several processes can start at once."""
     known = list_migrations()
     newest = get_newest_version()
     version = connection.read(get_current_version)
@@ -44,7 +44,7 @@ def get_current_version(tx: Transaction) -> int:
 
 
 def apply_missing(tx: Transaction, known: list[tuple[int, str]]) -> int:
-    if tx.dialect.name == "postgresql":  # SQLite's BEGIN IMMEDIATE is the lock already
+    if tx.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE already takes the lock
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
     version = get_current_version(tx)
@@ -60,6 +60,6 @@ def apply_missing(tx: Transaction, known: list[tuple[int, str]]) -> int:
 
 
 def split_statements(text: str) -> list[str]:
-    """The file's statements. Comments are whole lines, and no statement holds a semicolon of its own."""
+    """Split a migration into statements. Comments take whole lines, and no statement contains a semicolon."""
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
     return [statement.strip() for statement in code.split(";") if statement.strip()]

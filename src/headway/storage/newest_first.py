@@ -1,4 +1,4 @@
-"""Where a page of rows ended that come newest first, and the cursor with which the next one goes on."""
+"""Cursors for paging through rows, newest first."""
 
 import re
 from collections.abc import Sequence
@@ -33,5 +33,5 @@ def decode_cursor(cursor: str | None) -> RowCursor:
 
 
 def encode_next_cursor(found: Sequence[TimestampedRow], limit: int) -> str | None:
-    """Behind the last row of the page, if one more was found than the page holds."""
+    """Encode the cursor for the next page, or return None on the last one. `found` has up to `limit` + 1 rows."""
     return f"{found[limit - 1].created_at}.{found[limit - 1].id}" if len(found) > limit else None

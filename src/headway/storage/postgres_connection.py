@@ -1,4 +1,4 @@
-"""Postgres, through psycopg: a connection that mends itself, and says so when it cannot know what was stored."""
+"""Postgres through psycopg, with a connection that reconnects and that reports when it cannot know whether a commit succeeded."""
 
 import random
 import time
@@ -39,25 +39,25 @@ T = TypeVar("T")
 
 CHANNEL = "headway_events"
 BEGIN_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# Nothing is wrong with the connection, and once the others are done the same work may well succeed, or see why it cannot: a row
-# that was unique when we looked, say.
+# The connection is intact, and the same work may succeed on retry or find out why it cannot: for example, that another transaction
+# has inserted the same unique value.
 RETRYABLE_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
 CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
 FINAL_ERRORS = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
 BUSY_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
 ATTEMPTS = 6
-# A process that is frozen in the middle of a transaction keeps its locks, and nobody could take its work over. Transactions here
-# take milliseconds: whoever says nothing for so long is not going to.
+# A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
+# so the server ends one that stays idle for this long.
 IDLE_IN_TRANSACTION_MS = 5_000
-# A server that vanished without a word is noticed in half a minute, and not in the two hours that are usual.
+# Detect a server that vanished silently within half a minute, instead of the usual two hours.
 CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
-# Names the advisory locks of the log among those of other programs on the same server.
+# Separates the event log's advisory locks from those of other programs on the same server.
 LOG_LOCK = 0x4865_6164
 
 
 @cache
 def build_insert_events(count: int) -> str:
-    """So many, and the lock before them."""
+    """Build one statement that takes the log's lock and then inserts `count` events."""
     rows = ANOTHER_EVENT.removeprefix(", ") + ANOTHER_EVENT * (count - 1)
     return f"""INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at)
         SELECT news.* FROM (SELECT pg_advisory_xact_lock(?, ?)) held, (VALUES {rows}) news"""
@@ -69,7 +69,7 @@ def to_lock_key(tenant_id: int) -> int:
 
 @cache
 def translate_sql(sql: str) -> bytes:
-    """The statement as psycopg wants it; there are few statements, so each is translated once."""
+    """Translate a statement to psycopg's syntax. There are few statements, so the results are cached."""
     return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
@@ -98,19 +98,19 @@ class PostgresTransaction(LoggedTransaction):
         self._cursor.execute(translate_sql(sql), parameters)
 
     def write_log(self) -> None:
-        """Numbers are given under a lock per tenant that is held until commit: whoever has read up to a number
-        has missed nothing before it. It is the last thing a transaction does, so the lock is short and cannot deadlock."""
+        """Write the events under a lock per tenant that is held until commit, so that a reader that has reached a sequence number
+        has missed none before it. This is the transaction's last step, which keeps the lock short and free of deadlocks."""
         *others, last = sorted({event.tenant_id for event in self.events})
         for tenant_id in others:
             self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, to_lock_key(tenant_id))
         if len(self.events) > EVENTS_PER_INSERT:
             self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, to_lock_key(last))
             super().write_log()
-        else:  # on one journey: no row comes out of the join, and gets its number, before the lock is there
+        else:  # one round trip: the join takes the lock before any row gets its sequence number
             self.run(build_insert_events(len(self.events)), LOG_LOCK, to_lock_key(last), *self.flatten_rows(self.events))
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
-        self.set_savepoints()  # the server takes giving up for a failure: whoever goes on after it goes back to one
+        self.set_savepoints()  # a lock timeout aborts a Postgres transaction; a savepoint lets the caller continue after it
         self.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
         try:
             value = work(self)
@@ -121,7 +121,7 @@ class PostgresTransaction(LoggedTransaction):
 
 
 class PostgresConnection:
-    """One connection, opened when first needed and again when it broke."""
+    """One connection, opened on first use and reopened after it breaks."""
 
     def __init__(self, url: str, clock: Clock, on_commit: CommitListener) -> None:
         self.url = check_url(url)
@@ -141,7 +141,7 @@ class PostgresConnection:
         for work in works:
             try:
                 outcomes.append(WorkOutcome(self.write(work)))
-            except Exception as error:  # noqa: BLE001  it belongs to its caller alone, who gets it
+            except Exception as error:  # noqa: BLE001  returned to its caller; the rest of the group is not affected
                 outcomes.append(WorkOutcome(error=error))
         return outcomes
 
@@ -157,7 +157,7 @@ class PostgresConnection:
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
         with raw.cursor() as cursor:
-            now = self._now(cursor)  # before it begins: a question that fails leaves nothing open
+            now = self._now(cursor)  # before BEGIN, so that a failed query leaves no transaction open
             cursor.execute(begin.encode())
             transaction = PostgresTransaction(cursor, now, read_only=begin is BEGIN_READ_ONLY)
             try:
@@ -176,7 +176,7 @@ class PostgresConnection:
         return value
 
     def _now(self, cursor: psycopg.Cursor[Row]) -> int:
-        """The clocks of the machines that work on a database need not agree, and one that jumps fools nobody."""
+        """Read the server's clock, because the clocks of the machines that share a database may differ or jump."""
         if self.server_clock is None:
             return self.clock()
 
@@ -188,7 +188,7 @@ class PostgresConnection:
         return self.server_clock.now(ask)
 
     def _run_with_retries(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
-        """Run again what certainly was not committed: whoever came too late, or lost the connection on the way."""
+        """Retry work that was certainly not committed, because of a conflict or a lost connection."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return step(self._get_connection())
@@ -197,7 +197,7 @@ class PostgresConnection:
                     raise to_headway_error(error) from error
                 if not isinstance(error, RETRYABLE_ERRORS):
                     self.close()
-                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
+                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  not security-relevant
             except psycopg.Error as error:
                 raise to_headway_error(error) from error
         raise AssertionError("unreachable")
@@ -210,8 +210,8 @@ def open_connection(url: str) -> psycopg.Connection[Row]:
 
 
 def check_url(url: str) -> str:
-    """The URL, or an error that does not quote it: where a password is not escaped, libpq takes parts of it for a host,
-    a port or a database, and would name them."""
+    """Check the URL, without quoting it in the error. If a password is not escaped, libpq parses parts of it as a host, port or
+    database name and would reveal them."""
     try:
         parts = conninfo_to_dict(url)
         readable = not any("@" in str(parts.get(name, "")) for name in ("host", "port", "dbname"))
@@ -223,20 +223,20 @@ def check_url(url: str) -> str:
 
 
 def notify_processes(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
-    """Tell other processes. After the commit and on its own: a NOTIFY inside would line up all committers of the server
-    behind one lock. An announcement that gets lost is made good by the readers' slow poll."""
+    """Notify other processes of new events. This runs after the commit, because a NOTIFY inside the transaction would serialize all
+    commits on the server behind one lock. If a notification is lost, readers still find the events by polling."""
     tenants = {event.tenant_id for event in events}
     try:
         if tenants:
             cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, ",".join(map(str, tenants))))
     except psycopg.Error:
-        return  # the commit stands, and the connection is mended at its next use
+        return  # the commit succeeded, and the next use reopens the connection
 
 
 def to_headway_error(error: psycopg.Error) -> HeadwayError:
     if isinstance(error, errors.DiskFull):
         return DatabaseFull("The database server's disk is full; nothing was changed.")
-    # The server's words can hold the connection string's host and user, never its password.
+    # The server's message may contain the host and user of the connection string, but never its password.
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
     if isinstance(error, BUSY_ERRORS):
         return DatabaseBusy(f"Postgres gave up waiting for others ({reason}); nothing was changed. Try again shortly.")

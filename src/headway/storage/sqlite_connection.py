@@ -1,4 +1,4 @@
-"""SQLite, through APSW: one bundled library for this file on every platform, newer than the WAL-reset bug of 3.51.2."""
+"""SQLite through APSW, which bundles the same library on every platform, with the fix for the WAL-reset bug of 3.51.2."""
 
 import time
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class SqliteTransaction(LoggedTransaction):
 
 
 class SqliteConnection:
-    """One connection to the file, in WAL with synchronous=FULL: what was acknowledged survives a power cut."""
+    """One connection to the file, in WAL mode with synchronous=FULL, so that committed data survives a power cut."""
 
     def __init__(self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float) -> None:
         self.path = path
@@ -88,7 +88,7 @@ class SqliteConnection:
         try:
             self._settle()
         except BaseException as error:
-            self.raw.close()  # or whoever tries again and again keeps more and more files open
+            self.raw.close()  # repeated attempts must not accumulate open files
             if isinstance(error, apsw.Error):
                 raise self._explain(error) from error
             raise
@@ -101,7 +101,7 @@ class SqliteConnection:
             try:
                 return work(transaction)
             finally:
-                self.execute("ROLLBACK")  # whatever happened: an open read would keep the WAL from being reset
+                self.execute("ROLLBACK")  # always: an open read would keep the WAL from being reset
         except apsw.Error as error:
             raise self._explain(error) from error
 
@@ -121,8 +121,8 @@ class SqliteConnection:
         return value
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
-        """Hardly any group needs savepoints, and with them it takes an eighth longer. So they are set only when a piece of work
-        has failed: then all is undone and done again, and what fails fails alone."""
+        """Commit several units of work together. Savepoints would make a group an eighth slower, so they are used only after a unit
+        has failed: the group is rolled back and run again with savepoints, and only the faulty units fail."""
         try:
             self.execute("BEGIN IMMEDIATE")
             outcomes, events = self._all(works) or self._each(works)
@@ -137,7 +137,7 @@ class SqliteConnection:
         self.raw.close()
 
     def _all(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]] | None:
-        """Nothing, if one of them fails, and as if none had begun."""
+        """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""
         outcomes, events = [], []
         try:
             for work in works:
@@ -145,7 +145,7 @@ class SqliteConnection:
                 outcomes.append(WorkOutcome(work(transaction)))
                 transaction.finish()
                 events += transaction.events
-        except Exception:  # noqa: BLE001  it is raised again, where it can be told whose it is
+        except Exception:  # noqa: BLE001  `_each` runs the group again and returns each error to its caller
             self._roll_back()
             self.execute("BEGIN IMMEDIATE")
             return None
@@ -162,7 +162,7 @@ class SqliteConnection:
             value = work(transaction)
             transaction.finish()
         except Exception as error:
-            if not self.raw.in_transaction:  # SQLite itself gave up the whole group (disk full, I/O error)
+            if not self.raw.in_transaction:  # SQLite itself rolled back the whole group (disk full, I/O error)
                 raise
             self.execute("ROLLBACK TO one")
             self.execute("RELEASE one")
@@ -177,13 +177,13 @@ class SqliteConnection:
 
     def _settle(self) -> None:
         self.raw.set_busy_handler(self._wait)
-        # A plan never depends on the values bound: otherwise SQLite prepares a list's query anew at every call.
+        # Query plans must not depend on bound values; otherwise SQLite prepares list queries again at every call.
         self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._set_wal()
         self.raw.execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-32000")
 
     def _set_wal(self) -> None:
-        # The switch to WAL does not always ask the busy handler when several processes create the file at once.
+        # Switching to WAL does not always call the busy handler when several processes create the file at once.
         attempt = 0
         while True:
             try:
@@ -198,19 +198,19 @@ class SqliteConnection:
                 return
 
     def _wait(self, attempt: int) -> bool:
-        """SQLite's busy handler: naps with jitter, so that waiting processes do not march in step."""
-        from random import uniform  # noqa: PLC0415  a cold start that meets no lock need not load it
+        """Wait for a lock, as SQLite's busy handler. The jitter keeps waiting processes from retrying in step."""
+        from random import uniform  # noqa: PLC0415  loaded only when a lock is met, to keep cold starts fast
 
         if attempt == 0:
             self.waiting_since = time.monotonic()
         elif time.monotonic() - self.waiting_since > self.busy_limit_s:
             return False
-        time.sleep(min(MAX_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311  no secret depends on it
+        time.sleep(min(MAX_NAP_S, 0.0005 * 2 ** min(attempt, 10)) * uniform(0.5, 1.5))  # noqa: S311  not security-relevant
         return True
 
     def _explain(self, error: apsw.Error) -> HeadwayError:
         kind = ERROR_CLASSES.get(type(error))
-        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:  # not even room for the index of the write-ahead log
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:  # no space for the WAL index
             kind = DatabaseFull
         if kind is DatabaseBusy:
             return DatabaseBusy(

@@ -1,11 +1,11 @@
-"""A conversation's task list as a file: one JSON document each, safe for many processes and for a kill at any moment.
+"""Task list files: one JSON document per conversation, safe for concurrent processes and for a kill at any moment.
 
-A lock across processes makes read-modify-write one step, and the new document replaces the old one in one move, so a
-reader sees the old list or the new one, whole. Fields that others added to the document stay in it.
+A lock across processes makes each read-modify-write atomic. The new document replaces the old one with a rename, so a reader always
+sees a complete list. Fields that other programs added to the document are kept.
 
-The document is named by the conversation's UUID. Beside it stands a link named by the conversation's id, for programs that look
-for `<conversation id>.json`. A file that somebody put in the link's place becomes the list. Links are never followed from here:
-after a database was replaced by another one, an old link leads to a list that is not this conversation's.
+The document is named after the conversation's UUID. A symbolic link beside it is named after the conversation's id, for programs
+that look for `<conversation id>.json`. A regular file in the link's place becomes the list. Headway itself never follows the links:
+after the database was replaced by another one, an old link may point to the list of a different conversation.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ TASKS_LIMIT = 1_000
 
 
 class TaskFile(NamedTuple):
-    """The list of one conversation, named by our own UUID and number of it: a caller's key never becomes a path."""
+    """The task list of one conversation. Its paths use Headway's own UUID and id, so that a caller's key never becomes a path."""
 
     folder: str
     conversation_uuid: str
@@ -48,11 +48,11 @@ class TaskFile(NamedTuple):
         return name
 
     def read(self) -> list[Task]:
-        """The tasks; a file that is not there yet is an empty list. Needs no lock: a document is replaced as a whole."""
+        """Read the tasks; a missing file is an empty list. No lock is needed, because documents are replaced as a whole."""
         return list(self._load()["tasks"])
 
     def change(self, work: Callable[[list[Task]], T]) -> T:
-        """Let `work` change the list in place. If it raises, nothing is written."""
+        """Let `work` change the list in place, and store the result. If it raises, nothing is written."""
         with self._locked():
             document = self._load()
             before = json.dumps(document)
@@ -64,14 +64,15 @@ class TaskFile(NamedTuple):
             return result
 
     def forget(self) -> None:
-        """Remove the list, and what a killed writer left of it."""
-        if any(map(os.path.lexists, (self._lock, self.path, self.alias))):  # or there never was one
+        """Remove the list and anything that a killed writer left behind."""
+        if any(map(os.path.lexists, (self._lock, self.path, self.alias))):  # most conversations never have one
             with self._locked():
                 remove_if_exists(self.path)
                 remove_if_exists(self.alias)
 
     def _load(self) -> dict[str, Any]:
-        """What was put in the link's place counts. It may be adopted while it is read; then it is found under our own name."""
+        """Load the document. A regular file in the link's place wins; if it is adopted during the read, it is found under the
+        document's own name."""
         return load_document(self.alias, self.path) if is_plain_file(self.alias) else load_document(self.path)
 
     def _adopt(self) -> None:
@@ -80,20 +81,21 @@ class TaskFile(NamedTuple):
 
     def _link(self) -> None:
         target = os.path.basename(self.path)
-        with suppress(OSError):  # a filesystem without links has no second name for the list
+        with suppress(OSError):  # on a filesystem without links the list has only one name
             if not os.path.islink(self.alias) or os.readlink(self.alias) != target:
                 os.symlink(target, self._scratch)
                 os.replace(self._scratch, self.alias)
 
     @property
     def _lock(self) -> str:
-        # Locks live beside the documents and stay: a lock file that came and went could be held by two at once.
-        # Conversations share 256 of them, so that they do not pile up.
+        # Lock files are never deleted: if they were, two processes could hold the same lock at once. Conversations share 256 of
+        # them, so that they do not accumulate.
         return os.path.join(self.folder, ".locks", self.checked_name[:2])
 
     @property
     def _scratch(self) -> str:
-        # One per lock, written only by who holds it. So what a killed writer left is nobody's, and there are never many.
+        # One scratch file per lock, written only by the lock's holder, so the leftovers of killed writers are few and safe to
+        # delete.
         return f"{self._lock}.tmp"
 
     @contextmanager
@@ -102,7 +104,7 @@ class TaskFile(NamedTuple):
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            remove_if_exists(self._scratch)  # a killed writer's
+            remove_if_exists(self._scratch)  # left behind by a killed writer
             yield
         finally:
             os.close(handle)
@@ -116,7 +118,7 @@ class TaskFile(NamedTuple):
                 os.fsync(target.fileno())
             os.replace(self._scratch, self.path)
         except BaseException:
-            remove_if_exists(self._scratch)  # on a full disk half a list would be in the way of everything else
+            remove_if_exists(self._scratch)  # on a full disk, free the space of the partial file
             raise
         folder = os.open(self.folder, os.O_RDONLY)
         try:
@@ -132,11 +134,11 @@ def is_plain_file(path: str) -> bool:
 
 
 def load_document(path: str, *others: str) -> dict[str, Any]:
-    """The first of these documents that exists, else an empty list. Some editors begin a file with a byte order mark."""
+    """Load the first of these documents that exists, or an empty list. A byte order mark, which some editors write, is accepted."""
     try:
         with open(path, encoding="utf-8-sig") as source:
             document = json.load(source)
-        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read, and never be written again
+        json.dumps(document, ensure_ascii=False).encode()  # JSON can contain a lone surrogate, which could not be written back
     except FileNotFoundError:
         return load_document(*others) if others else {"tasks": []}
     except (ValueError, RecursionError) as error:
@@ -154,13 +156,13 @@ def is_task_list(document: Any) -> bool:
 
 
 def get_next_id(tasks: list[Task]) -> str:
-    """The number after the highest; ids that others gave and that are no numbers of ours do not count."""
+    """Return the number after the highest id. Non-numeric ids from other programs are ignored."""
     numbers = (int(task["id"]) for task in tasks if re.fullmatch("[0-9]{1,18}", task["id"]))
     return str(max(numbers, default=0) + 1)
 
 
 def delete_task_files(folder: str, conversations: list[tuple[str, int]]) -> None:
-    """Remove the lists of conversations (UUID, id) that are no more. Few keep one."""
+    """Remove the lists of deleted conversations, given as (UUID, id)."""
     for uuid, conversation_id in conversations:
         TaskFile(folder, uuid, conversation_id).forget()
 

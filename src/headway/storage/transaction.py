@@ -1,7 +1,6 @@
-"""What a store sees of the database: one open transaction, in either dialect.
+"""The interface between stores and the database: one open transaction, in either SQL dialect.
 
-SQL is written once, with `?` for parameters and in the words both databases share. The few places
-where they differ are the constants of Dialect.
+SQL is written once, with `?` for parameters and in the syntax that both databases share. Dialect holds the few differences.
 """
 
 from abc import ABC, abstractmethod
@@ -21,11 +20,11 @@ Row = tuple[Any, ...]
 
 INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
 ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?)"
-EVENTS_PER_INSERT = 32  # in one statement: few enough for databases to keep one of every length prepared
+EVENTS_PER_INSERT = 32  # per statement; low enough that prepared statements of every length stay cached
 
 
 class Dialect(NamedTuple):
-    """The words in which the two databases differ."""
+    """The SQL fragments in which the two databases differ."""
 
     name: str
     primary_key: str
@@ -43,19 +42,19 @@ POSTGRES = Dialect(
 
 
 class Transaction(Protocol):
-    """One transaction: all of it is stored, or nothing."""
+    """One transaction, stored completely or not at all."""
 
     @property
     def dialect(self) -> Dialect: ...
 
     @property
     def now(self) -> int:
-        """Epoch milliseconds, the same for everything this transaction writes."""
+        """The current time in epoch milliseconds, the same for everything that this transaction writes."""
         ...
 
     @property
     def drift(self) -> int:
-        """How many milliseconds the clock that does not jump is ahead of `now`. What lasts is stored by that one."""
+        """How many milliseconds the steady clock is ahead of `now`. Leases and delays are stored by the steady clock."""
         ...
 
     @property
@@ -68,23 +67,24 @@ class Transaction(Protocol):
     def run(self, sql: str, *parameters: Any) -> None: ...
 
     def attempt(self, work: "Work[T]") -> T:
-        """Run work whose failure undoes itself alone, its events included; the error goes on to the caller."""
+        """Run work in a savepoint. If it raises a HeadwayError, its changes and events are undone, and the error propagates."""
         ...
 
     def try_read(self, work: "Work[T]") -> T | None:
-        """Look up something that one can do without: nothing, if that fails, also for the database's own reasons."""
+        """Run an optional query. Return None if it fails for any reason, including a database error."""
         ...
 
     def run_with_lock_timeout(self, wait_ms: int, work: "Work[T]", gave_up: HeadwayError) -> T:
-        """Run work that waits no longer than this for what others hold locked, and then gives up with this error."""
+        """Run work that waits at most `wait_ms` for locks, then raises `gave_up`."""
         ...
 
     def emit(self, event: Event) -> None:
-        """Append to the log; written last, so that on every database the log's order is the order of commits."""
+        """Append an event to the log. Events are written last, so that on both databases the log is in the order of commits."""
         ...
 
     def before_commit(self, key: Hashable, work: "Work[None]") -> None:
-        """Do this once, after everything else: what many changes in one transaction call for only once."""
+        """Run work once, at the end of the transaction. A later call with the same key replaces it, so it runs once for many
+        changes."""
         ...
 
 
@@ -92,7 +92,7 @@ Work = Callable[[Transaction], T]
 
 
 class LoggedTransaction(ABC):
-    """What the two dialects share: events gathered until commit, and attempts that can be undone."""
+    """The part of a transaction that both databases share: events collected until commit, and attempts that can be undone."""
 
     __slots__ = ("_drift", "_drift_of", "closing", "events", "now", "read_only", "unset")
 
@@ -105,11 +105,11 @@ class LoggedTransaction(ABC):
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
-        self.unset = 0  # savepoints of attempts that have written nothing yet, the innermost ones
+        self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
 
     @property
     def drift(self) -> int:
-        if self._drift is None:  # most transactions never ask
+        if self._drift is None:  # most transactions never need it
             self._drift = self._drift_of(self)
         return self._drift
 
@@ -129,14 +129,14 @@ class LoggedTransaction(ABC):
         self.closing[key] = work
 
     def finish(self) -> None:
-        """What remains to be done before the commit."""
+        """Run the `before_commit` work and write the events."""
         for work in self.closing.values():
             work(self)
         if self.events:
             self.write_log()
 
     def write_log(self) -> None:
-        """Rows of one statement are numbered in their order, as statements are."""
+        """Insert the events in order. Rows of one statement get their sequence numbers in order too."""
         for start in range(0, len(self.events), EVENTS_PER_INSERT):
             some = self.events[start : start + EVENTS_PER_INSERT]
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.flatten_rows(some))
@@ -146,12 +146,12 @@ class LoggedTransaction(ABC):
         return chain.from_iterable(rows)
 
     def attempt(self, work: Work[T]) -> T:
-        """Its savepoint is set when it first writes: what only reads leaves nothing to undo."""
+        """Run work that can be undone. The savepoint is set at its first write, because reads leave nothing to undo."""
         told, closing = len(self.events), dict(self.closing)
         self.unset += 1
         try:
             value = work(self)
-        except HeadwayError:  # anything else, a database's own error above all, ends the whole transaction
+        except HeadwayError:  # other errors, above all the database's, abort the whole transaction
             del self.events[told:]
             self.closing = closing
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
@@ -160,7 +160,7 @@ class LoggedTransaction(ABC):
         return value
 
     def _leave(self, *statements: str) -> None:
-        """The innermost savepoint."""
+        """Leave the innermost savepoint, if it was set."""
         if self.unset:
             self.unset -= 1
             return
@@ -176,7 +176,7 @@ class LoggedTransaction(ABC):
         self.run("SAVEPOINT glance")
         try:
             return work(self)
-        except Exception:  # noqa: BLE001  a database that cannot go back to the savepoint either raises an error that goes on
+        except Exception:  # noqa: BLE001  if returning to the savepoint fails too, that error propagates
             get_logger().warning("a look-up that one can do without failed", exc_info=True)
             return None
         finally:
@@ -184,7 +184,7 @@ class LoggedTransaction(ABC):
             self.run("RELEASE SAVEPOINT glance")
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
-        return work(self)  # where there is one writer, nobody waits
+        return work(self)  # with a single writer there is no lock to wait for
 
 
 def is_read_statement(sql: str) -> bool:
@@ -193,34 +193,34 @@ def is_read_statement(sql: str) -> bool:
 
 
 class WorkOutcome(NamedTuple):
-    """How one piece of work ended."""
+    """The result or the error of one unit of work."""
 
     value: Any = None
     error: BaseException | None = None
 
 
 class Connection(Protocol):
-    """One connection, used by one thread at a time."""
+    """A connection, used by one thread at a time."""
 
     def read(self, work: Work[T]) -> T:
-        """Run against one consistent snapshot; nothing is changed."""
+        """Run work against a consistent snapshot, without changing anything."""
         ...
 
     def write(self, work: Work[T]) -> T: ...
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
-        """Run several pieces of work and make them durable together; each fails on its own."""
+        """Run several units of work and commit them together. Each succeeds or fails independently."""
         ...
 
     def close(self) -> None: ...
 
 
-# Called after a commit, on the thread that made it, with the tenants that have news.
+# Called after a commit, on the committing thread, with the tenants that have new events.
 CommitListener = Callable[[frozenset[int]], None]
 
 
 def notify_listener(listener: CommitListener, events: Iterable[Event]) -> None:
-    """The commit stands, so a listener that fails must not make it look as if it did not."""
+    """Call the listener, and only log its errors: the commit has succeeded and must not appear to have failed."""
     tenants = frozenset(event.tenant_id for event in events)
     try:
         if tenants:
@@ -230,6 +230,6 @@ def notify_listener(listener: CommitListener, events: Iterable[Event]) -> None:
 
 
 def get_logger() -> "Logger":
-    import logging  # noqa: PLC0415  a cold start that meets no failure need not load it
+    import logging  # noqa: PLC0415  loaded only on failures, to keep cold starts fast
 
     return logging.getLogger("headway.storage")

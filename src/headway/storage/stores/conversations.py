@@ -1,4 +1,4 @@
-"""Rows of conversations and their turns."""
+"""SQL for conversations and their turns."""
 
 from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.transaction import Transaction
@@ -8,7 +8,7 @@ TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at,
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
-    """The new conversation, or nothing if the tenant already uses the key."""
+    """Insert a conversation, or return None if the tenant already uses the key."""
     row = tx.one(
         f"""INSERT INTO conversations (uuid, tenant_id, key, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
             ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {COLUMNS}""",
@@ -33,7 +33,7 @@ def find_by_key(tx: Transaction, tenant_id: int, key: str) -> Conversation | Non
 
 
 def list_page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[Conversation]:
-    """The newest conversations with an id below `before`."""
+    """List the newest conversations with an id below `before`."""
     rows = tx.all(
         f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
         tenant_id,
@@ -44,13 +44,13 @@ def list_page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[
 
 
 def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
-    """(UUID, id) of the tenant's conversations, by which their files are named."""
+    """List the (UUID, id) pairs that name the files of the tenant's conversations."""
     rows = tx.all("SELECT uuid, id FROM conversations WHERE tenant_id = ? ORDER BY id", tenant_id)
     return [(str(uuid), int(conversation_id)) for uuid, conversation_id in rows]
 
 
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
-    """Whether the turn was opened; an id that exists anywhere is refused."""
+    """Insert a turn and return whether it is new. An id that exists in any tenant is rejected."""
     row = tx.one(
         f"""INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO NOTHING RETURNING id""",
@@ -72,7 +72,7 @@ def save_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
 
 
 def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> None:
-    """Something was said in it; the title is for a conversation that has none."""
+    """Record activity in a conversation. The title is set only if there is none."""
     tx.run(
         "UPDATE conversations SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE tenant_id = ? AND id = ?",
         tx.now,
@@ -88,20 +88,20 @@ def find_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
 
 
 def find_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
-    """The turn, with nobody else able to rearrange its plan before this transaction ends."""
+    """Return the turn, locked so that no other transaction can change its plan before this one ends."""
     sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
     row = tx.one(sql, tenant_id, turn_id)
     return Turn._make(row) if row else None
 
 
 def find_turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int | None:
-    """The conversation a turn belongs to."""
+    """Return the id of the conversation that the turn belongs to."""
     row = tx.one("SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?", tenant_id, turn_id)
     return int(row[0]) if row else None
 
 
 def find_last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str | None:
-    """The id of the turn that began last."""
+    """Return the id of the turn that started last."""
     row = tx.one(
         "SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ? ORDER BY started_at DESC LIMIT 1",
         tenant_id,

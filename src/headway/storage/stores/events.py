@@ -1,4 +1,4 @@
-"""Reading the log. (Events are written by the transaction itself, at commit.)"""
+"""SQL for reading the event log. (Transactions write events at commit.)"""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def list_after(tx: Transaction, tenant_id: int, seq: int, limit: int) -> list[Lo
 
 
 def list_after_in_conversation(tx: Transaction, tenant_id: int, conversation_id: int, seq: int, limit: int) -> list[LoggedEvent]:
-    """A conversation's own events and the tenant-wide ones."""
+    """List the events of a conversation together with the tenant-wide ones."""
     rows: list[LoggedEvent] = []
     for one in (conversation_id, TENANT_WIDE):
         found = tx.all(
@@ -30,7 +30,7 @@ def list_after_in_conversation(tx: Transaction, tenant_id: int, conversation_id:
 
 
 def find_turn_start(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int:
-    """The number of the event that told of its start. Looked for from the newest on: most are asked for while they run."""
+    """Return the sequence number of the turn's start event. Searches from the newest, because most turns asked for are running."""
     row = tx.one(
         """SELECT seq FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = 'turn_started'
            ORDER BY seq DESC LIMIT 1""",
@@ -47,7 +47,7 @@ def get_last_seq(tx: Transaction, tenant_id: int) -> int:
 
 
 def get_last_seq_of_all(tx: Transaction) -> int:
-    """The highest number in the log, of whatever tenant."""
+    """Return the highest sequence number in the log, across all tenants."""
     row = tx.one("SELECT MAX(seq) FROM events")
     return int(row[0]) if row and row[0] is not None else 0
 
@@ -55,7 +55,7 @@ def get_last_seq_of_all(tx: Transaction) -> int:
 def list_by_kinds(
     tx: Transaction, tenant_id: int, conversation_id: int, kinds: Sequence[str], before: int, limit: int
 ) -> list[LoggedEvent]:
-    """A conversation's last events of these kinds before that number, oldest first."""
+    """List a conversation's last events of these kinds before a sequence number, oldest first."""
     marks = ", ".join("?" * len(kinds))
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq < ? AND kind IN ({marks})

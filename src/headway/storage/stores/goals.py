@@ -1,4 +1,4 @@
-"""Rows of goals: their sub-goals with what each waits for, their journal, and the stretches in which they were pursued."""
+"""SQL for goals, their sub-goals and dependencies, their journal and their planning cycles."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, sta
     completed, failed, skipped"""
 SELECT_WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
-# Numbers the journal, and counts sub-goals by status: whoever else writes of the goal waits until this is stored.
+# Assigns journal numbers and counts sub-goals by status. The row lock makes concurrent writers of the goal wait.
 UPDATE_COUNTERS = """UPDATE goals SET journaled = journaled + ?, pending = pending + ?, in_progress = in_progress + ?,
     completed = completed + ?, failed = failed + ?, skipped = skipped + ? WHERE tenant_id = ? AND id = ? RETURNING journaled"""
-EXPERIENCE_SAMPLE = 1_000  # the newest sub-goals that were tried
+EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 
 
 def insert(tx: Transaction, goal: Goal) -> Goal:
@@ -72,13 +72,13 @@ def save(tx: Transaction, goal: Goal) -> None:
 
 
 def find_with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal, int] | None:
-    """A goal, and what its agents have cost so far."""
+    """Return a goal and the cost of its agents so far."""
     row = tx.one(SELECT_WITH_COST, tenant_id, goal_id)
     return (Goal._make(row[:-1]), int(row[-1] or 0)) if row else None
 
 
 def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int) -> list[Goal]:
-    """The newest first, before that id."""
+    """List goals with an id below `before`, newest first."""
     chosen, parameters = ("AND status = ?", (status,)) if status else ("", ())
     rows = tx.all(
         f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? {chosen} AND id < ? ORDER BY id DESC LIMIT ?",
@@ -104,7 +104,7 @@ SUB_GOAL_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_out
 
 SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(depends_on AS TEXT), ',') FROM sub_goal_edges
     WHERE sub_goal_id = sub_goals.id) FROM sub_goals"""
-# What a sub-goal waits for, as its edges and the rows below it say. Those that it builds on are good when they are done and judged.
+# Counts the dependencies a sub-goal waits for. A dependency is satisfied when it is completed and judged.
 UPDATE_WAITS = """UPDATE sub_goals SET
     waits_for = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
         WHERE sub_goal_id = sub_goals.id AND (below.status <> 'completed' OR below.divergence IS NULL)),
@@ -113,7 +113,7 @@ UPDATE_WAITS = """UPDATE sub_goals SET
 
 
 class NewJournalEntry(NamedTuple):
-    """What is written into the journal."""
+    """A journal entry that has no number yet."""
 
     kind: str
     data: str
@@ -150,8 +150,8 @@ def list_sub_goals(tx: Transaction, tenant_id: int, goal_id: int) -> list[SubGoa
 def change_sub_goal(
     tx: Transaction, one: SubGoal, entry: NewJournalEntry | None, **changed: Any
 ) -> tuple[SubGoal, JournalEntry | None]:
-    """The only way in which one changes: with an entry in the journal if there is something to tell, its goal's counters true, and
-    those that wait for it knowing where they stand."""
+    """Change a sub-goal; all changes go through here. This also appends a journal entry if one is given, updates the goal's
+    counters, and recomputes what the dependent sub-goals wait for."""
     after = one._replace(updated_at=tx.now, **changed)
     moved = {one.status: -1, after.status: 1} if after.status != one.status else {}
     written = None
@@ -174,7 +174,7 @@ def change_sub_goal(
 
 
 def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    """Judged under no plan that is in force: they stay known, and count no more."""
+    """Stop counting the goal's divergences towards a replan. They stay recorded, but under no current plan."""
     tx.run("UPDATE sub_goals SET judged_under = 0 WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
 
 
@@ -186,14 +186,14 @@ def replace_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) 
 
 
 def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, moved: Mapping[SubGoalStatus, int]) -> int:
-    """So many more entries in the journal, and sub-goals by status; the number of the last entry."""
+    """Add to the goal's journal and sub-goal counters. Returns the number of the last journal entry."""
     row = tx.one(UPDATE_COUNTERS, entries, *(moved.get(status, 0) for status in STATUSES), tenant_id, goal_id)
     assert row is not None
     return int(row[0])
 
 
 def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
-    """What became of the tenant's newest sub-goals, by kind."""
+    """Summarize the results of the tenant's most recent sub-goals, by kind."""
     rows = tx.all(
         """SELECT kind, COUNT(*), SUM(CASE WHEN status = 'completed' AND divergence = 'none' THEN 1 ELSE 0 END),
                SUM(cost), SUM(ended_at - started_at)
@@ -223,7 +223,7 @@ def write_entry(tx: Transaction, tenant_id: int, goal_id: int, number: int, entr
 
 
 def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:
-    """The last ones before that number, oldest first."""
+    """List the last journal entries before a number, oldest first."""
     rows = tx.all(
         "SELECT n, kind, data, at FROM journal WHERE tenant_id = ? AND goal_id = ? AND n < ? ORDER BY n DESC LIMIT ?",
         tenant_id,
@@ -238,7 +238,7 @@ def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, befo
 
 
 def open_cycle(tx: Transaction, tenant_id: int, goal_id: int) -> bool:
-    """Whether there was none."""
+    """Open a planning cycle, unless one is open. Returns whether it was opened."""
     row: Any = tx.one(
         """INSERT INTO planning_cycles (tenant_id, goal_id, status, started_at) VALUES (?, ?, 'active', ?)
            ON CONFLICT DO NOTHING RETURNING id""",
@@ -250,7 +250,7 @@ def open_cycle(tx: Transaction, tenant_id: int, goal_id: int) -> bool:
 
 
 def end_cycle(tx: Transaction, tenant_id: int, goal_id: int, status: str) -> bool:
-    """Whether there was one."""
+    """End the open planning cycle. Returns whether there was one."""
     row = tx.one(
         """UPDATE planning_cycles SET status = ?, ended_at = ? WHERE tenant_id = ? AND goal_id = ? AND status = 'active'
            RETURNING id""",

@@ -1,4 +1,4 @@
-"""Rows of the kill switch. It is the whole installation's: no tenant owns it."""
+"""SQL for the kill switch, which applies to the whole installation rather than to a tenant."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ def find_active(tx: Transaction) -> Halt | None:
 
 
 def insert(tx: Transaction, why: str) -> bool:
-    """Whether it was we who halted. Two that do at the same moment: the first one's words stand."""
+    """Halt, unless already halted. Returns whether this call did it; with two at the same time, the first one's reason is kept."""
     sql = "INSERT INTO halts (why, since) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING since"
     return tx.one(sql, why, tx.now) is not None
 

@@ -1,4 +1,4 @@
-"""Rows of answers that were given once and are given again for the same key."""
+"""SQL for answers that are stored under an idempotency key and repeated for the same key."""
 
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ class StoredAnswer(NamedTuple):
 def reserve(
     tx: Transaction, tenant_id: int, route: str, key: str, body_hash: str, expired_before: int = 0, wait_ms: int = WAIT_MS
 ) -> bool:
-    """Whether the key is ours to answer: nobody used it, or too long ago. If another transaction is answering it right
-    now, this waits for its end, or gives up."""
+    """Reserve a key and return whether the caller may answer it, because it is unused or expired. If another transaction is
+    answering it right now, wait for that to end, or raise KeyBusy."""
 
     def insert(tx: Transaction) -> bool:
         row = tx.one(

@@ -1,4 +1,4 @@
-"""Rows of jobs, and of the processes that work on them. When a job is due is stored by the clock that does not jump."""
+"""SQL for jobs and for the heartbeats of the processes that run them. Due times are stored by the steady clock."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -10,8 +10,8 @@ from headway.storage.transaction import Row, Transaction
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
 WAITING_CONDITION = "state IN ('queued', 'delayed')"
-IDS_PER_QUERY = 1_000  # ids in one statement
-ALONE_SUFFIX = ":alone"  # how the names of processes end that work on nothing but what they began
+IDS_PER_QUERY = 1_000  # databases limit the parameters of a statement
+ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs they started
 
 
 def insert(tx: Transaction, job: Job) -> None:
@@ -25,7 +25,7 @@ def load_job(tx: Transaction, row: Row) -> Job:
 
 
 def to_steady_time(tx: Transaction, moment: int) -> int:
-    """A moment by the clock that does not jump."""
+    """Convert a time to the steady clock, which does not jump."""
     return moment + tx.drift if moment < NEVER else moment
 
 
@@ -35,13 +35,13 @@ def find(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
 
 
 def find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
-    """The job, with nobody else able to move it, or what it stands for, before this transaction ends."""
+    """Return the job, locked so that no other transaction can change it, or the run behind it, before this one ends."""
     row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, job_id)
     return load_job(tx, row) if row else None
 
 
 def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:
-    """The job that answers the turn, or pursues the goal; SQLite has one writer anyway."""
+    """Lock the job that answers the turn or pursues the goal. SQLite has a single writer, so it needs no lock."""
     if tx.dialect.name == "postgresql":
         column, value = ("turn_id", turn_id) if turn_id else ("goal_id", goal_id)
         tx.run(
@@ -74,7 +74,7 @@ def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
 
 
 def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: RowCursor = FIRST_PAGE) -> list[Job]:
-    """The newest first."""
+    """List jobs, newest first."""
     chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} AND (created_at, id) < (?, ?)
@@ -88,7 +88,7 @@ def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
 
 
 def delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
-    """Those of these that wait for their time."""
+    """Return those of the given jobs that are delayed."""
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
@@ -97,7 +97,7 @@ def delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job
 
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
-    """Ended ones that nobody asks for any more; how many. Dead ones are kept until somebody decides about them."""
+    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
     gone = tx.all(
         """DELETE FROM jobs WHERE id IN (
                SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
@@ -107,19 +107,19 @@ def delete_ended(tx: Transaction, before: int, limit: int) -> int:
     return len(gone)
 
 
-# The engine's own. It works for all tenants, and no door leads here.
+# For the engine only: these work across all tenants, and no surface calls them.
 
 
 def find_next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
-    """When the next waiting job of these kinds is due."""
+    """Return when the next waiting job of these kinds is due."""
     marks = ", ".join("?" * len(kinds))
     row = tx.one(f"SELECT due_at FROM jobs WHERE {WAITING_CONDITION} AND kind IN ({marks}) ORDER BY due_at LIMIT 1", *kinds)
     return int(row[0]) - tx.drift if row else None
 
 
 def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
-    """Waiting ones of these kinds whose time has come and whose family may have one more, locked by us and by nobody else.
-    Only: these, and those that they began."""
+    """Lock and return waiting jobs of these kinds that are due and whose family has a free slot. Jobs locked by other processes are
+    skipped. `only` restricts this to the given jobs and those they started."""
     known = ", ".join("?" * len(kinds))
     marks = ", ".join("?" * len(only or ()))
     chosen = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
@@ -139,7 +139,7 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
 
 
 def lock_family(tx: Transaction, family: str) -> None:
-    """Until this transaction ends nobody else takes one of the family; SQLite has one writer anyway."""
+    """Keep other processes from taking jobs of the family until this transaction ends. SQLite needs no lock: it has one writer."""
     if tx.dialect.name == "postgresql":
         tx.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", family)
 
@@ -161,7 +161,7 @@ def has_orphans(tx: Transaction, lease_ms: int) -> bool:
 
 
 def lock_orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | None = None) -> list[Job]:
-    """Running ones (only: of these) whose process is no more, locked by us and by nobody else."""
+    """Lock and return running jobs whose process has no current heartbeat. `only` restricts this to the given jobs."""
     chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only)) or 'NULL'})"
     rows = tx.all(
         f"SELECT {COLUMNS} FROM jobs WHERE {ORPHAN_CONDITION} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
@@ -173,7 +173,7 @@ def lock_orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str]
 
 
 def release_owner(tx: Transaction, owner: str) -> None:
-    """A clean stop: what is unfinished waits for another, and the owner is no more."""
+    """Requeue the unfinished jobs of a process that stops cleanly, and delete its heartbeat."""
     tx.run(
         "UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ? WHERE state = 'running' AND owner = ?",
         to_steady_time(tx, tx.now),
@@ -184,7 +184,7 @@ def release_owner(tx: Transaction, owner: str) -> None:
 
 
 def wake_waiting_runs(tx: Transaction, tenant_id: int) -> None:
-    """Runs that wait for something may find it now; those that don't go on waiting."""
+    """Make the tenant's waiting runs due now, so that each checks again whether it can continue."""
     tx.run(
         """UPDATE jobs SET due_at = ? WHERE tenant_id = ? AND state = 'delayed' AND due_at > ? AND id IN (
                SELECT id FROM runs WHERE tenant_id = ? AND status = 'waiting')""",
@@ -196,7 +196,7 @@ def wake_waiting_runs(tx: Transaction, tenant_id: int) -> None:
 
 
 def list_ended_ids(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
-    """Those that have ended, or are no more."""
+    """Return those of the given jobs that have ended or no longer exist."""
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
@@ -206,7 +206,7 @@ def list_ended_ids(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
 
 
 def list_settled_ids(tx: Transaction, job_ids: Collection[str]) -> set[str]:
-    """Those that are over, with nothing left to do of what they began."""
+    """Return those of the given jobs that have ended and whose own jobs have all ended too."""
     known, going = sorted(job_ids), "state IN ('queued', 'running', 'delayed')"
     busy: set[str] = set()
     for start in range(0, len(known), IDS_PER_QUERY):
@@ -231,7 +231,7 @@ def requeue(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
 
 
 def read_clock(tx: Transaction) -> int:
-    """The time that signs of life are compared by: the same for all processes, to the millisecond, and without jumps."""
+    """Read the clock for heartbeats. It is the same for all processes, to the millisecond, and does not jump."""
     if tx.dialect.name == "sqlite":
         return tx.now + tx.drift
     row = tx.one(SERVER_TIME_SQL)
@@ -248,14 +248,14 @@ def record_heartbeat(tx: Transaction, owner: str) -> None:
 
 
 def count_live_workers(tx: Transaction, lease_ms: int) -> int:
-    """How many processes would work on whatever is due."""
+    """Count the live processes that take any job that is due."""
     sql = "SELECT COUNT(*) FROM worker_leases WHERE beat_at >= ? AND executor_id NOT LIKE ?"
     row = tx.one(sql, read_clock(tx) - lease_ms, f"%{ALONE_SUFFIX}")
     return int(row[0]) if row else 0
 
 
 def has_live_process(tx: Transaction, lease_ms: int) -> bool:
-    """Also one that works on nothing but its own."""
+    """Whether any process is alive, including those that only run their own jobs."""
     return tx.one("SELECT 1 FROM worker_leases WHERE beat_at >= ? LIMIT 1", read_clock(tx) - lease_ms) is not None
 
 

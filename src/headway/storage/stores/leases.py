@@ -1,4 +1,4 @@
-"""Rows of leases: which agent works on a todo, until when, and the token that proves it."""
+"""SQL for leases: which agent works on a todo, until when, and the token that proves it."""
 
 from typing import NamedTuple
 
@@ -35,8 +35,8 @@ def delete(tx: Transaction, tenant_id: int, todo_id: int) -> None:
 
 
 def lock_expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
-    """A todo in progress whose owner let the lease run out, locked. None: any list of the tenant."""
-    # Hardly ever has one run out, and this look at an index spares a walk over everything in progress.
+    """Lock an in-progress todo whose lease has expired and return its id. Without a conversation, all lists of the tenant count."""
+    # Leases rarely expire, and this index lookup avoids scanning everything in progress.
     if tx.one("SELECT 1 FROM leases WHERE tenant_id = ? AND expires_at <= ? LIMIT 1", tenant_id, tx.now + tx.drift) is None:
         return None
     row = tx.one(
@@ -51,7 +51,7 @@ def lock_expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -
 
 
 def lock_ready(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
-    """The next todo that anybody may start, locked: two callers are never handed the same one."""
+    """Lock the next todo that can start and return its id. Locked rows are skipped, so two callers never get the same one."""
     row = tx.one(
         f"""SELECT id FROM todos WHERE {build_list_condition(conversation_id)} AND status = 'pending' AND blocked_by = 0
             AND turn_id IS NULL ORDER BY position, id LIMIT 1{tx.dialect.skip_locked}""",

@@ -1,4 +1,4 @@
-"""Rows of what agents remember."""
+"""SQL for the notes that agents keep between runs."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ COLUMNS = "id, conversation_id, agent_id, kind, text, created_at"
 
 
 class MemoryEntry(NamedTuple):
-    """One thing an agent wanted to know later."""
+    """A note that an agent saved for later."""
 
     id: int
     conversation_id: int
@@ -38,7 +38,7 @@ def insert(tx: Transaction, scope: Scope, kind: str, text: str) -> MemoryEntry:
 
 
 def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
-    """The newest entries of exactly this conversation."""
+    """List the newest entries of this conversation only."""
     rows = tx.all(
         f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND conversation_id = ? ORDER BY id DESC LIMIT ?",
         tenant_id,
@@ -49,7 +49,7 @@ def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: in
 
 
 def delete(tx: Transaction, scope: Scope, entry_id: int) -> bool:
-    """Whether there was such an entry within sight of the scope."""
+    """Delete an entry and return whether it existed where the scope can see it."""
     row = tx.one(
         "DELETE FROM memory_entries WHERE tenant_id = ? AND id = ? AND conversation_id IN (?, ?) RETURNING id",
         scope.tenant_id,

@@ -1,4 +1,4 @@
-"""Rows of messages: what a person reads of a conversation."""
+"""SQL for messages: the part of a conversation that people read."""
 
 from headway.ledger.run import Message
 from headway.storage.transaction import Transaction
@@ -22,7 +22,7 @@ def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, 
 
 
 def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int) -> list[Message]:
-    """The last ones before that id, oldest first."""
+    """List the last messages with an id below `before`, oldest first."""
     rows = tx.all(
         f"SELECT {COLUMNS} FROM messages WHERE tenant_id = ? AND conversation_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
         tenant_id,

@@ -1,4 +1,4 @@
-"""Rows of what the operator was told."""
+"""SQL for notices to the operator."""
 
 from typing import NamedTuple
 
@@ -29,14 +29,14 @@ def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str |
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Notice]:
-    """The newest first."""
+    """List notices, newest first."""
     sql = """SELECT id, kind, text, turn_id, goal_id, created_at FROM notices WHERE tenant_id = ? AND id < ?
              ORDER BY id DESC LIMIT ?"""
     return [Notice._make(row) for row in tx.all(sql, tenant_id, before, limit)]
 
 
 def has_notice_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:
-    """Whether the operator has heard of this lately."""
+    """Whether the operator has had the same notice since a given time."""
     row = tx.one(
         """SELECT 1 FROM notices WHERE tenant_id = ? AND kind = ? AND COALESCE(turn_id, '') = ? AND COALESCE(goal_id, 0) = ?
            AND created_at >= ? LIMIT 1""",

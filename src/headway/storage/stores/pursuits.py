@@ -1,6 +1,7 @@
-"""What a step of a goal's pursuit looks at: a few of its sub-goals, through indexes, however many there are.
+"""SQL for one step of a goal's pursuit. Each query reads a few sub-goals through an index, however many there are.
 
-The rules are those of `ledger.goal`, which says them of all sub-goals at once."""
+The rules are those of `ledger.goal`, which applies them to a complete list of sub-goals.
+"""
 
 from headway.ledger.goal import Goal, SubGoal, SubGoalMode
 from headway.storage.stores.goals import SELECT_SUB_GOALS, load_sub_goal
@@ -21,25 +22,25 @@ SELECT_DOUBTS = """SELECT divergence FROM sub_goals WHERE tenant_id = ? AND goal
 
 
 def list_active(tx: Transaction, goal: Goal) -> list[SubGoal]:
-    """Those at work, and those that have ended and are not judged yet."""
+    """List the sub-goals in progress and those that have ended but are not judged yet."""
     return [load_sub_goal(row) for row in tx.all(SELECT_ACTIVE, goal.tenant_id, goal.id)]
 
 
 def list_ready(tx: Transaction, goal: Goal, mode: SubGoalMode, limit: int) -> list[SubGoal]:
-    """Pending ones that wait for nothing, the worthiest first."""
+    """List the pending sub-goals that wait for nothing, highest worth first."""
     return [load_sub_goal(row) for row in tx.all(SELECT_READY, goal.tenant_id, goal.id, mode, limit)]
 
 
 def list_doubts(tx: Transaction, goal: Goal) -> list[str]:
-    """What speaks against the plan in force: outcomes that diverged under it, and sub-goals that wait in vain."""
+    """List the reasons to doubt the current plan: outcomes that diverged under it and sub-goals that can never start."""
     return [str(row[0]) for row in tx.all(SELECT_DOUBTS, goal.tenant_id, goal.id, goal.plan_no, goal.tenant_id, goal.id)]
 
 
 def list_dependencies(tx: Transaction, one: SubGoal) -> list[SubGoal]:
-    """Those that it builds on."""
+    """List the sub-goals that this one depends on."""
     return [load_sub_goal(row) for row in tx.all(SELECT_DEPENDENCIES, one.tenant_id, one.id)] if one.depends_on else []
 
 
 def list_last_completed(tx: Transaction, goal: Goal, limit: int) -> list[SubGoal]:
-    """The newest completed ones, oldest first."""
+    """List the sub-goals completed last, oldest first."""
     return [load_sub_goal(row) for row in reversed(tx.all(SELECT_COMPLETED, goal.tenant_id, goal.id, limit))]

@@ -1,4 +1,4 @@
-"""Rows of runs: what each agent at work was asked, what it said, and the tools it called."""
+"""SQL for runs, their transcripts and their tool calls."""
 
 from itertools import chain
 
@@ -19,7 +19,7 @@ UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_li
 
 
 def insert(tx: Transaction, run: Run) -> bool:
-    """Whether it was taken; a conversation that has a running turn takes no second one."""
+    """Insert a run and return whether it was accepted. A conversation with a running turn accepts no second one."""
     return tx.one(INSERT, *run) is not None
 
 
@@ -29,19 +29,19 @@ def find(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
 
 
 def find_with_halt(tx: Transaction, tenant_id: int, run_id: str) -> tuple[Run, bool] | None:
-    """The run, and whether everything is halted: every step looks at both."""
+    """Return the run and whether Headway is halted, because each step needs both."""
     row = tx.one(SELECT_WITH_HALT, tenant_id, run_id)
     return (Run._make(row[:-1]), bool(row[-1])) if row else None
 
 
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
-    """The run that answers the turn; one that somebody else's loop works on has none."""
+    """Return the run that answers the turn. Turns driven by an external loop have none."""
     row = tx.one(f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL", tenant_id, turn_id)
     return Run._make(row) if row else None
 
 
 def find_running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:
-    """The run that answers the conversation's unfinished turn."""
+    """Return the run that answers the conversation's unfinished turn."""
     sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
         AND parent_run_id IS NULL AND ended_at = 0"""
     row = tx.one(sql, tenant_id, conversation_id)
@@ -73,7 +73,7 @@ def save(tx: Transaction, run: Run) -> None:
 def list_page(
     tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: RowCursor = FIRST_PAGE
 ) -> list[Run]:
-    """The newest first."""
+    """List runs, newest first."""
     named = {"turn_id": turn_id, "goal_id": goal_id}
     chosen = {column: value for column, value in named.items() if value is not None}
     where = "".join(f" AND {column} = ?" for column in chosen)
@@ -89,7 +89,7 @@ def list_page(
 
 
 def count_sub_agents(tx: Transaction, parent: Run) -> tuple[int, int]:
-    """How many sub-agents the turn of this run (or the sub-goal that it is for) has begun, and how many are not over."""
+    """Count the sub-agents that the run's turn (or its sub-goal) has started, and those that have not ended."""
     column, value = ("turn_id", parent.turn_id) if parent.turn_id else ("sub_goal_id", parent.sub_goal_id)
     row = tx.one(
         f"""SELECT COUNT(*), SUM(CASE ended_at WHEN 0 THEN 1 ELSE 0 END) FROM runs
@@ -106,21 +106,21 @@ def sum_goal_cost(tx: Transaction, tenant_id: int, goal_id: int) -> int:
 
 
 def sum_sub_goal_cost(tx: Transaction, tenant_id: int, sub_goal_id: int) -> int:
-    """What its sub-agents cost; the main agent's own share is not among it."""
+    """Sum the cost of the sub-goal's sub-agents. The main agent's own share is not included."""
     sql = "SELECT SUM(cost) FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL"
     row = tx.one(sql, tenant_id, sub_goal_id)
     return int(row[0] or 0) if row else 0
 
 
 def count_succeeded_effects(tx: Transaction, tenant_id: int, run_id: str) -> int:
-    """How many of its tool calls went well."""
+    """Count the run's successful tool calls."""
     sql = "SELECT COUNT(*) FROM effects WHERE tenant_id = ? AND run_id = ? AND state = 'succeeded'"
     row = tx.one(sql, tenant_id, run_id)
     return int(row[0]) if row else 0
 
 
 def list_unfinished_descendants(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
-    """Sub-agents that it began, those that they began, and so on, the lowest first: who has ended may have left some at work."""
+    """List the run's unfinished sub-agents at any depth, deepest first. An ended sub-agent may have left its own running."""
     sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND ended_at = 0 AND id IN (
                   WITH RECURSIVE below (id) AS (
                       SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ?
@@ -131,7 +131,7 @@ def list_unfinished_descendants(tx: Transaction, tenant_id: int, run_id: str) ->
 
 
 def list_unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:
-    """Sub-agents that were begun for a sub-goal, those that they began, and so on."""
+    """List the unfinished sub-agents of a sub-goal, at any depth."""
     sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL AND ended_at = 0
               ORDER BY depth, created_at, id"""
     return [Run._make(row) for row in tx.all(sql, tenant_id, sub_goal_id)]
@@ -144,7 +144,7 @@ ANOTHER_MESSAGE = ", (?, ?, ?, ?, ?)"
 
 
 def list_messages(tx: Transaction, tenant_id: int, run_id: str, begins_at: int = 0) -> list[tuple[int, str, bool]]:
-    """(number, message, whether it is still sent), in order, from that number on."""
+    """List (number, message, whether it is still sent to the model) in order, starting at a number."""
     sql = "SELECT n, message, sent FROM transcript WHERE tenant_id = ? AND run_id = ? AND n >= ? ORDER BY n"
     rows = tx.all(sql, tenant_id, run_id, begins_at)
     return [(int(n), str(message), bool(sent)) for n, message, sent in rows]
@@ -156,13 +156,13 @@ def get_next_message_number(tx: Transaction, tenant_id: int, run_id: str) -> int
 
 
 def append_messages(tx: Transaction, tenant_id: int, run_id: str, n: int, *messages: str) -> None:
-    """From that number on."""
+    """Append messages, numbered from `n`."""
     rows = ((run_id, number, tenant_id, message, tx.now) for number, message in enumerate(messages, n))
     tx.run(INSERT_MESSAGE + ANOTHER_MESSAGE * (len(messages) - 1), *chain.from_iterable(rows))
 
 
 def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> None:
-    """The message stays in the journal and is not sent any more."""
+    """Stop sending a message to the model. It stays in the transcript."""
     tx.run("UPDATE transcript SET sent = 0 WHERE tenant_id = ? AND run_id = ? AND n = ?", tenant_id, run_id, n)
 
 
@@ -172,7 +172,7 @@ EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at"
 
 
 def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
-    """The tool calls of one message that were begun, by their place in it."""
+    """Return the recorded tool calls of one message, by their index in it."""
     sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? AND n = ?"
     return {int(row[1]): Effect._make(row) for row in tx.all(sql, tenant_id, run_id, n)}
 

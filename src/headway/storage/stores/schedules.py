@@ -1,4 +1,4 @@
-"""Rows of schedules."""
+"""SQL for schedules."""
 
 from headway.ledger.schedule import Schedule
 from headway.storage.transaction import Transaction
@@ -8,7 +8,7 @@ COLUMNS = """id, tenant_id, name, cron, timezone, every_ms, work, paused, next_a
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: tuple[str, str, int], work: str, next_at: int) -> Schedule:
-    """Make it, or change the one of that name; what it has done so far stays."""
+    """Create the schedule, or replace the timing and work of the existing one. Its history is kept."""
     row = tx.one(
         f"""INSERT INTO schedules (tenant_id, name, cron, timezone, every_ms, work, next_at, created_at, updated_at)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -39,7 +39,7 @@ def find_locked(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> list[Schedule]:
-    """By name; those that come after one."""
+    """List schedules by name, starting after a given one."""
     sql = f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? AND name > ? ORDER BY name LIMIT ?"
     rows = tx.all(sql, tenant_id, after, limit)
     return [Schedule._make(row) for row in rows]
@@ -69,7 +69,7 @@ def delete(tx: Transaction, tenant_id: int, name: str) -> bool:
     return tx.one("DELETE FROM schedules WHERE tenant_id = ? AND name = ? RETURNING id", tenant_id, name) is not None
 
 
-# The engine's own: across tenants, and no door leads here.
+# For the engine only: these work across all tenants, and no surface calls them.
 
 
 def find_next_due(tx: Transaction) -> int | None:
@@ -83,7 +83,7 @@ def lock_updated_after(tx: Transaction, moment: int) -> list[Schedule]:
 
 
 def lock_due(tx: Transaction, limit: int) -> list[Schedule]:
-    """Those whose time has come, locked by us and by nobody else: each tick is one process'."""
+    """Lock and return the schedules that are due. Locked rows are skipped, so only one process handles each tick."""
     rows = tx.all(
         f"SELECT {COLUMNS} FROM schedules WHERE paused = 0 AND next_at <= ? ORDER BY next_at LIMIT ?{tx.dialect.skip_locked}",
         tx.now,

@@ -1,4 +1,4 @@
-"""Rows of model calls and of the pools they are paid from."""
+"""SQL for model calls and the budget pools that pay for them."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,10 @@ from headway.storage.transaction import Transaction
 
 
 class Pool(NamedTuple):
-    """Kept, so that nothing has to be added up: what was spent since counted_from, and what calls on their way reserved."""
+    """A tenant's budget pool. It keeps running totals, so that no rows have to be summed: the amount spent since `counted_from` and
+    the amount reserved by calls in flight."""
 
-    ceiling: int | None = None  # of the tenant's own
+    ceiling: int | None = None  # set for this tenant; None: the default applies
     spent: int = 0
     reserved: int = 0
     counted_from: int = 0
@@ -42,7 +43,7 @@ def get_pool(tx: Transaction, tenant_id: int) -> Pool:
 
 
 def lock_pool(tx: Transaction, tenant_id: int) -> Pool:
-    """The pool, with nobody else able to draw on it before this transaction ends."""
+    """Return the pool, locked so that no other transaction can draw on it before this one ends."""
     row = tx.one(SELECT_POOL + tx.dialect.for_update, tenant_id)
     if row is None:
         tx.run("INSERT INTO pools (tenant_id) VALUES (?) ON CONFLICT (tenant_id) DO NOTHING", tenant_id)
@@ -55,13 +56,13 @@ def save_pool(tx: Transaction, tenant_id: int, pool: Pool) -> None:
 
 
 def sum_cost_between(tx: Transaction, tenant_id: int, start: int, end: int) -> int:
-    """What calls cost from start on, and before end."""
+    """Sum the cost of calls from `start` (inclusive) to `end` (exclusive)."""
     row = tx.one("SELECT SUM(cost) FROM model_calls WHERE tenant_id = ? AND at >= ? AND at < ?", tenant_id, start, end)
     return int(row[0]) if row and row[0] is not None else 0
 
 
 class SpendingTotal(NamedTuple):
-    """What calls that have something in common came to."""
+    """Totals of a group of model calls."""
 
     name: str
     calls: int

@@ -1,4 +1,4 @@
-"""Rows of tenants and of the tokens that let their clients in."""
+"""SQL for tenants and their access tokens."""
 
 from headway.ledger.tenancy import Tenant, Token
 from headway.storage.transaction import Transaction
@@ -7,7 +7,7 @@ TOKEN_COLUMNS = "id, tenant_id, label, operator, created_at, expires_at, last_us
 
 
 def insert(tx: Transaction, name: str) -> Tenant | None:
-    """The new tenant, or nothing if the name is taken."""
+    """Insert a tenant, or return None if the name is taken."""
     row = tx.one(
         "INSERT INTO tenants (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING RETURNING id, name, created_at",
         name,
@@ -31,7 +31,7 @@ def list_all(tx: Transaction) -> list[Tenant]:
 
 
 def delete(tx: Transaction, tenant_id: int) -> None:
-    """Everything the tenant owns goes with it."""
+    """Delete a tenant and everything it owns."""
     tx.run("DELETE FROM tenants WHERE id = ?", tenant_id)
 
 
@@ -51,7 +51,7 @@ def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str, expir
 
 
 def find_token(tx: Transaction, digest: str) -> Token | None:
-    """The live token of this hash. Looking up a hash tells an attacker nothing about the token."""
+    """Find the active token with this hash. Looking up by hash gives an attacker no timing information about the token."""
     row = tx.one(
         f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE hash = ? AND revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)",
         digest,
@@ -79,5 +79,5 @@ def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None
 
 
 def has_permanent_token(tx: Transaction) -> bool:
-    """Whether a program could come in. (A browser's session, which ends by itself, does not count.)"""
+    """Whether a token exists that programs can use. (Browser sessions, which expire, do not count.)"""
     return tx.one("SELECT 1 FROM tokens WHERE revoked_at = 0 AND expires_at = 0 LIMIT 1") is not None

@@ -1,7 +1,7 @@
-"""Lists of todos: in progress, then pending by position, then ended by most recent, a page at a time.
+"""Paged lists of todos: in progress, then pending by position, then ended by most recent.
 
-Every part of a list is read through an index that already has its order, with a limit, so a page costs the same
-in a list of twenty and in one of a hundred thousand.
+Each part of a list is read in order through an index, with a limit, so a page costs the same in a list of twenty and in one of a
+hundred thousand.
 """
 
 import re
@@ -14,7 +14,7 @@ from headway.ledger.todo import STATUSES, Status, Todo
 from headway.storage.stores.todos import COLUMNS, load_todo
 from headway.storage.transaction import Transaction
 
-# part.key.id, see Place
+# part.key.id, see TodoCursor
 CURSOR_PATTERN = r"^([0-9]\.[0-9]{1,18}\.[0-9]{1,18})?$"
 
 
@@ -24,7 +24,7 @@ class TodoListPage(NamedTuple):
 
 
 class TodoCursor(NamedTuple):
-    """Where a page ended: in which part of the list, at which sort key, at which id."""
+    """The position where a page ended: the part of the list, the sort key and the id."""
 
     part: int
     key: int
@@ -32,15 +32,15 @@ class TodoCursor(NamedTuple):
 
 
 class SelectedLists(NamedTuple):
-    """The lists a selection shows, the conversation's own first: the columns that choose their rows, and the values of each."""
+    """The lists that a selection covers, the conversation's own first: the columns that select rows, and each list's values."""
 
     columns: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
 
 
 class ListPart(NamedTuple):
-    """A stretch of the list: how it is read from its start, or from a place on, and of which lists it consists.
-    (Ended rows of several lists are merged by time.)"""
+    """One part of a list: the queries that read it from its start or from a cursor, and the lists it covers. Ended rows of several
+    lists are merged by time."""
 
     from_start: str
     from_cursor: str
@@ -49,7 +49,7 @@ class ListPart(NamedTuple):
 
 def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
     chosen = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
-    if selection.turn_id is None:  # a turn names its list by itself
+    if selection.turn_id is None:  # a turn already identifies its list
         chosen["conversation_id"] = selection.conversation_id
     known = {column: value for column, value in chosen.items() if value is not None}
     columns, values = tuple(known), tuple(known.values())
@@ -58,7 +58,7 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
 
 @cache
 def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[ListPart]:
-    """How a selection of this shape is read. There are few shapes, so the queries of each are put together once."""
+    """Build the queries for a selection of this shape. There are few shapes, so the results are cached."""
     where = " AND ".join(f"{column} = ?" for column in columns)
     parts = [
         build_open_part(where, status, one) for status in ("in_progress", "pending") if status in statuses for one in range(lists)
@@ -91,7 +91,7 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
     for number in range(start.part if start else 0, len(parts)):
         after = start if start and start.part == number else None
         room = limit - len(todos)
-        found = read_part(tx, parts[number], lists, room + 1, after)  # one more: is there a next page?
+        found = read_part(tx, parts[number], lists, room + 1, after)  # one more, to see whether there is a next page
         if found and room:
             last_part = number
         todos += found[:room]
@@ -127,7 +127,7 @@ def build_ready_sql(columns: tuple[str, ...]) -> str:
 
 
 def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int) -> list[Todo]:
-    """Pending, not waiting for anything, not part of a turn's plan, in order."""
+    """List todos that can start, in order: pending, without open dependencies and not part of a turn's plan."""
     columns, lists = select_lists(tenant_id, Selection(conversation_id))
     todos: list[Todo] = []
     for values in lists:
@@ -136,10 +136,10 @@ def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, lim
 
 
 def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
-    """Rows by status, from the kept counters."""
+    """Count todos by status, from the stored counters."""
     where, values = "tenant_id = ?", list[Any]((tenant_id,))
     if selection.turn_id is not None:
-        # By its conversation, as lists are kept: without it all lists of the tenant would be looked at.
+        # Todo lists are indexed by conversation; without it, all lists of the tenant would be scanned.
         where += " AND conversation_id = (SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?) AND turn_id = ?"
         values += [tenant_id, selection.turn_id, selection.turn_id]
     elif selection.conversation_id is not None:
@@ -150,7 +150,7 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
 
 
 def count_all_by_status(tx: Transaction) -> dict[Status, int]:
-    """Rows by status over all tenants, for whoever runs the server."""
+    """Count todos by status across all tenants, for the operator."""
     row = tx.one("SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists")
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}

@@ -1,4 +1,4 @@
-"""Rows of todos: writing one, and keeping what is kept about its list (counters, positions, who waits for whom)."""
+"""SQL for todos, and for the data stored with their lists: counters, positions and dependencies."""
 
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
@@ -7,7 +7,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage.transaction import Row, Transaction
 
-# The order of Todo's fields; dependencies come as one text so that a list is one query.
+# In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
     position, outcome, created_at, updated_at, started_at, completed_at,
     (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
@@ -16,8 +16,8 @@ INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_
     agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, blocked_by)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
-# Takes the next position and counts the new row in the same statement: two callers never get the same place. A row that has
-# already ended takes none: it gets the number that the next open row will have, which keeps it in order of arrival.
+# Assigns the next position and counts the new row in one statement, so that two callers never get the same position. An ended row
+# does not use up a position: it shares the number of the next open row, which keeps it in order of arrival.
 APPEND_TO_LIST = {
     status: f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
         VALUES (?, ?, ?, ? + {places}, 1) ON CONFLICT (tenant_id, conversation_id, turn_id)
@@ -27,23 +27,23 @@ APPEND_TO_LIST = {
 UPDATE_COUNTERS = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
 
-SHIFT_LIMIT = 1_000  # how many rows may make room for one
+SHIFT_LIMIT = 1_000  # how many rows may move to make room for one
 IDS_PER_QUERY = 500  # databases limit the parameters of a statement
 
 
 def load_todo(row: Row) -> Todo:
     waits_for = row[16]
-    # Todo._make without its detour through a checked length: this is done for every row of every list.
+    # Bypasses the length check of Todo._make, because this runs for every row of every list.
     return tuple.__new__(Todo, (*row[:16], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
 
 
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
-    """Append the draft to its list."""
-    first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, every other list from 1
+    """Append a draft to its list."""
+    first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, other lists from 1
     row = tx.one(APPEND_TO_LIST[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first)
     assert row is not None
     started_at, completed_at = compute_timestamps(draft, tx.now)
-    stored = (  # in the order of Todo's fields, and of the statement's columns
+    stored = (  # in the order of Todo's fields and of the statement's columns
         draft.conversation_id,
         draft.turn_id,
         draft.agent_id,
@@ -74,7 +74,7 @@ def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
 
 
 def find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
-    """The todo, with nobody else able to change it before this transaction ends."""
+    """Return the todo, locked so that no other transaction can change it before this one ends."""
     row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
     return load_todo(row) if row else None
 
@@ -85,7 +85,7 @@ QUEUE_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id 
 
 
 def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
-    """(id, subject) of a list's open rows, or of its most recently ended ones."""
+    """List (id, subject) of a list's open rows, or of its most recently ended ones."""
     state = "completed_at <> 0" if ended else "completed_at = 0"
     rows = tx.all(
         f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state}
@@ -98,27 +98,27 @@ def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: 
 
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
-    """A turn's whole plan, in order."""
+    """List a turn's complete plan, in order."""
     return [load_todo(row) for row in tx.all(SELECT_OF_TURN, tenant_id, turn_id)]
 
 
 def lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
-    """The plan, with nobody else able to change a row of it before this transaction ends."""
+    """List a turn's plan, locked so that no other transaction can change its rows before this one ends."""
     return [load_todo(row) for row in tx.all(SELECT_OF_TURN + tx.dialect.for_update, tenant_id, turn_id)]
 
 
 def queue_of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
-    """The turn's rows without those that were deleted from its queue: canceled while open, or dequeued once done."""
+    """List the turn's rows, except those deleted from its queue: canceled while open, or dequeued when done."""
     return [load_todo(row) for row in tx.all(QUEUE_OF_TURN, tenant_id, turn_id)]
 
 
 def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
-    """Take a done row out of the queue. It keeps its status, and comes back when it is reopened."""
+    """Remove a done row from the queue. It keeps its status, and returns to the queue when it is reopened."""
     tx.run("UPDATE todos SET dequeued = 1 WHERE tenant_id = ? AND id = ? AND completed_at <> 0", tenant_id, todo.id)
 
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
-    """Which of these the tenant already has, with their ids."""
+    """Return those of the UUIDs that the tenant already has, with their ids."""
     known: dict[str, int] = {}
     for start in range(0, len(uuids), IDS_PER_QUERY):
         some = uuids[start : start + IDS_PER_QUERY]
@@ -129,7 +129,7 @@ def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[st
 
 
 def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
-    """Store the new values and keep the counters true. Dependencies have their own function."""
+    """Store the new values and update the counters. Dependencies are updated by `replace_edges`."""
     tx.run(
         """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
            position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?
@@ -149,7 +149,8 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
         tenant_id,
         new.id,
     )
-    # Todos before their list, always: whoever ends a todo and whoever changes its dependant would wait for each other.
+    # Always update todos before their list; otherwise one transaction that ends a todo and another that changes its dependant would
+    # deadlock.
     if new.ended != old.ended:
         update_blocked_by(tx, tenant_id, new.id, -1 if new.ended else 1)
     if old.ended and not new.ended:
@@ -171,8 +172,8 @@ def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status
 
 
 def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
-    """Free a place in the todo's list. If it is taken, that row and the unbroken run behind it move one down;
-    the ids of those that moved, in order."""
+    """Free a position in the todo's list. If it is taken, that row and the unbroken run behind it move down by one. Returns the ids
+    of the moved rows, in order."""
     lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)
     turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
     rows = tx.all(
@@ -196,7 +197,7 @@ def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> lis
 
 
 def take_last_position(tx: Transaction, tenant_id: int, todo: Todo) -> int:
-    """The place behind everything in the todo's list."""
+    """Take the position after all others in the todo's list."""
     row = tx.one(
         """UPDATE todo_lists SET next_position = next_position + 1
            WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? RETURNING next_position - 1""",
@@ -209,13 +210,13 @@ def take_last_position(tx: Transaction, tenant_id: int, todo: Todo) -> int:
 
 
 def lock_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> None:
-    """One at a time who gives out places or tells of the whole list: two would give the same place to two todos."""
+    """Lock a list before assigning positions or reporting all of it; otherwise two todos could get the same position."""
     sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
     tx.run(sql + tx.dialect.for_update, tenant_id, conversation_id, turn_id or "")
 
 
 def reserve_positions(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> None:
-    """What is appended to the todo's list from now on comes after this position."""
+    """Make later additions to the todo's list come after this position."""
     tx.run(
         """UPDATE todo_lists SET next_position = ?
            WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND next_position <= ?""",
@@ -228,7 +229,7 @@ def reserve_positions(tx: Transaction, tenant_id: int, todo: Todo, position: int
 
 
 def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> bool:
-    """Whether anything was ever written into this list."""
+    """Whether this list was ever written to."""
     sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
     return tx.one(sql, tenant_id, conversation_id, turn_id or "") is not None
 
@@ -237,7 +238,7 @@ def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str
 
 
 def lock_and_count_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]) -> int:
-    """How many of these have not ended, with none of them able to end before this transaction does."""
+    """Count those of the todos that have not ended, and lock all of them so that none can end before this transaction does."""
     rows = (
         tx.one(f"SELECT completed_at FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
         for todo_id in sorted(todo_ids)
@@ -246,7 +247,7 @@ def lock_and_count_open(tx: Transaction, tenant_id: int, todo_ids: Iterable[int]
 
 
 def lock_existing(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> set[int]:
-    """Which of these there are, with none of them able to vanish before this transaction ends."""
+    """Return those of the todos that exist, locked so that none can be deleted before this transaction ends."""
     marks = ", ".join("?" * len(todo_ids))
     sql = f"SELECT id FROM todos WHERE tenant_id = ? AND id IN ({marks}) ORDER BY id{tx.dialect.for_update}"
     return {int(row[0]) for row in tx.all(sql, tenant_id, *todo_ids)}
@@ -255,7 +256,7 @@ def lock_existing(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> s
 def replace_edges(tx: Transaction, tenant_id: int, todo_id: int, depends_on: Sequence[int]) -> None:
     lock_and_count_open(
         tx, tenant_id, list_dependencies(tx, tenant_id, todo_id)
-    )  # or whoever ends one of these would still count it off
+    )  # so that ending one of these cannot decrement the new count
     blocked_by = lock_and_count_open(tx, tenant_id, depends_on)
     tx.run("DELETE FROM todo_edges WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
     for other in depends_on:
@@ -264,12 +265,12 @@ def replace_edges(tx: Transaction, tenant_id: int, todo_id: int, depends_on: Seq
 
 
 def lock_graph(tx: Transaction, tenant_id: int) -> None:
-    """One change of dependencies at a time per tenant: two that are harmless alone could close a cycle together."""
+    """Allow one change of dependencies per tenant at a time, because two harmless changes could form a cycle together."""
     tx.run(f"SELECT id FROM tenants WHERE id = ?{tx.dialect.for_update}", tenant_id)
 
 
 def load_reachable_edges(tx: Transaction, tenant_id: int, start: Sequence[int]) -> dict[int, list[int]]:
-    """Every edge that can be walked from these todos."""
+    """Return every edge that is reachable from these todos."""
     marks = ", ".join("(CAST(? AS BIGINT))" for _ in start)
     rows = tx.all(
         f"""WITH RECURSIVE below (id) AS (
