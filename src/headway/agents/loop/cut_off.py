@@ -78,7 +78,7 @@ def render_cut_off(response: ModelResponse) -> str:
 def join_last(step: Step) -> bool:
     """Join the last response with the cut-off part that it continues, if there is one.
 
-    Both stay in the journal but are no longer sent to the model.
+    Both stay in the journal, but only the joined response is sent to the model.
     """
     sent = ((place, step.entries[place]) for place in reversed(range(len(step.entries))) if step.entries[place].sent)
     responses = [*islice(((place, one.message) for place, one in sent if isinstance(one.message, ModelResponse)), 2)]

@@ -53,7 +53,7 @@ log = logging.getLogger("headway.loop")
 T = TypeVar("T")
 STORAGE_RETRY_S = 1.0
 NOT_OWNER = Stop("it has ended, or somebody else goes on with it")
-MAX_STORAGE_REFUSALS = 3  # consecutive refused writes before the run stops, so that it never continues without a checkpoint
+MAX_STORAGE_REFUSALS = 3  # refused writes of one step before the run stops, so that it never continues without a checkpoint
 RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 
 
@@ -84,7 +84,7 @@ async def drive(means: Runtime, run: Run, *, taken_over: bool = False, answers: 
 async def commit_step(work: RunContext, entries: list[TranscriptEntry], news: Reply) -> tuple[Request, list[TranscriptEntry]]:
     """Commit one step. A failed commit is retried; if it had succeeded after all, the journal shows it.
 
-    A database that refuses the write is retried up to MAX_STORAGE_REFUSALS times.
+    After MAX_STORAGE_REFUSALS refused writes the error is raised.
     """
     unpaid = news.call if isinstance(news, ModelAnswered | Summary | Verdict) else None
     here = copy_context()  # ledger tools run on another thread but belong to the current trace span

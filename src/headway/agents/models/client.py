@@ -97,7 +97,7 @@ class Models:
                 pass
 
     def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
-        """Estimate the most that a call will cost. The message length is computed only for models that have a price."""
+        """Estimate a call's maximum cost. The message length is computed only for models that have a price."""
         name = self.names[tier]
         return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters())
 

@@ -41,7 +41,7 @@ SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,
 
 
 class AnswerInterrupted(Exception):
-    """The connection closed before the answer was complete"""
+    """The stream ended before the answer was complete"""
 
 
 class MalformedAnswer(Exception):

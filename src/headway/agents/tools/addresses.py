@@ -55,7 +55,7 @@ def resolve_host(host: str, port: int) -> list[Address]:
 def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) -> list[Address]:
     """Return the host's addresses if all of them are allowed.
 
-    A single private address rejects the host, as a sign of DNS rebinding.
+    A single private address rejects the host, because a legitimate public host has none.
     """
     if not addresses or not all(allowed(str(address.place[0])) for address in addresses):
         raise Invalid(f"{host[:200]} does not lead to a public address.")

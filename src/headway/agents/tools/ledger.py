@@ -107,8 +107,7 @@ def todo_claim(tx: Transaction, execution: Execution, wanted: TodoClaimArguments
 
 
 def find_list_id(execution: Execution) -> int | None:
-    """Return the conversation whose todos are listed, together with the tenant-wide ones; None, outside a conversation,
-    lists all."""
+    """Return the conversation whose todos to list, besides the tenant-wide ones. None, outside a conversation, means all."""
     return execution.scope.conversation_id or None
 
 

@@ -17,7 +17,7 @@ NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway 
 
 
 def check_remote_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
-    """Check a call that a tenant schedules through the API. Programs are excluded, because no model or agent is involved."""
+    """Check a call that a tenant schedules through the API. Programs are excluded, as no model vets the arguments."""
     check_call(tx, tenant_id, work, toolbox, roles)
     if toolbox.find(work["name"]).name == RUN_COMMAND:
         raise build_refusal(RUN_COMMAND, NO_PROGRAMS)
