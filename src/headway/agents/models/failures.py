@@ -45,7 +45,7 @@ class AnswerInterrupted(Exception):
 
 
 class MalformedAnswer(Exception):
-    """The response does not follow the provider's protocol"""
+    """Its response is not an answer in the provider's protocol"""
 
 
 def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
