@@ -96,9 +96,6 @@ def hash_key(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:10]
 
 
-# Reading the messages
-
-
 class FramedItem(NamedTuple):
     status: str
     title: str
@@ -114,8 +111,6 @@ class FramedPlan(NamedTuple):
 
 
 class CompletedCall(NamedTuple):
-    """A tool call of this turn, with its result."""
-
     tool: str
     arguments: dict[str, Any]
     id: str
@@ -131,8 +126,6 @@ RehearsalReply = str | list[PlannedCall]
 
 
 class ParsedMessages:
-    """The messages of a model request, parsed."""
-
     def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         self.all = messages
         self.offered = frozenset(tool.name for tool in parameters.function_tools)
@@ -247,10 +240,7 @@ def format_prompt(part: UserPromptPart) -> str:
 
 
 def parse_plan_frame(messages: list[ModelMessage]) -> FramedPlan | None:
-    """Parse the runtime's plan frame.
-
-    A real frame directly follows another request; text that looks like one elsewhere was written by a user.
-    """
+    """Parse the runtime's plan frame, which directly follows another request. A similar text elsewhere comes from a user."""
     if len(messages) < 2 or not isinstance(messages[-2], ModelRequest):
         return None
     found = FRAME_PATTERN.fullmatch(find_request(messages[-1]) or "")
@@ -260,9 +250,6 @@ def parse_plan_frame(messages: list[ModelMessage]) -> FramedPlan | None:
     still_open = [FramedItem(*item.groups()) for line in lines if (item := OPEN_LINE.fullmatch(line))]
     ended = [FramedItem(item[1], item[2], "") for line in lines if (item := ENDED_LINE.fullmatch(line))]
     return FramedPlan(found[1], still_open, ended)
-
-
-# Choosing the reply
 
 
 def choose_reply(scene: ParsedMessages) -> RehearsalReply:
@@ -313,10 +300,7 @@ def work_on_plan(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
 
 
 def find_next_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem | None:
-    """Choose the next item: one that this model started, else a pending one, else one that someone else started.
-
-    An item whose completion was just refused is not tried again.
-    """
+    """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
     tried = scene.find_call("complete_todo")
     refused = [place for place, item in enumerate(plan.open, 1) if tried and tried.arguments.get("todoId") == item.id]
     left = [item for item in plan.open[sum(refused) :] if not scene.find_call("complete_todo", item)]
@@ -410,9 +394,6 @@ def render_report(ends: list[tuple[str, StepOutcome]]) -> str:
 
 
 def append_disclaimer(text: str) -> str:
-    """Append the rehearsal disclaimer to an answer for a user.
-
-    Products get spaces around the sign, because Markdown would read two of `12*7` in a line as italics.
-    """
+    """Append the disclaimer for users, and space out products: Markdown would turn two of `12*7` in a line into italics."""
     spaced = PRODUCT_SIGN.sub(r" \1 ", text)
     return f"{spaced}\n\n{DISCLAIMER}"

@@ -47,8 +47,6 @@ def extract_task(request: str) -> str:
     return found[2] if found else request
 
 
-# Splitting a request into steps
-
 VERBS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -177,8 +175,6 @@ def mask_quotations(text: str) -> str:
 def has_spaces(text: str) -> bool:
     return " " in text.strip()
 
-
-# Turning a step into a tool call
 
 FILE: Final = r"[\"'`“]?([\w./~-]{0,200}\w\.[A-Za-z0-9]{1,8}|[\w.~-]{1,80}/[\w./~-]{1,200})[\"'`”]?"
 NAMED_FILE: Final = rf"(?:an? |the )?(?:new )?(?:text )?(?:file )?(?:called |named )?{FILE}"
@@ -328,8 +324,6 @@ RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     (compile_rule(rf"(?:{ASK})?(.{{1,500}})"), to_calculate_call),
 )
 
-
-# Turning a tool's result into an outcome
 
 NO_RESULT: Final = {"error": "no result came back."}
 LIST_RESULTS: Final = {
