@@ -1,4 +1,4 @@
-"""Settings → a working Headway. The one place where parts are put together."""
+"""The composition root: builds a working Headway from settings."""
 
 import asyncio
 import os
@@ -41,14 +41,17 @@ HOUSEKEEPING_INTERVAL_S = 3600
 
 
 class Headway:
-    """A long-lived Headway: the database with its threads, the live feed, and the agents at work. Started on an event loop."""
+    """A running Headway: the database with its threads, the live feed, and the engine that runs agents.
+
+    Must be started on an event loop.
+    """
 
     def __init__(
         self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
     ) -> None:
         self.settings = settings
         self.hush = build_redactor(settings)
-        self.models_by_name = models or {}  # by name; those of the settings that are not among them are made
+        self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         announced = not is_sqlite(settings.database_url)
         self.toolbox = catalogue.build_toolbox(
             ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools
@@ -76,11 +79,12 @@ class Headway:
         alone: bool = False,
         **settings: str | int | float | Path | None,
     ) -> AsyncIterator[Self]:
-        """A Headway inside a program, at work until the block ends; what is unfinished then goes on when the next one opens.
+        """Open a Headway inside a program and run it until the block ends. Unfinished work resumes when the next one opens.
 
-        tools: functions marked with @tool. models: made by the caller, by the names that settings give them.
-        alone: work only on what is asked for here, not on schedules nor on what others left behind.
-        Settings are those of the environment in lower case (home="…", model="…", budget_usd=2), and win over it.
+        `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. With
+        `alone`, work only on what this process starts, not on schedules or on jobs of other processes. Other keyword arguments are
+        settings, named like the environment variables in lower case (home="…", model="…", budget_usd=2). They override the
+        environment.
         """
         chosen = load({name: None if value is None else str(value) for name, value in settings.items()})
         headway = cls(chosen, models, tools)
@@ -100,7 +104,7 @@ class Headway:
         self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up))
 
     def execution(self, place: ResolvedScope, role: Role) -> Execution:
-        """What a tool that is called from this place may know."""
+        """Build the context for tools that are called in this scope."""
         workspace = self.settings.get_workspace(place.scope.tenant_id)
         folder, conversation = self.settings.task_folder, place.conversation_uuid
         return Execution(self.database, folder, place.scope, role, conversation, workspace, hush=self.hush)
@@ -113,10 +117,10 @@ class Headway:
             self.announcements.close()
         self.database.close()
 
-    # Agents at work. The model layer takes a second to load, so it is loaded by those who need it.
+    # Agents. The model layer takes a second to import, so it is imported only where it is needed.
 
     def start_agents(self, *, alone: bool = False) -> None:
-        """Load what agents need, beside what else is going on, and begin to work. Alone: only on what this process begins."""
+        """Load the model layer in the background, then start the engine. With `alone`, run only jobs that this process starts."""
         if alone:
             self.executor_id += job_store.ALONE_SUFFIX
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
@@ -141,7 +145,7 @@ class Headway:
 
     @property
     def engine_alive(self) -> bool:
-        """Whether jobs would be worked on. Until it is there, nobody is told that it is not."""
+        """Whether jobs are being processed. Also true while the engine is still starting."""
         return self.warming is not None and (not self.warming.done() or self.engine.alive)
 
     @cached_property
@@ -197,24 +201,24 @@ class Headway:
 
     @cached_property
     def executor_id(self) -> str:
-        """The name of this process among those that drive runs."""
+        """This process's name among the job owners."""
         return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
     def begin_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> Job:
-        """Write a turn down as ours to work on; once that is committed, the engine takes the job at once, past every queue."""
+        """Create a turn whose job this process owns. After the commit, the engine runs the job at once, ahead of every queue."""
         job_store.record_heartbeat(tx, self.executor_id)
         limits = self.settings.limits
         wanted = turns.TurnRequest(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
         return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, wanted).id)
 
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
-        """Have a message answered, and see how the turn ended."""
+        """Answer a message in a conversation and return the ended turn."""
         await self.agents_ready()
         job = await self._run_to_end(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
         return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits))
 
     async def _run_to_end(self, begin: Work[Job]) -> Job:
-        """Begin it, work on it, and wait for its end. Who stops waiting, at whatever moment, does not stop it."""
+        """Start a job, run it and wait for its end. Canceling the wait does not cancel the job."""
 
         async def all_the_way() -> Job:
             job = await self.database.write(begin)
@@ -223,18 +227,18 @@ class Headway:
             return job
 
         going = asyncio.create_task(all_the_way())
-        going.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may be that nobody waits any more
+        going.add_done_callback(lambda task: task.cancelled() or task.exception())  # the caller may have stopped waiting
         return await asyncio.shield(going)
 
-    # For the program around it
+    # The API for programs that embed Headway
 
     async def ask(
         self, content: str, conversation: int | str | None = None, *, mode: TurnMode = "plan", tenant: str = LOCAL_TENANT
     ) -> turn_report.TurnReport:
-        """Have an agent answer, and see how the turn ended. One that failed raises TurnFailed; whoever stops waiting does not
-        stop it.
+        """Have an agent answer a message, and return a report of the turn.
 
-        conversation: an id, or a key of your own, under which one is opened when there is none yet.
+        Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
+        choice; a conversation is opened for a new key.
         """
         await self.agents_ready()
 
@@ -254,7 +258,10 @@ class Headway:
         agent: str = DEFAULT_AGENT,
         tenant: str = LOCAL_TENANT,
     ) -> ExternalLoop:
-        """Headway's tools for an agent that somebody else drives, and the turn whose plan it works off: that one, or a new one."""
+        """Return Headway's tools for an agent loop that you drive yourself.
+
+        The loop works on the plan of the given turn, or of a new one.
+        """
         known = self.roles.find(role)
 
         def place(tx: Transaction) -> ResolvedScope:
@@ -268,17 +275,17 @@ class Headway:
         return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), known))
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
-        """Runs of ours that were canceled need not wait for what they wait for."""
+        """Interrupt canceled runs of this process, so that they stop waiting for models and tools."""
         for run_id in run_ids:
             self.engine.interrupt(run_id)
 
     def nudge(self) -> None:
-        """There may be something to do."""
+        """Wake the engine, because there may be a job to run."""
         self.engine.nudge()
 
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
         if run.parent_run_id is not None or run.turn_id is None:
-            return  # people read the supervisor's words
+            return  # only the turn's main agent is streamed to users
         self.speech.hear(run.id, data)
         told = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
@@ -293,7 +300,7 @@ class Headway:
         self.feed.notify_commit(tenants)
 
     def _on_announcement(self, tenants: frozenset[int]) -> None:
-        """Another process committed something: news for the readers, and perhaps a job for us."""
+        """Handle a commit by another process: notify event subscribers and wake the engine."""
         self.feed.notify_commit(tenants)
         if "engine" in vars(self) and self.feed.loop is not None and not self.feed.loop.is_closed():
             self.feed.loop.call_soon_threadsafe(self.engine.nudge)

@@ -1,4 +1,4 @@
-"""Doubles and builders that our tests and our users' tests share."""
+"""Test doubles and builders, for Headway's own tests and for yours."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class FixedClock:
-    """A clock that stands still until it is told to move. Milliseconds, like the ledger's."""
+    """A clock that moves only when advanced. Counts milliseconds, like the ledger."""
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         self.now = now
@@ -37,7 +37,7 @@ class FixedClock:
 
 
 class TenantHarness:
-    """One tenant at one database: says in a line what a test wants to have happened."""
+    """A database with one tenant, and shorthands for the actions that tests need."""
 
     def __init__(self, database: DirectDatabase, tenant: str = "acme") -> None:
         self.database = database
@@ -66,7 +66,7 @@ class TenantHarness:
         return [todo.subject for todo in self.read(views.list_todos, selection or Selection(), 500).todos]
 
     def events(self) -> list[tuple[str, str]]:
-        """(kind, data) of the tenant's log, in order."""
+        """Return the tenant's events as (kind, data), in order."""
 
         def log(tx: Transaction) -> list[tuple[str, str]]:
             rows = tx.all("SELECT kind, data FROM events WHERE tenant_id = ? ORDER BY seq", self.tenant.id)
@@ -75,19 +75,19 @@ class TenantHarness:
         return self.database.read(log)
 
     def changes(self) -> list[tuple[str, dict[str, Any]]]:
-        """(change, todo as JSON) of every todo_changed in the log, in order."""
+        """Return the todo_changed events as (change, todo), in order, with the todo decoded from JSON."""
         told = [json.loads(data) for kind, data in self.events() if kind == "todo_changed"]
         return [(one["change"], one["todo"]) for one in told]
 
     def count(self, table: str) -> int:
-        """How many rows of a table are this tenant's."""
+        """Count the tenant's rows in a table."""
         row = self.database.read(lambda tx: tx.one(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = ?", self.tenant.id))
         return int(row[0]) if row else 0
 
 
 def scripted_model(script: "list[ModelResponse] | Callable[[list[ModelMessage]], ModelResponse]") -> "Model":
-    """A model that says what it is told to: these answers one after the other, or whatever a function makes of the messages."""
-    from headway.agents.models.local import LocalModel  # noqa: PLC0415  the model layer takes a second to load
+    """Build a model with scripted answers: a list of responses, or a function from the messages to a response."""
+    from headway.agents.models.local import LocalModel  # noqa: PLC0415  the model layer takes a second to import
 
     replies = iter(script) if isinstance(script, list) else None
 
@@ -104,7 +104,7 @@ def scripted_model(script: "list[ModelResponse] | Callable[[list[ModelMessage]],
 async def temporary_headway(
     home: Path, model: "Model | None" = None, tools: Iterable[Callable[..., Any]] = (), **options: str
 ) -> "AsyncIterator[Headway]":
-    """A whole Headway that ends with the block. Without a model it rehearses; options are settings by name."""
+    """Run a complete Headway for the duration of the block. Without a model it uses the rehearsal model; `options` are settings."""
     from headway.assembly import Headway  # noqa: PLC0415
 
     name = "test:scripted" if model else "rehearsal"

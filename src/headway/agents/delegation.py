@@ -1,4 +1,4 @@
-"""Handing work to a sub-agent: what it is told, how many there may be, and waiting for them without holding a slot."""
+"""Delegation: start a sub-agent, render its opening message, and limit how many sub-agents a turn or sub-goal may have."""
 
 import json
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class Assignment(NamedTuple):
     context: Any = None
 
     def given(self) -> str:
-        """The context as text, as far as that can be stored; nothing if there is none."""
+        """Return the context as text that can be stored, or an empty string if there is none."""
         if self.context in (None, "", {}, []):
             return ""
         shown = self.context if isinstance(self.context, str) else json.dumps(self.context, ensure_ascii=False, indent=1)
@@ -34,13 +34,13 @@ class Assignment(NamedTuple):
 
 
 def delegate(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
-    """Begin a sub-agent that an agent asked for, if it may have one more."""
+    """Start a sub-agent at an agent's request. Raises Invalid when a limit on depth or number is reached."""
     check_limits(tx, parent, limits)
     return start_sub_agent(tx, parent, assignment, limits)
 
 
 def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits, sub_goal_id: int | None = None) -> Run:
-    """Begin a sub-agent with a transcript of its own: the envelope, its task, the context it was given, and nothing else."""
+    """Start a sub-agent whose transcript holds only the delegation envelope, its task and the context it was given."""
     given = assignment.given()
     task = text.check_text(assignment.task, "task")
     child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
@@ -67,7 +67,10 @@ def check_limits(tx: Transaction, parent: Run, limits: Limits) -> None:
 
 
 def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:
-    """Where the work comes from. Every look-up is best effort: one that fails, or finds nothing, leaves its section out."""
+    """Render the delegation envelope: the original request, the delegating role, memories and open todos.
+
+    Each lookup is best effort. A section whose lookup fails or returns nothing is omitted.
+    """
     scope = Scope(parent.tenant_id, parent.conversation_id, parent.turn_id)
     lines = [
         f"Original request: {format_inline(get_original_request(tx, parent), REQUEST_LIMIT)}",
@@ -80,7 +83,10 @@ def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) ->
 
 
 def get_original_request(tx: Transaction, parent: Run) -> str:
-    """What the person asked for, however deep this is; a goal may have changed since."""
+    """Return the request at the root of the delegation chain.
+
+    For a goal this is its current description, which may have been edited.
+    """
     root = parent
     while root.parent_run_id is not None:
         root = runs.get(tx, root.tenant_id, root.parent_run_id)
@@ -92,12 +98,12 @@ def render_memories(tx: Transaction, scope: Scope) -> list[str]:
     entries = memory.recall(tx, scope, limit=MEMORIES_LIMIT)
     if not entries:
         return []
-    # In one go: a kind in brackets of ours could be the head of a frame.
+    # Format each line as a whole: a stored kind inside brackets that we add could imitate the head of a frame.
     lines = [f"- {format_inline(f'#{entry.id} [{entry.kind}] {entry.text}')}" for entry in entries]
     return ["Pipeline memory (entries written by prior agents this conversation):", *lines]
 
 
 def render_open_todos(tx: Transaction, scope: Scope) -> list[str]:
-    """The conversation's, the plan of the turn that delegates included, and the tenant-wide ones."""
+    """Render the conversation's open todos, including the delegating turn's plan, and the tenant-wide ones."""
     lines = writs.render_open_todos(tx, scope)
     return [TODO_HINT, *lines] if lines else []

@@ -1,4 +1,4 @@
-"""What the runtime says to a model: who it is and what it may do, where it stands, and why an answer was not taken."""
+"""The texts that the runtime sends to a model: instructions, the turn's context, and the reasons why an answer was rejected."""
 
 from collections.abc import Collection
 from typing import Final
@@ -14,7 +14,7 @@ OPEN_LIMIT = 50
 ENDED_LIMIT = 20
 ANSWER_LIMIT = 8_000
 
-# The forms in which answers about a goal are handed in: whoever asks names them, and the rehearsal knows them by name.
+# The tools through which models submit forms about a goal. The rehearsal model recognises forms by these names.
 SUBMIT_PLAN: Final = "submit_plan"
 SUBMIT_REPLAN: Final = "submit_replan"
 SUBMIT_EVALUATION: Final = "submit_evaluation"
@@ -72,7 +72,7 @@ NEXT_ITEM_PREFIX = "NEXT_TODO: "
 
 
 def render_instructions(role: Role, tools: Collection[str], mode: TurnMode) -> str:
-    """The system prompt: a section for each thing that this role may do, and none for what it may not."""
+    """Render the system prompt: the role's own prompt, and one section for each capability that the role has."""
     sections = (
         (role.prompt or f"You are {role.name}. {role.description}", True),
         (PLANNING, mode == "plan" and "create_todo" in tools),
@@ -88,7 +88,7 @@ def render_instructions(role: Role, tools: Collection[str], mode: TurnMode) -> s
 
 
 def render_turn_context(request: str, plan: list[Todo], mode: TurnMode) -> str:
-    """The request and the list as it is now. Ids only where they are needed: every character is paid for at every step."""
+    """Render the request and the current plan. Ids appear only where needed, because every step pays for every character."""
     still_open = [todo for todo in plan if not todo.ended]
     ended = [todo for todo in plan if todo.ended]
     lines = [
@@ -107,7 +107,7 @@ def format_open_item(todo: Todo, mode: TurnMode) -> str:
 
 
 def describe_open_items(still_open: list[Todo]) -> str:
-    """Why an answer was refused, for people who watch."""
+    """Say why an answer was refused, for people who watch the run."""
     return f"{format_item_count(len(still_open))} still open."
 
 
@@ -125,7 +125,7 @@ def render_rejection(item: str, reason: str) -> str:
 
 
 def render_check_in(words: str) -> str:
-    """From whoever looks after this agent."""
+    """Render a message from the agent's supervisor."""
     return f"{CHECK_IN_PREFIX}{format_inline(words, ANSWER_LIMIT)}"
 
 
@@ -137,11 +137,11 @@ def format_item_count(items: int) -> str:
     return "1 item is" if items == 1 else f"{items} items are"
 
 
-# Closing words to people, when a turn ends before its list is drained
+# Closing words to the user, when a turn ends before its plan is drained
 
 
 def render_closing(answer: str, why: str, still_open: list[Todo]) -> str:
-    """What the agent said last, why it stops here, and what is left."""
+    """Render the agent's last answer, the reason why the turn ends and the items that are left."""
     listed = "\n".join(f"- {format_inline(todo.subject)}" for todo in still_open[:OPEN_LIMIT])
     more = f"\n- … and {len(still_open) - OPEN_LIMIT} more" if len(still_open) > OPEN_LIMIT else ""
     left = f"Incomplete:\n{listed}{more}" if still_open else ""

@@ -1,4 +1,4 @@
-"""Roles that users write: a TOML file each, which adds a role or changes one of the built-in ones."""
+"""User-defined roles: one TOML file per role, which adds a role or overrides a built-in one."""
 
 import tomllib
 from collections.abc import Collection
@@ -16,7 +16,7 @@ FILE_LIMIT: Final = 1_000_000  # bytes
 
 
 class RoleFile(Arguments):
-    """What a file may say. What it leaves out stays as it was."""
+    """The fields of a role file. Omitted fields keep the built-in role's value."""
 
     name: NonEmptyText | None = None
     description: str | None = None
@@ -27,7 +27,7 @@ class RoleFile(Arguments):
 
 
 def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
-    """The roles in the files of a folder, none if there is no such folder. `tools` are the names of all tools there are."""
+    """Load the roles from a folder's TOML files; none if the folder does not exist. `tools` are the names of all known tools."""
     found: dict[str, Role] = {}
     for path in sorted(Path(folder).glob("*.toml")):
         try:

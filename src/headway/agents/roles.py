@@ -1,4 +1,4 @@
-"""What an agent is and what it may do. A role has a prompt and a model tier, and grants families of tools and of writs."""
+"""Roles: what an agent is and what it may do. A role has a prompt and a model tier, and grants tool families and writs."""
 
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, get_args
@@ -10,11 +10,11 @@ WritGrant = Literal["todos", "agents", "schedules"]
 Tier = Literal["strong", "mid", "cheap"]
 
 FAMILIES: Final[tuple[ToolFamily, ...]] = get_args(ToolFamily)
-# What other programs' agents are handed through REST and MCP. The rest works on this machine, for agents that run here.
+# Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
-SUPERVISOR: Final = "supervisor"  # another word for the index role
+SUPERVISOR: Final = "supervisor"  # alias of the index role
 
 
 class UnknownRole(Invalid):
@@ -24,7 +24,7 @@ class UnknownRole(Invalid):
 class Role(NamedTuple):
     name: str
     description: str
-    tools: frozenset[str]  # families, or tools by their own names
+    tools: frozenset[str]  # tool families or single tool names
     writs: frozenset[WritGrant]
     prompt: str = ""
     tier: Tier = "strong"
@@ -34,7 +34,7 @@ class Role(NamedTuple):
 
 
 def build_worker(name: str, description: str, prompt: str) -> Role:
-    """Workers keep their own task list and mark progress on the conversation's todos; the turn's plan is not theirs."""
+    """Build a worker role. Workers have their own task list and can update the conversation's todos, but not the turn's plan."""
     return Role(
         name,
         description,
@@ -77,7 +77,7 @@ BUILT_IN_ROLES: Final = (
 
 
 class Roles:
-    """The roles there are, by name: the built-in ones, and those that add to or take the place of them."""
+    """All roles by name: the built-in ones and the user's, which may override them."""
 
     def __init__(self, own: Iterable[Role] = ()) -> None:
         self.by_name = {role.name: role for role in (*BUILT_IN_ROLES, *own)}

@@ -1,7 +1,7 @@
-"""Spans of what agents do, in the words of OpenTelemetry's conventions for generative AI. Whoever exports none pays for none.
+"""OpenTelemetry spans for agent runs, following the semantic conventions for generative AI. Without an exporter there is no cost.
 
-Spans nest by context: a run holds its plan, and these hold the calls of models and tools. What a turn does in several goes, or in
-several processes, is one trace, because the trace's number is made of the turn's. Nothing that anybody said is written on a span.
+Spans nest by context: a run contains its plan, which contains model and tool calls. The trace id is derived from the turn's id, so
+that a turn forms one trace even if several processes worked on it. Spans never contain message content.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +18,8 @@ from headway.storage.stores.spending import ModelCall
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-EXPORTER_GROUP: Final = "opentelemetry_traces_exporter"  # the group of entry points in which exporters announce themselves
-# How the conventions call whom we call by the name that pydantic-ai gives them.
+EXPORTER_GROUP: Final = "opentelemetry_traces_exporter"  # entry point group in which exporters register
+# OpenTelemetry's provider names, where they differ from pydantic-ai's.
 PROVIDERS: Final = {
     "openai-chat": "openai",
     "openai-responses": "openai",
@@ -32,7 +32,7 @@ PROVIDERS: Final = {
 }
 
 Attributes = Mapping[str, str | int]
-SetAttributes = Callable[[Attributes], None]  # writes something on a span that is open
+SetAttributes = Callable[[Attributes], None]  # sets attributes on an open span
 
 trace_name: ContextVar[str] = ContextVar("trace_of", default="")
 
@@ -44,24 +44,24 @@ class Tracer(Protocol):
 
 
 class NullTracer:
-    """Nobody exports anything."""
+    """A tracer that does nothing, for installations without an exporter."""
 
     def span(self, _operation: str, _subject: str, _attributes: Attributes) -> AbstractContextManager[SetAttributes]:
         return nullcontext(ignore_attributes)
 
     def close(self) -> None:
-        """Nothing was begun."""
+        """Do nothing."""
 
 
 def ignore_attributes(_attributes: Attributes) -> None:
-    """Nobody listens."""
+    """Discard the attributes."""
 
 
 class ExportingTracer:
-    """Spans go to this exporter, in the background."""
+    """A tracer that exports spans in the background."""
 
     def __init__(self, exporter: "SpanExporter") -> None:
-        # Loaded only by those who export: most do not, and need not have it installed.
+        # Imported here, because OpenTelemetry is an optional dependency.
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -100,17 +100,17 @@ class ExportingTracer:
                 raise
 
     def close(self) -> None:
-        """Hand over what was not exported yet."""
+        """Export the remaining spans."""
         self.provider.shutdown()
 
 
 def to_trace_id(name: str) -> int:
-    """A trace's number, the same for the same name; as evenly spread as samplers expect them to be."""
+    """Derive a trace id from a name. It is deterministic, and uniformly distributed as samplers expect."""
     return int.from_bytes(blake2b(name.encode(), digest_size=16).digest()) if name else 0
 
 
 def build_tracer(name: str) -> Tracer:
-    """A tracer for the exporter of that name; for no name, one that says nothing."""
+    """Build a tracer for the named exporter, or one that does nothing if the name is empty."""
     if not name:
         return NullTracer()
     for found in entry_points(group=EXPORTER_GROUP, name=name):
@@ -121,7 +121,7 @@ def build_tracer(name: str) -> Tracer:
     raise SettingsError(f"Traces are to be exported by {name[:60]!r}, which is not installed: pip install 'headway[otel]'.")
 
 
-# What is worth a span
+# Spans
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The journaled messages of a run, as the model layer knows them, and the part of them that is sent."""
+"""The journaled messages of a run as model messages, and the context window of them that is sent."""
 
 import json
 import re
@@ -30,7 +30,7 @@ from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-WINDOW_SIZE: Final = 10  # messages that go to the model, the turn's request among them
+WINDOW_SIZE: Final = 10  # messages sent to the model, including the turn's request
 INVALID_NAME_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_-]")
 NAME_LIMIT: Final = 64
 
@@ -42,13 +42,13 @@ class TranscriptEntry(NamedTuple):
 
 
 def load(tx: Transaction, run: Run) -> list[TranscriptEntry]:
-    """What was said so far of what it is at."""
+    """Load the messages of the run's current task."""
     found = run_store.list_messages(tx, run.tenant_id, run.id, run.begins_at)
     return [TranscriptEntry(n, decode(message), sent) for n, message, sent in found]
 
 
 def load_history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> list[ModelMessage]:
-    """What was said in the conversation before this turn. Its tool calls are over, and nobody pays for them again."""
+    """Load the conversation before this turn, without tool calls, so that their tokens are not paid for again."""
     first = message_store.find_first_of_turn(tx, tenant_id, conversation_id, turn_id)
     said = message_store.list_page(tx, tenant_id, conversation_id, WINDOW_SIZE, first) if first is not None else []
     return [to_model_message(message) for message in said]
@@ -64,13 +64,16 @@ def build_user_message(text: str) -> ModelRequest:
 
 
 def get_text(message: ModelMessage) -> str:
-    """What a model said, in words."""
+    """Return the text of a model's response; empty for other messages."""
     return message.text or "" if isinstance(message, ModelResponse) else ""
 
 
 def encode(message: ModelMessage) -> str:
-    """As it is stored. What we say ourselves has two plain shapes, written by hand: the general way takes longer than the rest
-    of a step. What a model said may hold anything."""
+    """Encode a message for storage.
+
+    Our own requests have two simple shapes, which are encoded by hand, because pydantic takes longer than the rest of a step.
+    Responses may contain anything.
+    """
     if isinstance(message, ModelRequest):
         return to_json([{"parts": [encode_part(part) for part in message.parts], "kind": "request"}])
     return ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
@@ -94,18 +97,21 @@ def decode(stored: str) -> ModelMessage:
 
 
 def select_window(before: Sequence[ModelMessage], transcript: Sequence[TranscriptEntry]) -> list[ModelMessage]:
-    """The newest messages, at most ten. The turn's request is always one of them, and no tool result is without its call."""
-    sent = (to_sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # a long one is not looked at as a whole
+    """Select the newest messages, at most ten.
+
+    The turn's request is always included, and a tool result never appears without its call.
+    """
+    sent = (to_sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # lazy, as transcripts can be long
     recent = list(islice(sent, WINDOW_SIZE + 1))[::-1]
-    if len(recent) > WINDOW_SIZE:  # the request has been left behind
+    if len(recent) > WINDOW_SIZE:  # the request is outside the window
         request = next(entry.message for entry in transcript if entry.sent)
         return [request, *skip_leading(recent[2:], is_tool_result)]
     messages = [*before, *recent][-WINDOW_SIZE:]
-    return skip_leading(messages, lambda message: isinstance(message, ModelResponse))  # some providers want a user to speak first
+    return skip_leading(messages, lambda message: isinstance(message, ModelResponse))  # some providers require a user message first
 
 
 def to_sendable(message: ModelMessage) -> ModelMessage:
-    """A tool call that was cut off is sent as text: as a call it would need a result, and its arguments are not JSON yet."""
+    """Replace a cut-off response with its text. As a tool call it would need a result, and its arguments are not valid JSON."""
     if isinstance(message, ModelResponse) and message.finish_reason == "length":
         return ModelResponse([TextPart(render_partial_answer(message))])
     return message
@@ -116,7 +122,7 @@ def render_partial_answer(response: ModelResponse) -> str:
 
 
 def skip_leading(messages: list[ModelMessage], unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
-    """The messages without the unwanted ones in front."""
+    """Drop the unwanted messages at the start."""
     start = next((place for place, message in enumerate(messages) if not unwanted(message)), len(messages))
     return messages[start:]
 
@@ -126,9 +132,11 @@ def is_tool_result(message: ModelMessage) -> bool:
 
 
 def clean_response(response: ModelResponse, offered: Container[str] = ()) -> ModelResponse:
-    """The response with nothing in it that cannot be stored, or that providers do not take back: models send lone
-    surrogates and NUL characters, too, names that no tool can have, and calls with no id or with another's. Calls have
-    the names under which the tools were offered."""
+    """Clean a response so that it can be stored and sent back to any provider.
+
+    Models send lone surrogates, NUL characters, invalid tool names, and calls with a missing or duplicate id. Tool names are
+    matched to those that were offered.
+    """
     taken: set[str] = set()
     return replace(response, parts=[clean_part(part, taken, offered) for part in response.parts])
 
@@ -153,14 +161,14 @@ def ensure_unique_id(wanted: str, taken: set[str]) -> str:
 
 
 def to_storable(text: str) -> str:
-    """The text with a mark where something cannot be stored. Halves of a character that came apart are put together."""
+    """Replace characters that cannot be stored with U+FFFD. Surrogate halves that belong together are joined."""
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def to_storable_value(value: Any) -> Any:
-    """With nothing in it that cannot be stored: what is escaped in JSON passes for harmless until it is read."""
+    """Clean all strings in a JSON value, because escapes in JSON can hide characters that cannot be stored."""
     match value:
         case str():
             return to_storable(value)

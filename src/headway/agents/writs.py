@@ -1,4 +1,4 @@
-"""Running writs: slash commands that an agent wrote into its text. Each answers in a frame of its own."""
+"""Run writs, which are slash commands in an agent's text. Each is answered in a frame."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -20,24 +20,24 @@ from headway.storage.transaction import Transaction
 LIST_LIMIT = 50
 TENANT_WIDE_FLAG = "--tenant-wide"
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-WRITS_LIMIT = 200  # in one text, which is one transaction
+WRITS_LIMIT = 200  # per text, which is one transaction
 
 
 class WritOutcome(NamedTuple):
-    """What came of a text with writs in it."""
+    """The output of a text's writs, and the text without them."""
 
     output: str
     visible: str
 
 
 class AgentAccess(NamedTuple):
-    """What else writs may need: a way to have agents do things. Where nobody runs agents there is none."""
+    """Access to sub-agents for writs. Empty where no agents run."""
 
-    agent_result: Callable[[int], list[str]] | None = None  # what came of the nth /agent of a text
+    agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
 
 
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str, hands: AgentAccess | None = None) -> WritOutcome:
-    """Run every writ of a finished text, in order; one that fails leaves the others alone."""
+    """Run all writs of a finished text, in order. A writ that fails does not affect the others."""
     parsed = parse(text)
     places = count()
     answers = [run_writ(tx, scope, role, writ, hands or AgentAccess(), places) for writ in parsed.writs[:WRITS_LIMIT]]
@@ -49,7 +49,7 @@ def run_text(tx: Transaction, scope: Scope, role: Role, text: str, hands: AgentA
 
 
 def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, hands: AgentAccess, places: Iterator[int]) -> str:
-    """The frame that answers a writ. Whatever it did is undone if it fails."""
+    """Run one writ and render the frame that answers it. If it fails, its changes are rolled back."""
     if writ.word == "todo":
         return run_todo_writ(tx, scope, role, writ)
     if writ.word == "schedule":
@@ -64,14 +64,14 @@ def format_first_word(text: str) -> str:
 
 
 class AgentCall(NamedTuple):
-    """/agent NAME TASK"""
+    """One sub-agent call: `/agent NAME TASK`."""
 
     agent: str
     task: str
 
 
 def parse_agent_calls(writ: Writ) -> list[AgentCall]:
-    """The one of /agent, or one per line of a /parallel block."""
+    """Return the call of an /agent writ, or one call per line of a /parallel block."""
     if writ.word not in ("agent", "parallel") or not writ.complete:
         return []
     lines = [line.strip().removeprefix("/agent ") for line in (writ.body or "").split("\n") if line.strip()]
@@ -90,7 +90,7 @@ def render_agent_frame(role: Role, order: AgentCall, hands: AgentAccess, place: 
 
 
 def run_schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
-    """/schedule NAME CRON|every D: TEXT · /schedule list · /schedule rm NAME"""
+    """Run `/schedule NAME CRON|every D: TEXT`, `/schedule list` or `/schedule rm NAME`."""
     try:
         if "schedules" not in role.writs:
             raise Invalid(f"the role {role.name} needs the grant `schedules` for this")
@@ -158,8 +158,10 @@ def list_todos(tx: Transaction, scope: Scope, _rest: str, _body: str | None) -> 
 
 
 def render_open_todos(tx: Transaction, scope: Scope) -> list[str]:
-    """The counts and the open rows, as writs and the delegation envelope show them; nothing if there are none. They are the rows
-    that `GET /v1/todos` and `todo_list` give for the conversation."""
+    """Render the counts and the open todos for writs and the delegation envelope; empty if there are none.
+
+    These are the same rows that `GET /v1/todos` and `todo_list` return for the conversation.
+    """
     listed = views.get_todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN_STATUSES), LIST_LIMIT)
     going, waiting = listed.counts["in_progress"], listed.counts["pending"]
     if not going + waiting:
@@ -203,7 +205,7 @@ def rename_todo(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> 
 
 
 def split_reference(rest: str) -> tuple[str, str]:
-    """The first colon followed by a space ends the id."""
+    """Split `ID: TEXT` at the first colon that is followed by a space."""
     reference, colon, text = rest.partition(": ")
     if not colon or not text.strip():
         raise Invalid("write it as ID: TEXT")

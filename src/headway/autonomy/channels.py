@@ -1,4 +1,4 @@
-"""Bringing notices to the operator, through whatever channels there are. An unreachable one never stops an agent."""
+"""Deliver notices to the operator through the configured channels. An unreachable channel never stops an agent."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ UNREACHED_MESSAGE = "{} of {} channels could not be reached."
 
 
 async def deliver(means: Runtime, channels: tuple[str, ...], home: str, job: Job) -> None:
-    """To every channel that has not had it. One that fails is tried again later, like anything else."""
+    """Deliver a notice to every channel that has not received it. Failed channels are retried later, as with any job."""
     notice = json.loads(job.payload)
     if not channels:
         log.warning("for the operator: %s %s", to_one_line(notice["text"]), notice["url"])
@@ -33,9 +33,9 @@ async def deliver(means: Runtime, channels: tuple[str, ...], home: str, job: Job
 
 
 def send(url: str, kind: str, text: str, link: str) -> bool:
-    import apprise  # noqa: PLC0415  takes a while to load, and few have channels
+    import apprise  # noqa: PLC0415  slow to import, and most installations have no channels
 
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it writes down addresses, and those are secrets
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it logs channel URLs, which contain secrets
     channel = apprise.Apprise()
     if not channel.add(url):
         return False

@@ -1,4 +1,4 @@
-"""Looking after sub-agents at work: rarely, the longer they are at it; and stepping in when one gets no further."""
+"""Check-ins on running sub-agents: at growing intervals, with an intervention when one makes no progress."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -13,8 +13,8 @@ from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-MAX_INTERVAL_MS: Final = 600_000  # between two looks
-STUCK_STEPS: Final = 5  # with no tool call that went well
+MAX_INTERVAL_MS: Final = 600_000  # between two check-ins
+STUCK_STEPS: Final = 5  # without a successful tool call
 MAX_INTERVENTIONS: Final = 3
 DEFAULT_MESSAGE: Final = "You do not seem to get any further. Say what keeps you, try another way, or end with what you have."
 
@@ -25,13 +25,15 @@ class InterventionForm(Form):
 
 
 def compute_due_at(one: SubGoal, limits: GoalLimits) -> int:
-    """The interval doubles with every look."""
+    """Return when the next check-in is due. The interval doubles with every check-in."""
     return one.checked_at + min(limits.check_in_ms << min(one.checks, 20), MAX_INTERVAL_MS)
 
 
 def check_progress(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) -> tuple[dict[str, int], str]:
-    """What changes by the look; and why it counts as stuck, if it does. A look that leads to a question is over when that is
-    answered."""
+    """Return the fields that this check-in updates, and why the sub-agent counts as stuck, if it does.
+
+    A stuck sub-agent's check-in ends only when the model has decided on an intervention.
+    """
     effects = run_store.count_succeeded_effects(tx, one.tenant_id, run.id)
     looked = {"checks": one.checks + 1, "checked_at": tx.now}
     if effects > one.progress_effects or run.status == "queued":
@@ -48,7 +50,10 @@ def build_question(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[Int
 
 
 def intervene(tx: Transaction, one: SubGoal, run: Run, filled: FormResult[InterventionForm] | None, why: str) -> None:
-    """What the overseer decided. One who cannot be asked lets it be told once, and then gives it up."""
+    """Apply the model's decision about a stuck sub-agent.
+
+    Without a decision, the sub-agent first gets a default message, and is canceled the next time.
+    """
     form = filled.form if filled else None
     fallback = (
         InterventionForm(action="message", text=DEFAULT_MESSAGE)
@@ -78,6 +83,6 @@ def intervene(tx: Transaction, one: SubGoal, run: Run, filled: FormResult[Interv
 
 
 def restart(tx: Transaction, one: SubGoal, run: Run, **changed: Any) -> None:
-    """What was half done is thrown away."""
+    """Restart a sub-goal from the beginning. Its partial work is discarded."""
     sub_goals.mark_pending(tx, one, **changed)
     plans.release_run(tx, run)

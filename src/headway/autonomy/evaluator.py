@@ -1,4 +1,4 @@
-"""Judging outcomes: first by what can be measured, then by the cheap tier. An evaluator that fails is not a pass."""
+"""Evaluate outcomes: first by metrics, then with the cheap model tier. A failed evaluation never counts as a pass."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -29,7 +29,7 @@ class VerdictForm(Form):
 
 
 def evaluate_by_metric(one: SubGoal) -> Evaluation | None:
-    """What needs no model to be seen."""
+    """Evaluate what needs no model: failure, cost and a missing outcome. Returns None if the metrics find no fault."""
     if one.status == "failed":
         return Evaluation("major", f"It failed: {one.reason}", "metric")
     if one.cost_limit and one.cost > one.cost_limit:
@@ -59,7 +59,7 @@ def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[Verdic
 
 
 def describe_unmet(filled: FormResult[VerdictForm]) -> str:
-    """What is missing from the goal; nothing if it is reached."""
+    """Describe what is missing from the goal; empty if its success criteria are met."""
     if filled.form is None:
         return f"Whether the goal is reached could not be evaluated: {describe_failure(filled)}"
     return "" if filled.form.met else f"The success criteria are not met: {filled.form.reason}"

@@ -1,4 +1,4 @@
-"""How the engine's jobs for goals and for the operator are worked on."""
+"""Handlers for the engine's jobs that pursue goals and notify the operator."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What comes next for a goal, derived from its rows. Whatever can be done here is done, and then there is another next thing."""
+"""Derive the next action for a goal from its rows. Actions that need no model are applied here, and then the checks run again."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +31,7 @@ def advance(stage: PursuitStep) -> AskQuestion | WorkInline | Rest | None:
 
 
 class Clear(NamedTuple):
-    """Nothing to do in this respect."""
+    """The result of a check that found nothing to do."""
 
 
 CLEAR: Final = Clear()
@@ -39,7 +39,7 @@ CheckResult = AskQuestion | WorkInline | Rest | Clear | None
 
 
 def enforce_bounds(stage: PursuitStep) -> CheckResult:
-    """Its deadline, and a budget of its own."""
+    """Enforce the goal's deadline and budget."""
     goal, tx = stage.goal, stage.tx
     if goal.status != "active":
         return CLEAR
@@ -54,8 +54,10 @@ def retry_question(stage: PursuitStep) -> CheckResult:
 
 
 def ensure_cycle(stage: PursuitStep) -> CheckResult:
-    """A stretch of pursuit is written down as it begins, so that one that breaks off is found. What a crash left half done is
-    looked at before it goes on."""
+    """Record the start of a pursuit cycle, so that an interrupted cycle can be detected.
+
+    Sub-goals that a crash interrupted are reviewed before they resume.
+    """
     if goal_store.open_cycle(stage.tx, stage.goal.tenant_id, stage.goal.id):
         journal.append(stage.tx, stage.goal.tenant_id, stage.goal.id, "cycle_began", {"plan_no": stage.goal.plan_no})
     half_done = stage.list_interrupted()
@@ -69,7 +71,7 @@ def apply_resumption(stage: PursuitStep, filled: FormResult[resumption.Resumptio
 
 
 def evaluate_by_metrics(stage: PursuitStep) -> CheckResult:
-    """What needs no model to be judged is judged before a plan is made: the plan that it spoils is the one it came from."""
+    """Judge ended sub-goals by metrics before replanning, so that a bad outcome counts against the plan that produced it."""
     seen = [(one, found) for one in stage.list_unjudged() if (found := evaluator.evaluate_by_metric(one))]
     for one, found in seen:
         sub_goals.judge(stage.tx, stage.goal, one, *found)
@@ -116,9 +118,9 @@ def apply_replan(stage: PursuitStep, filled: FormResult[planner.ReplanForm], why
         stage.notify_operator("given_up", f"Goal #{goal.id} is given up: {goals.format_description(goal)} {reason}")
         return
     try:
-        planner.check_plan(form, stage.known, stage.means.roles)  # while it was being made, something may have ended
+        planner.check_plan(form, stage.known, stage.means.roles)  # sub-goals may have ended while the model was planning
     except Invalid:
-        return  # the next step asks anew
+        return  # the next step asks again
     steps = planner.to_planned_steps(form, stage.known)
     if plans.is_unchanged(stage.known, steps):
         goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_LIMIT]}), and it would change nothing.")
@@ -134,7 +136,7 @@ def apply_replan(stage: PursuitStep, filled: FormResult[planner.ReplanForm], why
 
 
 def change_description(stage: PursuitStep, goal: Goal, description: str, reason: str) -> Goal:
-    """Change the goal itself, and tell the operator why."""
+    """Change the goal's description, and notify the operator of the reason."""
     renamed = goal._replace(description=description)
     cause = f"Goal #{goal.id} was replanned (attempt {goal.replan_count}): {to_one_line(reason)[:REASON_LIMIT]}"
     stage.notify_operator(
@@ -144,7 +146,7 @@ def change_description(stage: PursuitStep, goal: Goal, description: str, reason:
 
 
 def start_agents(stage: PursuitStep) -> CheckResult:
-    """Those that are ready, as many as there may be at once, the worthiest first."""
+    """Start ready sub-goals as sub-agents, by priority, up to the limit on concurrent ones."""
     room = stage.means.limits.per_parent - len(stage.list_running())
     waiting = pursuit_store.list_ready(stage.tx, stage.goal, "agent", room) if room > 0 and not stage.is_out_of_budget else []
     if not waiting:
@@ -159,7 +161,7 @@ def start_agents(stage: PursuitStep) -> CheckResult:
 
 
 def evaluate_outcomes(stage: PursuitStep) -> CheckResult:
-    """Behind what can begin without it."""
+    """Judge the next ended sub-goal with a model. Runs after new sub-agents have been started, so that they need not wait."""
     waiting = stage.list_unjudged()
     if not waiting:
         return CLEAR
@@ -184,11 +186,11 @@ def work_inline(stage: PursuitStep) -> CheckResult:
     )
     run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.sub_agent_iterations)
     stage.clear_failures()
-    return WorkInline(run)  # all that comes before it is clear
+    return WorkInline(run)  # all earlier checks are clear
 
 
 def check_on_agents(stage: PursuitStep) -> CheckResult:
-    """Check in on sub-agents whose time has come."""
+    """Check in on the sub-agents that are due."""
     one = next((one for one in stage.list_running() if check_ins.compute_due_at(one, stage.limits) <= stage.tx.now), None)
     if one is None:
         return CLEAR
@@ -208,12 +210,12 @@ def check_on_agents(stage: PursuitStep) -> CheckResult:
 def apply_intervention(stage: PursuitStep, filled: FormResult[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
     one = stage.find(sub_goal_id)
     run = run_store.find(stage.tx, one.tenant_id, one.run_id or "")
-    if one.status == "in-progress" and run and not run.ended:  # else it came to an end after all
+    if one.status == "in-progress" and run and not run.ended:  # otherwise it has ended in the meantime
         check_ins.intervene(stage.tx, one, run, filled, why)
 
 
 def await_agents(stage: PursuitStep) -> CheckResult:
-    """Until one of them ends, or it is time for the next check-in, or the deadline has come."""
+    """Wait until a sub-agent ends, the next check-in is due, or the deadline passes."""
     times = [check_ins.compute_due_at(one, stage.limits) for one in stage.list_running()]
     if not times:
         return CLEAR
@@ -221,10 +223,10 @@ def await_agents(stage: PursuitStep) -> CheckResult:
 
 
 def conclude(stage: PursuitStep) -> CheckResult:
-    """Everything has ended."""
+    """Conclude the goal after all sub-goals have ended."""
     tx, goal = stage.tx, stage.goal
     if stage.is_out_of_budget and goal.pending:
-        goals.resume_after_budget(tx, goal.tenant_id, goal.id)  # nobody else is left who would find out whether there is money
+        goals.resume_after_budget(tx, goal.tenant_id, goal.id)  # no sub-agent is left that would notice new budget
         return None
     if not goal.completed:
         goals.escalate(tx, goal, "escalation", "Nothing is left to do, and nothing was achieved.")
@@ -245,7 +247,7 @@ def apply_verdict(stage: PursuitStep, filled: FormResult[evaluator.VerdictForm])
 
 
 def build_summary(known: list[SubGoal]) -> str:
-    """What came of those that nothing else builds on."""
+    """Join the outcomes of the completed sub-goals on which no other depends."""
     needed = {below for one in known for below in one.depends_on}
     ends = [one for one in known if one.status == "completed" and one.id not in needed]
     return "\n\n".join(prompts.get_summary(one) for one in ends)[: sub_goals.SUMMARY_LIMIT]

@@ -1,4 +1,4 @@
-"""Making a plan: the strong tier decomposes a goal, and what it hands in is checked before any of it counts."""
+"""Planning: the strong model tier decomposes a goal, and its plan is validated before it is applied."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ DEFAULT_OUTCOME: Final = "What the description asks for is done."
 
 
 def to_key(value: Any) -> Any:
-    """Models number their items, and not always with text."""
+    """Accept ids as numbers or text, because models send both."""
     return str(value).strip() if isinstance(value, int | str) else value
 
 
@@ -48,8 +48,10 @@ class PlannedSubGoal(Form):
 
 
 def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
-    """Give each sub-goal without an id its position as id: counted from 1, or from 0 where a dependency names 0. Dependencies
-    then are ids, also those that were given as a whole description."""
+    """Use the position as id for each sub-goal without one, counted from 1, or from 0 if a dependency names 0.
+
+    Dependencies are converted to ids, including those given as a full description.
+    """
     from_zero = any("0" in (step.depends_on or ()) for step in steps) and all(step.id != "0" for step in steps)
     ids = [step.id or str(place) for place, step in enumerate(steps, 0 if from_zero else 1)]
     described = {normalize_description(step.description): key for key, step in zip(ids, steps, strict=True) if step.description}
@@ -97,7 +99,7 @@ def build_replan_question(
 
 
 def check_plan(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:
-    """What would never work is sent back before it is tried."""
+    """Reject a plan that could never work, before it is applied."""
     steps = form.sub_goals
     if not steps and not any(one.status == "completed" for one in known):
         raise Invalid("The plan is empty: name at least one sub-goal.")
@@ -155,7 +157,7 @@ def check_dependencies(steps: Sequence[PlannedSubGoal], there: dict[str, SubGoal
 
 
 def list_dependencies(step: PlannedSubGoal, there: dict[str, SubGoal]) -> list[str]:
-    """One that stays goes on waiting for what it waited for, unless the plan says otherwise."""
+    """Return a sub-goal's dependencies. One that is kept from the old plan keeps its own, unless the plan names others."""
     if step.depends_on is not None:
         return list(dict.fromkeys(step.depends_on))
     return [f"#{below}" for below in there[step.id].depends_on] if step.id in there else []

@@ -1,4 +1,4 @@
-"""What is said to a model that plans, judges and looks after a goal."""
+"""Prompts for the models that plan, evaluate and supervise a goal."""
 
 import json
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def render_goal_frame(goal: Goal) -> str:
 
 
 def render_goal(goal: Goal) -> list[str]:
-    """The goal and what bounds it."""
+    """Render the goal with its criteria, budget and priority."""
     criteria = [f"Success criteria: {format_inline(goal.success_criteria, 4_000)}"] if goal.success_criteria else []
     evidence = [f"Why it was proposed: {format_inline(goal.evidence, 2_000)}"] if goal.evidence else []
     money = [f"Its budget: ${to_dollars(goal.budget):.2f}"] if goal.budget else []
@@ -122,7 +122,7 @@ def get_summary(one: SubGoal) -> str:
 
 
 def render_work(goal: Goal, one: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> str:
-    """What its main agent is told when it works on a sub-goal itself: also what was done last, and what it builds on."""
+    """Render the main agent's message for a sub-goal that it works on itself: the goal, recent outcomes and dependencies."""
     lines = [
         *(format_inline(line, DESCRIPTION_LIMIT * 4) for line in goal.description.split("\n")),
         f"You are its main agent. Now work on sub-goal {format_key(one)} below, on nothing else, and end with an answer that says "
@@ -138,14 +138,14 @@ def render_task(one: SubGoal) -> str:
 
 
 def render_task_context(one: SubGoal, below: Sequence[SubGoal]) -> str:
-    """What comes with the task: what is expected, and the outcomes that it builds on, each with its share of the room."""
+    """Render a task's context: the expected outcome and its dependencies' outcomes, which share the available space equally."""
     needed = [encode_outcome(other, DEPENDENCIES_LIMIT // len(below)) for other in below]
     given = {"expected_outcome": one.expected_outcome, **({"builds_on": needed} if needed else {})}
     return escape_frames(json.dumps(given, ensure_ascii=False, indent=1))
 
 
 def encode_outcome(one: SubGoal, room: int) -> dict[str, Any]:
-    """An outcome; data that is too long for the room is cut, and then it is text."""
+    """Encode a sub-goal's outcome. Data that exceeds the available space is cut, and then given as text."""
     told = {"sub_goal": one.description[: min(DESCRIPTION_LIMIT, room)], "outcome": get_summary(one)[: min(OUTCOME_LIMIT, room)]}
     data = json.loads(one.outcome).get("data") if one.outcome else None
     written = json.dumps(data, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""The pursuit of a goal: look at its rows, do the one next thing.
+"""The pursuit of a goal: look at its rows and do the one next thing.
 
-None planned → plan. Some ready → start them. One ended → judge it. Diverged → plan anew. All ended → judge the whole. Each step
-is one transaction that ends where the world is needed: an answer from a model, or work on a sub-goal. Kill the process between
-any two statements, pursue the same goal again, and it goes on.
+No plan → plan. Sub-goals ready → start them. One ended → judge it. Diverged → replan. All ended → judge the whole. Each step is one
+transaction, which ends where a model's answer or work on a sub-goal is needed. If the process is killed between any two statements,
+pursuing the same goal again resumes it.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = logging.getLogger("headway.pursuit")
 
 
 class QuestionAnswer(NamedTuple):
-    """What a model had to say to a question of ours."""
+    """A question and the model's answer to it."""
 
     ask: AskQuestion
     filled: FormResult[Any]
@@ -41,25 +41,25 @@ async def pursue(means: Runtime, limits: GoalLimits, job: Job) -> None:
     while True:
         need = await commit_step(means, partial(apply_step, means=means, limits=limits, job=job), told)
         told = None
-        means.nudge()  # sub-agents may have been begun
+        means.nudge()  # sub-agents may have been started
         match need:
             case None:
                 return
             case WorkInline(run):
-                await drive(means, run, answers=1)  # whatever else has happened to the goal is seen to in between
+                await drive(means, run, answers=1)  # one answer at a time, so that other changes to the goal are handled in between
             case AskQuestion():
                 told = QuestionAnswer(need, await fill_form(means.models, need.question))
 
 
 async def commit_step(means: Runtime, work: Callable[..., NextAction], told: QuestionAnswer | None) -> NextAction:
-    """Stored, or not gone on with: a database that is away is waited for, one that refuses is asked again and then believed."""
+    """Commit one step. Waits while the database is unreachable, and raises after MAX_STORAGE_REFUSALS refused writes."""
     refusals = 0
     while True:
         try:
             return await means.database.write(partial(work, told=told))
         except StorageError as error:
             if isinstance(error, CommitUncertain):
-                told = None  # perhaps it is stored and paid for: the rows tell, and nothing is planned or paid twice
+                told = None  # it may be committed and charged; the rows show it, so nothing is planned or charged twice
             refusals += not error.is_transient
             if refusals >= MAX_STORAGE_REFUSALS:
                 raise
@@ -68,14 +68,14 @@ async def commit_step(means: Runtime, work: Callable[..., NextAction], told: Que
 
 
 def apply_step(tx: Transaction, means: Runtime, limits: GoalLimits, job: Job, told: QuestionAnswer | None) -> NextAction:
-    """One step. Only whoever holds the job may take it. Nothing: it rests, or has ended."""
+    """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
     held = jobs.find_owned(tx, job.tenant_id, job.id, means.owner)
     run = run_store.find(tx, job.tenant_id, job.id)
     goal = goal_store.find_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
     if run is None or goal is None:
         return None
     if held is None:
-        if told and told.filled.call:  # what was asked is of no use any more, and has to be paid for all the same
+        if told and told.filled.call:  # the answer is no longer needed, but its cost still counts
             spending.settle_late(tx, job.tenant_id, run.id, told.filled.call, means.limits.budget)
         return None
     if goal.ended:
@@ -95,8 +95,11 @@ def apply_step(tx: Transaction, means: Runtime, limits: GoalLimits, job: Job, to
 
 
 def apply_answer(stage: PursuitStep, told: QuestionAnswer) -> None:
-    """What it cost is booked whatever it says. A failure that may pass is tried again later, but not for ever. What does not fit
-    is sent back: that is another question, to be asked only if it may be."""
+    """Charge the answer's cost and apply the answer.
+
+    Transient failures are retried later, until the attempts are used up. An invalid answer leads to a follow-up question, which is
+    asked only if there is budget.
+    """
     if told.filled.call:
         stage.charge(told.filled.call)
     failure = told.filled.failure
@@ -118,10 +121,10 @@ def is_transient(failure: Exception) -> bool:
 
 
 def fail_pursuit(tx: Transaction, job: Job, error: str) -> None:
-    """A pursuit that a fault of ours ended, or that keeps bringing processes down."""
+    """Pause a goal whose pursuit an internal error ended, or whose pursuit repeatedly crashed its worker."""
     run = run_store.find(tx, job.tenant_id, job.id)
     goal = goal_store.find_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
-    if goal is None or (goal.status != "active" and goal.pause_kind != "budget"):  # what waits for money would go on by itself
+    if goal is None or (goal.status != "active" and goal.pause_kind != "budget"):  # new budget would resume the goal
         jobs.fail_permanently(tx, job, error)
     else:
         goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")

@@ -1,4 +1,4 @@
-"""One step of a pursuit, which is one transaction: where the goal stands, and the few things that every step may do."""
+"""One step of a pursuit, which is one transaction: the goal's state and the operations that all checks share."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -22,20 +22,20 @@ from headway.storage.transaction import Transaction
 
 
 class AskQuestion(NamedTuple):
-    """A question to a model, and what to do with its answer."""
+    """A question to a model, and the function that applies its answer."""
 
     question: Question[Any]
     answered: Callable[["PursuitStep", FormResult[Any]], None]
 
 
 class WorkInline(NamedTuple):
-    """The main agent works on a sub-goal itself."""
+    """Let the main agent work on a sub-goal itself."""
 
     run: Run
 
 
 class Rest(NamedTuple):
-    """Nothing to do until then, or until somebody wakes it."""
+    """Wait until a point in time, or until another event wakes the goal."""
 
     until: int = NEVER
 
@@ -51,10 +51,10 @@ class PursuitStep:
         self.held = held
         self.run = run
         self.goal = goal
-        self.again: AskQuestion | None = None  # what was asked before, with why the answer was sent back
+        self.again: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
 
     def reload(self) -> None:
-        """Something was changed."""
+        """Reload the rows after a change."""
         tenant_id = self.goal.tenant_id
         self.goal = goals.get(self.tx, tenant_id, self.goal.id)
         self.run = runs.get(self.tx, tenant_id, self.run.id)
@@ -64,22 +64,22 @@ class PursuitStep:
 
     @cached_property
     def known(self) -> list[SubGoal]:
-        """All of its sub-goals. Only for a new plan and at the end: nothing else in a step takes longer in a larger goal."""
+        """All sub-goals. Used only for planning and at the end, because no other read in a step grows with the size of the goal."""
         return goal_store.list_sub_goals(self.tx, self.goal.tenant_id, self.goal.id)
 
     @cached_property
     def at_hand(self) -> list[SubGoal]:
-        """Those at work, and those that wait to be judged."""
+        """The sub-goals that are running or wait for evaluation."""
         return pursuit_store.list_active(self.tx, self.goal)
 
     @property
     def is_running(self) -> bool:
-        """Whether it is still ours to move, and has not come to rest."""
+        """Whether this process still owns the job and the goal has not ended."""
         return self.held.state == "running" and not self.goal.ended
 
     @property
     def is_out_of_budget(self) -> bool:
-        """It waits for money: what needs none goes on, and whoever finds some lets it go on as a whole."""
+        """Whether the goal is paused for budget. Work that costs nothing continues, and the goal resumes when there is budget."""
         return self.goal.status == "paused" and self.goal.pause_kind == "budget"
 
     def find(self, sub_goal_id: int) -> SubGoal:
@@ -91,7 +91,7 @@ class PursuitStep:
         return [one for one in self.at_hand if one.status == "in-progress" and one.mode == "agent"]
 
     def list_interrupted(self) -> list[SubGoal]:
-        """What a crash interrupted, and nobody has looked at since."""
+        """List the sub-goals that a crash interrupted and that have not been reviewed."""
         return [one for one in self.at_hand if one.interrupted]
 
     def experience(self) -> list[Experience]:
@@ -103,7 +103,7 @@ class PursuitStep:
     def notify_operator(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.goal.tenant_id, kind, text, NoticeSubject(goal_id=self.goal.id))
 
-    # Money and time
+    # Budget and retries
 
     @property
     def is_last_attempt(self) -> bool:
@@ -130,7 +130,7 @@ class PursuitStep:
         runs.tell_delay(self.tx, self.run, self.held, str(failure))
 
     def settle(self, need: AskQuestion | WorkInline | Rest) -> NextAction:
-        """Whether that can be had now."""
+        """Check that the action can be taken now. Reserves the cost of a question; returns None if the goal has to wait."""
         if isinstance(need, Rest):
             bound = self.goal.deadline_at if self.goal.status == "active" else 0
             self.rest(min(need.until, bound or NEVER))
@@ -147,13 +147,13 @@ class PursuitStep:
         return need
 
     def estimate(self, question: Question[Any]) -> int:
-        times = 1 + len(question.exchange) // 2  # what was sent back is sent again
+        times = 1 + len(question.exchange) // 2  # each retry sends the text again
         sent = len(question.text) * times + len(question.partial)
         return self.means.models.estimate(question.tier, lambda: sent + OVERHEAD_CHARACTERS)
 
     def rest(self, until: int) -> None:
         jobs.delay(self.tx, self.held, until)
         if self.run.status != "waiting":
-            self.release()  # what a process that died had set aside, say
+            self.release()  # for example, a reservation of a process that died
             self.keep(self.run._replace(status="waiting", updated_at=self.tx.now))
             runs.emit_changed(self.tx, self.run)

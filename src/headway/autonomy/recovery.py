@@ -1,4 +1,4 @@
-"""What a process that died had been pursuing is found, marked once, told to the operator, and begun again in a line."""
+"""Recovery of goals after a crash: mark interrupted sub-goals once, notify the operator, and restart the goals one by one."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -19,14 +19,14 @@ GOALS_LIMIT = 10
 
 
 def recover_goals(tx: Transaction, taken: Sequence[Job], stagger_ms: int) -> None:
-    """The engine took these over. Goals among what they are for start again one after the other, whoever's they are."""
+    """Recover the goals among jobs that the engine took over from a dead process. Restarts are staggered across all tenants."""
     line = count(tx.now, stagger_ms)
     for tenant_id in dict.fromkeys(job.tenant_id for job in taken):
         notify_tenant(tx, tenant_id, [job for job in taken if job.tenant_id == tenant_id], line)
 
 
 def notify_tenant(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[int]) -> None:
-    """One event for all, and one message if goals were among them."""
+    """Emit one event for the tenant's jobs, and send one notice if goals were among them."""
     runs = [run for job in taken if (run := run_store.find(tx, tenant_id, job.id))]
     affected = {run.goal_id for run in runs if run.goal_id is not None}
     known = [goal_store.find(tx, tenant_id, goal_id) for goal_id in affected]
@@ -48,7 +48,7 @@ def notify_tenant(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: I
 
 
 def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[int]:
-    """Its planning cycle was interrupted; what was half done is looked at before it goes on: the sub-goals that are."""
+    """Record that the goal's cycle was interrupted, and mark its running sub-goals for review. Returns their ids."""
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
     at = {run.sub_goal_id for run in runs}
     half_done = [
@@ -62,8 +62,10 @@ def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[in
 
 
 def requeue_goal(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> None:
-    """Its pursuit has a place in the line, also if it only waited for its sub-agents. Those at what is half done wait until it has
-    decided about them; others, which a sub-agent began and did not wait for, go on."""
+    """Queue the goal's pursuit at its place in the staggered restart, even if it was only waiting for sub-agents.
+
+    Sub-agents on interrupted sub-goals wait for the review. Those that a sub-agent started without waiting continue.
+    """
     for run in runs:
         if not run.is_main:
             jobs.delay(tx, jobs.get_locked(tx, run.tenant_id, run.id))
@@ -73,5 +75,5 @@ def requeue_goal(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) 
 
 
 def format_agents(runs: Sequence[Run], goal: Goal) -> str:
-    """Which of its agents were at work."""
+    """List which of the goal's agents were running."""
     return ", ".join("main agent" if run.is_main else run.role for run in runs if run.goal_id == goal.id)

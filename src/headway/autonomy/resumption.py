@@ -1,4 +1,4 @@
-"""After a crash: what was half done is looked at by the agent before it goes on."""
+"""Resumption after a crash: a model reviews each interrupted sub-goal before it continues."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -32,8 +32,10 @@ def build_question(goal: Goal, half_done: Sequence[SubGoal]) -> Question[Resumpt
 
 
 def apply_decisions(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], filled: FormResult[ResumptionForm]) -> None:
-    """Who cannot be asked is taken to go on: nothing that has ended is lost or repeated by that. The time in which nobody worked
-    counts against nobody."""
+    """Apply the review's decision for each interrupted sub-goal.
+
+    Without a decision it resumes, which neither loses nor repeats completed work. The downtime does not count toward any timeout.
+    """
     answers = {one.id.removeprefix("#"): one for one in filled.form.sub_goals} if filled.form else {}
     decided: dict[str, ResumptionAction] = {}
     for found in half_done:
@@ -44,7 +46,7 @@ def apply_decisions(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], f
             run = run_store.find(tx, one.tenant_id, one.run_id or "")
             if run:
                 check_ins.restart(tx, one, run)
-        elif answer and answer.action == "replan":  # the new plan lets its agents go on, or does without them
+        elif answer and answer.action == "replan":  # the new plan decides whether its agents continue
             goals.save(tx, goal._replace(replan_why=f"After an interruption, #{one.id} no longer fits: {answer.reason}"))
         else:
             runs.release_workers(tx, one.tenant_id, one.id)

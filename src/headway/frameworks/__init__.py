@@ -1,1 +1,1 @@
-"""Headway's tools inside other agents' frameworks: one module each, which is the door of its library."""
+"""Adapters that offer Headway's tools to other agent frameworks. Each module imports only its own framework."""

@@ -12,7 +12,10 @@ except ModuleNotFoundError:
 
 
 def langchain_tools(loop: ExternalLoop) -> list[StructuredTool]:
-    """They are awaited (`ainvoke`): a ledger is no thing to call from a thread that nobody looks after."""
+    """Build LangChain tools for a loop.
+
+    They are async only (`ainvoke`), so that the ledger is not called from unmanaged threads.
+    """
     return [build_structured_tool(loop, tool) for tool in loop.tools]
 
 
@@ -20,7 +23,7 @@ def build_structured_tool(loop: ExternalLoop, tool: Tool) -> StructuredTool:
     async def call(**arguments: Any) -> Any:
         result = await loop.call(tool.name, arguments)
         if result.is_error:
-            raise ToolException(result.as_text)  # a tool message with the status "error", which the model reads
+            raise ToolException(result.as_text)  # becomes a tool message with status "error", which the model reads
         return result.value
 
     return StructuredTool(

@@ -21,7 +21,7 @@ def openai_agents_tools(loop: ExternalLoop) -> list[FunctionTool]:
 
 def build_function_tool(loop: ExternalLoop, tool: Tool) -> FunctionTool:
     async def call(_context: ToolContext[Any], written: str) -> str:
-        """What was refused is returned as well: here an exception would end the whole run."""
+        """Call the tool. Errors are returned as text, because an exception here would end the whole run."""
         arguments = parse_arguments(written)
         if arguments is None:
             return json.dumps(tool.refuse(NOT_AN_OBJECT), ensure_ascii=False)
@@ -32,7 +32,7 @@ def build_function_tool(loop: ExternalLoop, tool: Tool) -> FunctionTool:
         description=tool.description,
         params_json_schema=tool.as_json()["input_schema"],
         on_invoke_tool=call,
-        strict_json_schema=False,  # it would make every optional argument a required one
+        strict_json_schema=False,  # strict mode would make every optional argument required
     )
 
 

@@ -17,7 +17,7 @@ def build_schema_tool(loop: ExternalLoop, tool: toolbox.Tool) -> Tool[Any]:
     async def call(**arguments: Any) -> Any:
         result = await loop.call(tool.name, arguments)
         if result.is_error:
-            raise ToolFailed(result.as_text)  # the model reads it; a ModelRetry too many would end the run
+            raise ToolFailed(result.as_text)  # the model reads it; repeated ModelRetry errors would end the run
         return result.value
 
     return Tool.from_schema(call, tool.name, tool.description, tool.as_json()["input_schema"])

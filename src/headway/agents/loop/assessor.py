@@ -1,4 +1,4 @@
-"""Questions to the cheap tier: does this answer do what the item asked for, and what did this cut-off text say?"""
+"""Two questions to the cheap model tier: does an answer complete its queue item, and what did a cut-off text say?"""
 
 import json
 import logging
@@ -27,7 +27,7 @@ ASSESSMENT_FAILED: Final = "the answer could not be assessed"
 
 
 class Judgement(BaseModel):
-    """What an assessor has to say, and nothing that merely looks like it: "ok": "true" is not a yes."""
+    """The assessor's answer, parsed strictly: `"ok": "true"` is not a yes."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -36,7 +36,7 @@ class Judgement(BaseModel):
 
 
 async def assess(models: Models, need: Assess) -> Verdict:
-    """The assessor's decision, logged so that a wrong one can be found."""
+    """Assess an answer and log the verdict, so that wrong verdicts can be traced."""
     verdict = await judge(models, need)
     verdict = verdict._replace(reason=to_one_line(verdict.reason)[:REASON_LIMIT])
     log.info("item %d: ok=%s: %s", need.item.id, verdict.ok, verdict.reason)
@@ -44,7 +44,11 @@ async def assess(models: Models, need: Assess) -> Verdict:
 
 
 async def judge(models: Models, need: Assess) -> Verdict:
-    """An assessor that fails or talks nonsense never counts as a yes. What may pass is raised, until it was tried often enough."""
+    """Judge an answer.
+
+    An assessor that fails or returns malformed output counts as a rejection. Transient failures are raised, so that the job is
+    retried, until the last attempt.
+    """
     question = prompts.render_assessment(need.item.subject, need.item.completion_criteria, need.answer)
     try:
         reply = await ask_cheap_model(models, prompts.ASSESSOR, question)
@@ -71,7 +75,7 @@ def parse_judgement(text: str) -> Judgement | None:
 
 
 async def summarise(models: Models, need: Summarise) -> Summary:
-    """A summary that cannot be had is no reason to lose the turn: the end of the text has to do."""
+    """Summarise a cut-off text. If no summary can be had, fall back to the end of the text rather than fail the turn."""
     try:
         reply = await ask_cheap_model(models, prompts.SUMMARISER, escape_frames(need.text[-CUT_OFF_LIMIT:]))
     except (ModelFailed, SettingsError) as error:

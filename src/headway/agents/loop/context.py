@@ -1,4 +1,4 @@
-"""What a run works with, and what stays the same from one of its steps to the next."""
+"""The process-wide runtime and the per-run context that every step of a run shares."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,11 +21,11 @@ from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 
-PLAN_FAMILIES = ("turn_plan", "queue")  # families that work on a turn's list
+PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
 
 
 class Runtime(NamedTuple):
-    """What all runs of a process share."""
+    """Everything that all runs of a process share."""
 
     database: Database
     models: Models
@@ -33,22 +33,22 @@ class Runtime(NamedTuple):
     roles: Roles
     limits: Limits
     goals: GoalLimits
-    owner: str  # the name of this process among those that drive runs
+    owner: str  # this process's name among the job owners
     execution: Callable[[ResolvedScope, Role], Execution]
-    stream: Callable[[Run, dict[str, Any]], None]  # tells live watchers what a model is saying; nobody else ever hears it
-    nudge: Callable[[], None]  # there is a job for somebody
+    stream: Callable[[Run, dict[str, Any]], None]  # sends partial model output to live subscribers; it is not stored
+    nudge: Callable[[], None]  # wakes the engine, because a job is ready
     tracer: Tracer = NullTracer()
 
 
 class RunContext(NamedTuple):
-    """One run, as it was when it was taken up."""
+    """One run, as loaded when this process started to drive it."""
 
     means: Runtime
     run: Run
     mode: TurnMode
     role: Role
     execution: Execution
-    before: list[ModelMessage]  # what was said in the conversation before this turn
+    before: list[ModelMessage]  # the conversation before this turn
 
     @property
     def scope(self) -> Scope:
@@ -62,7 +62,7 @@ class RunContext(NamedTuple):
 
 
 def load_context(tx: Transaction, means: Runtime, run: Run) -> RunContext:
-    """A sub-agent knows nothing of the turn's plan nor of what was said before: only what it was handed."""
+    """Load a run's role, tools and history. A sub-agent gets neither the turn's plan nor the conversation, only its assignment."""
     role = means.roles.find(run.role)
     answers_turn = run.turn_id is not None and run.parent_run_id is None
     scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if answers_turn else None, role.name)
@@ -77,7 +77,10 @@ def load_context(tx: Transaction, means: Runtime, run: Run) -> RunContext:
 
 @lru_cache(maxsize=64)
 def build_parameters(toolbox: Toolbox, role: Role, mode: TurnMode, *, may_delegate: bool, has_plan: bool) -> ModelRequestParameters:
-    """Who the model is and what it may call. Made once: it is the same at every step of every run."""
+    """Build the instructions and tool definitions for model calls.
+
+    Cached, because they are the same for every step of every run.
+    """
     withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
     tools = [tool for tool in list_offered_tools(toolbox, role, mode) if tool.family not in withheld]
     said = prompts.render_instructions(role, [tool.name for tool in tools], mode)
@@ -87,7 +90,7 @@ def build_parameters(toolbox: Toolbox, role: Role, mode: TurnMode, *, may_delega
 
 
 def list_offered_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
-    """What the role grants, with one way to plan: the one that belongs to the turn's mode."""
+    """List the tools that the role grants, with only the planning family that matches the turn's mode."""
     other = "queue" if mode == "plan" else "turn_plan"
     return [
         tool

@@ -1,4 +1,4 @@
-"""Results that the length limit cut off: the model is asked for the rest, and the parts are joined."""
+"""Results that the length limit cut off: ask the model for the rest and join the parts."""
 
 import json
 import re
@@ -13,8 +13,8 @@ from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL
 from headway.agents.transcript import build_user_message
 
-MAX_PARTS: Final = 5  # of one result
-RESTART_PREFIX_LENGTH: Final = 50  # characters: an answer that begins with the same ones as the part before it has started over
+MAX_PARTS: Final = 5  # per result
+RESTART_PREFIX_LENGTH: Final = 50  # characters; a continuation that repeats this many of the first part's characters is a restart
 CODE_FENCE: Final = re.compile(r"\s*```\w*\n(.*?)\n?(?:```\s*)?", re.DOTALL)
 CONTINUE_PROMPT: Final = (
     "The length limit cut your answer off. Continue it exactly where it stops, from the next character on, as plain text. "
@@ -22,18 +22,15 @@ CONTINUE_PROMPT: Final = (
 )
 
 
-# Joining
-
-
 def join(part: str, rest: str) -> str:
-    """Append the rest, unless the model started over instead of continuing."""
+    """Append the rest to the part. If the model started over instead of continuing, the rest replaces the part."""
     beginning = part.lstrip()[:RESTART_PREFIX_LENGTH]
     started_over = len(beginning) == RESTART_PREFIX_LENGTH and rest.lstrip().startswith(beginning)
     return rest if started_over else part + rest
 
 
 def join_json(part: str, rest: str) -> str:
-    """Like `join`. A rest that is an object by itself replaces the part: the rest of an object never is one."""
+    """Join like `join`, but let a rest that is a complete JSON object replace the part: a true continuation never is one."""
     if not part:
         return rest
     fenced = CODE_FENCE.fullmatch(rest)
@@ -51,15 +48,12 @@ def is_json(text: str) -> bool:
 
 
 def request_rest(part: str) -> list[ModelMessage]:
-    """What follows a question whose answer was cut off; nothing if it was not."""
+    """Build the messages that ask for the rest of a cut-off answer; none if there is no partial answer."""
     return [ModelResponse([TextPart(part)]), build_user_message(CONTINUE_PROMPT)] if part else []
 
 
-# In the loop of a run
-
-
 def handle(step: Step, response: ModelResponse) -> Summarise | None:
-    """Ask for the rest of a sub-agent's result. Other cut-off answers, and results in too many parts, are summarised."""
+    """Ask for the rest of a sub-agent's result. Other cut-off answers, and results in too many parts, are summarised instead."""
     if step.turn_id or not is_result(response) or count_parts(response) >= MAX_PARTS:
         return Summarise(render_cut_off(response), step.is_last_attempt)
     step.append(build_user_message(CONTINUE_PROMPT))
@@ -67,7 +61,7 @@ def handle(step: Step, response: ModelResponse) -> Summarise | None:
 
 
 def is_result(response: ModelResponse) -> bool:
-    """Whether a run could end with it: a plain answer, or a reported outcome."""
+    """Return whether a run could end with this response: plain text, or a single call of the report tool."""
     called = [call.tool_name for call in response.tool_calls]
     return called == [REPORT_TOOL] or (not called and bool(response.text))
 
@@ -82,7 +76,10 @@ def render_cut_off(response: ModelResponse) -> str:
 
 
 def join_last(step: Step) -> bool:
-    """Join the last message with the part that it continues, if it does. The parts stay in the journal and are not sent again."""
+    """Join the last response with the cut-off part that it continues, if there is one.
+
+    Both stay in the journal, but only the joined response is sent to the model.
+    """
     sent = ((place, step.entries[place]) for place in reversed(range(len(step.entries))) if step.entries[place].sent)
     responses = [*islice(((place, one.message) for place, one in sent if isinstance(one.message, ModelResponse)), 2)]
     if len(responses) < 2 or responses[1][1].finish_reason != "length":
@@ -95,7 +92,10 @@ def join_last(step: Step) -> bool:
 
 
 def join_responses(part: ModelResponse, rest: ModelResponse) -> ModelResponse:
-    """One response of two. A model that calls something else instead of continuing its report has changed its mind."""
+    """Merge a cut-off response and its continuation.
+
+    A model that calls another tool instead of continuing its report has changed its mind, and only the new calls count.
+    """
     reported = next((call for call in part.tool_calls if call.tool_name == REPORT_TOOL), None)
     again = next((call for call in rest.tool_calls if call.tool_name == REPORT_TOOL), None)
     parts: list[ModelResponsePart]

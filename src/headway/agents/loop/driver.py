@@ -1,8 +1,8 @@
-"""The loop of a run: look at the last message of its transcript, do the one next thing.
+"""The agent loop: look at the last message of a run's transcript and do the one next thing.
 
-Each step is one transaction. It writes down what came from outside, does all that needs nothing from outside, and ends where
-the world is needed again: a model's answer, a tool's result. Nothing lives only in memory: kill the process between any two
-statements, drive the same run again, and it goes on.
+Each step is one transaction. It stores the reply to the previous request, does everything that needs no I/O, and ends where the run
+needs a model's answer or a tool's result. No state lives only in memory: if the process is killed between any two statements,
+driving the same run again resumes it.
 """
 
 import asyncio
@@ -53,23 +53,23 @@ log = logging.getLogger("headway.loop")
 T = TypeVar("T")
 STORAGE_RETRY_S = 1.0
 NOT_OWNER = Stop("it has ended, or somebody else goes on with it")
-MAX_STORAGE_REFUSALS = 3  # by the database, before an agent stops rather than going on without a checkpoint
-RESTART_DELTA = {"text": "", "restart": True}  # what was whispered of the answer is withdrawn
+MAX_STORAGE_REFUSALS = 3  # refused writes of one step before the run stops, so that it never continues without a checkpoint
+RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 
 
 async def drive(means: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
-    """Go on with a run until it ends, or has to stop here, or has had so many answers of its model."""
+    """Drive a run until it ends, must stop here, or has received `answers` model answers."""
     work = await retry_storage(lambda: means.database.read(partial(load_context, means=means, run=run)))
     entries = await retry_storage(partial(load_journal, work))
     news: Reply = None
     if taken_over:
-        means.stream(run, RESTART_DELTA)  # whoever heard half an answer from another process will not hear the rest
+        means.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
     with trace_run(means.tracer, run), ExitStack() as spans:
         note: SetAttributes | None = None
         while True:
             need, entries = await commit_step(work, entries, news)
             if isinstance(need, Stop):
-                means.nudge()  # whoever waited for it, or is to begin now
+                means.nudge()  # wake waiting parents and newly queued jobs
                 return need
             if isinstance(need, AskModel):
                 if not answers:
@@ -82,12 +82,14 @@ async def drive(means: Runtime, run: Run, *, taken_over: bool = False, answers: 
 
 
 async def commit_step(work: RunContext, entries: list[TranscriptEntry], news: Reply) -> tuple[Request, list[TranscriptEntry]]:
-    """Take one step. A commit that failed is tried again; one that had happened after all shows in the journal. A database
-    that refuses is asked again and then believed."""
+    """Commit one step. A failed commit is retried; if it had succeeded after all, the journal shows it.
+
+    After MAX_STORAGE_REFUSALS refused writes the error is raised.
+    """
     unpaid = news.call if isinstance(news, ModelAnswered | Summary | Verdict) else None
-    here = copy_context()  # what tools of the ledger do belongs to the span that is open here, on whatever thread they do it
+    here = copy_context()  # ledger tools run on another thread but belong to the current trace span
     refusals = 0
-    meant: list[Request] = []  # what the last attempt would have gone on with
+    meant: list[Request] = []  # the request that the last attempt would have returned
     lost: Effect | None = None
     while True:
         try:
@@ -101,7 +103,7 @@ async def commit_step(work: RunContext, entries: list[TranscriptEntry], news: Re
             if refusals >= MAX_STORAGE_REFUSALS:
                 raise
             if isinstance(error, CommitUncertain):
-                unpaid = None  # perhaps it is paid for, with the step: nothing is paid for twice
+                unpaid = None  # the step may have charged it already; never charge twice
                 lost = next((need.effect for need in meant if isinstance(need, CallTool)), None)
             log.warning("run %s waits for the database: %s", work.run.id, error)
             await asyncio.sleep(STORAGE_RETRY_S)
@@ -132,8 +134,10 @@ def apply_in_context(
 def apply_step(
     tx: Transaction, work: RunContext, entries: list[TranscriptEntry], news: Reply, lost: Effect | None = None
 ) -> tuple[Request, list[TranscriptEntry]]:
-    """The step itself: what it needs to go on, and the transcript as it left it. Only whoever holds the job may take it.
-    Lost: a tool call that is perhaps stored as started, by a commit whose answer got lost, and that was certainly not made."""
+    """Apply one step, and return the next request and the updated transcript. Only the process that owns the job may do this.
+
+    `lost` is a tool call that a commit without acknowledgement may have stored as started, and that was certainly not made.
+    """
     held = runs.lock_job(tx, work.run)
     if held is None or held.state != "running" or held.owner != work.means.owner:
         return NOT_OWNER, entries
@@ -153,7 +157,7 @@ def apply_step(
     need = step.settle(need)
     step.write()
     got_further = news is not None or len(step.entries) > len(entries) or step.run != run
-    if got_further and not step.run.ended:  # a look at what is next is no change, and needs no commit
+    if got_further and not step.run.ended:  # a step that changed nothing needs no commit
         run_store.save(tx, step.run._replace(updated_at=tx.now))
     return need, step.entries
 
@@ -172,7 +176,7 @@ def record_reply(step: Step, news: Reply) -> None:
             tool_calls.accept_result(step, news)
         case Summary(text, call):
             step.charge(call)
-            step.say(get_text(step.entries[-1].message))  # what people have read of it stays with them
+            step.say(get_text(step.entries[-1].message))  # text that users have already seen stays in the conversation
             step.withdraw_last()
             step.append(build_user_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
         case Verdict():
@@ -185,7 +189,7 @@ def record_reply(step: Step, news: Reply) -> None:
 
 
 def advance(step: Step) -> Request | None:
-    """Derived from the last message. Done here if it can be, and then there is another next thing."""
+    """Derive the next action from the last message. Returns None if it was done here and the loop can look again."""
     if step.over or step.held.state != "running":
         return Stop("ended or delayed")
     entry = next(entry for entry in reversed(step.entries) if entry.sent)
@@ -197,7 +201,7 @@ def advance(step: Step) -> Request | None:
         case ModelResponse(finish_reason="content_filter"):
             return step.end_filtered()
         case ModelResponse(finish_reason="error"):
-            step.withdraw_last()  # whoever retries the turn asks again
+            step.withdraw_last()  # a retried turn asks the model again
             return step.fail("The model ended its answer with an error.", "model_error")
         case ModelResponse(finish_reason="length") as response:
             return cut_off.handle(step, response)
@@ -221,7 +225,7 @@ def prepare_model_request(step: Step) -> AskModel | Stop:
 
 
 async def fulfil_request(work: RunContext, entries: list[TranscriptEntry], need: Request) -> Reply:
-    """What the next step needs, from outside; or what is in the way."""
+    """Perform the request outside the transaction, and return the reply or the failure."""
     try:
         return await dispatch_request(work, entries, need)
     except ModelFailed as error:
@@ -260,7 +264,7 @@ async def load_journal(work: RunContext) -> list[TranscriptEntry]:
 
 
 async def retry_storage(read: Callable[[], Awaitable[T]]) -> T:
-    """A database that is away for a while ends no run."""
+    """Repeat a read until the database is reachable again, so that an outage does not end the run."""
     while True:
         try:
             return await read()
@@ -272,12 +276,14 @@ async def retry_storage(read: Callable[[], Awaitable[T]]) -> T:
 
 
 class AnswerStream:
-    """Passes on what a model says while it says it, without the writs. The words of one answer are numbered, so that who joins
-    in the middle can tell which ones are new."""
+    """Streams a model's text to subscribers as it arrives, without writs.
+
+    Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
+    """
 
     def __init__(self, work: RunContext, place: int) -> None:
         self.work = work
-        self.place = place  # of the answer in the transcript
+        self.place = place  # index of the answer in the transcript
         self.parser = WritParser()
         self.chunk_count = 0
 

@@ -1,4 +1,4 @@
-"""The gates a plain answer goes through: writs, the drain gate, and in queue mode the assessor's verdict."""
+"""The checks a plain answer must pass: its writs, the drain gate, and in queue mode the assessor's verdict."""
 
 from hashlib import blake2b
 
@@ -20,7 +20,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
     told = writ_calls.run_writs(step, entry, text)
     if isinstance(told, Sleep):
         return told
-    if told:  # an answer with writs in it never ends a turn: first the agent hears what came of them
+    if told:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
         step.append(ModelRequest(told))
         return None
@@ -37,7 +37,10 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
 
 
 def reject_answer(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:
-    """Send an answer back. Some times in a row with no change to the list, and the turn ends rather than turning in circles."""
+    """Return an answer to the model with the reason.
+
+    The turn ends after `limits.refusals` rejections in a row without a change to the plan, so that it cannot loop.
+    """
     plan = step.plan()
     mark = fingerprint_plan(plan)
     refusals = step.run.refusals + 1 if step.run.plan_mark == mark else 1
@@ -50,12 +53,12 @@ def reject_answer(step: Step, reason: str, message: str, answer: str, last_words
 
 
 def fingerprint_plan(plan: list[Todo]) -> str:
-    """Changes when anything about the list does."""
+    """Hash the plan, so that any change to an item shows."""
     return blake2b(repr([(todo.id, todo.status, todo.subject) for todo in plan]).encode(), digest_size=12).hexdigest()
 
 
 def apply_verdict(step: Step, verdict: Verdict) -> None:
-    """A turn in queue mode goes on with the next item once the current one is done."""
+    """Apply the assessor's verdict: complete the current queue item and present the next, or return the answer to the model."""
     answer = parse(get_text(step.entries[-1].message)).visible
     step.tell("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
     if not verdict.ok:

@@ -1,4 +1,4 @@
-"""How the engine's jobs are worked on: turns and sub-agents are driven, scheduled tools are called."""
+"""Handlers for the engine's jobs: drive turns and sub-agents, call scheduled tools."""
 
 import json
 from functools import partial
@@ -16,7 +16,7 @@ from headway.ledger.scope import Scope
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-IN_FLIGHT = "begun"  # the result of a tool that was called and has not answered
+IN_FLIGHT = "begun"  # the stored result of a tool call that has started and not returned
 
 
 def build_handlers(means: Runtime) -> dict[str, JobHandler]:
@@ -31,7 +31,7 @@ async def drive_run(means: Runtime, job: Job) -> None:
 
 
 def fail_run(tx: Transaction, job: Job, error: str) -> None:
-    """A run that a fault of ours ended, or that keeps bringing processes down."""
+    """Fail a run that an internal error ended or that repeatedly crashed its worker."""
     run = run_store.find(tx, job.tenant_id, job.id)
     if run is None or run.ended:
         fail_job(tx, job, error)
@@ -47,8 +47,11 @@ def fail_job(tx: Transaction, job: Job, error: str) -> None:
 
 
 async def call_tool(means: Runtime, job: Job) -> None:
-    """A tool of the ledger is called in the transaction that ends its job. One that reaches outside and was interrupted, or failed
-    in a way that may pass, is not called again unless that is harmless."""
+    """Call a scheduled tool.
+
+    A ledger tool runs in the transaction that ends its job. An external tool that was interrupted, or that failed transiently, is
+    called again only if it is idempotent.
+    """
     wanted = json.loads(job.payload)
     scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, wanted.get("role", "schedule"))
     try:
@@ -56,7 +59,7 @@ async def call_tool(means: Runtime, job: Job) -> None:
         tool = means.toolbox.find(wanted["name"])
         place = await means.database.read(lambda tx: resolve_scope(tx, scope))
     except StorageError:
-        raise  # nothing is wrong with the job
+        raise  # the job itself is fine
     except HeadwayError as error:
         await means.database.write(partial(record_tool_result, means=means, job=job, result=to_result({"error": str(error)})))
         return
@@ -79,7 +82,7 @@ async def call_tool(means: Runtime, job: Job) -> None:
 
 
 def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:
-    """Written down before: however this process ends, nobody takes it for one that was not called yet."""
+    """Record that the call has started before making it, so that after a crash it is never mistaken for one that was not made."""
     held = jobs.find_owned(tx, job.tenant_id, job.id, owner)
     if held:
         jobs.move(tx, held, "running", result=json.dumps(IN_FLIGHT))

@@ -1,4 +1,4 @@
-"""What a step of a run needs from outside before the next one can be taken, and what comes back."""
+"""The requests that a step of a run makes to the outside world, and the replies to them."""
 
 from typing import Any, NamedTuple
 
@@ -11,8 +11,8 @@ from headway.storage.stores.spending import ModelCall
 
 
 class AskModel(NamedTuple):
-    context: str | None  # the list as it is now; nothing while there is none
-    planned: int = 0  # how many items it has
+    context: str | None  # the current plan, if there is one
+    planned: int = 0  # number of items in the plan
     left: int = 0
 
 
@@ -34,13 +34,13 @@ class Assess(NamedTuple):
 
 
 class Sleep(NamedTuple):
-    """Time, or somebody who wakes it."""
+    """Wait until a point in time, or until another event wakes the run."""
 
     until: int
 
 
 class Stop(NamedTuple):
-    """Nothing: the run has ended, or may not go on here."""
+    """Make no further request: the run has ended, or this process may not continue it."""
 
     why: str
 
@@ -51,7 +51,7 @@ Request = AskModel | CallTool | Summarise | Assess | Sleep | Stop
 class ModelAnswered(NamedTuple):
     response: ModelResponse
     call: ModelCall
-    stored: str  # the response as it is to be stored: made before, so that the one writer need not
+    stored: str  # the response, already encoded so that the single database writer does not have to
 
 
 class ToolReturned(NamedTuple):
@@ -77,7 +77,7 @@ class PermanentFailure(NamedTuple):
 
 
 class RetryableFailure(NamedTuple):
-    """A failure that may pass."""
+    """A failure that is worth retrying."""
 
     message: str
     retry_after_s: float | None

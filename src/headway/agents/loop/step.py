@@ -1,4 +1,4 @@
-"""One step of a run, which is one transaction: what it may look at, and the few things it can do."""
+"""One step of a run, which is one transaction: the state it can read and the operations it can perform."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
-BUDGET_CHECK_MS = 15_000  # how often who waits for money looks whether there is some
-OVERHEAD_CHARACTERS = 8_000  # of instructions and tool schemas, roughly
+BUDGET_CHECK_MS = 15_000  # how often a run that waits for budget checks again
+OVERHEAD_CHARACTERS = 8_000  # rough size of instructions and tool schemas
 
 
 class Step:
@@ -30,11 +30,11 @@ class Step:
         self.work = work
         self.held = held
         self.run = run
-        self.lost = lost  # the call that an attempt before this one was about to make
-        self.turn_id = work.scope.turn_id or ""  # whose plan it is: a sub-agent has none
+        self.lost = lost  # the call that the previous attempt was about to make
+        self.turn_id = work.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
         self.entries = list(entries)
         self.first_new = self.next_number
-        self.unsaved: list[str] = []  # the last of them, as they are to be stored
+        self.unsaved: list[str] = []  # encoded messages that are appended but not yet written
         self.limits = work.means.limits
 
     @property
@@ -43,7 +43,7 @@ class Step:
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left for this run to do; a goal's main agent then waits for its next sub-goal."""
+        """Whether the run has nothing left to do. A goal's main agent then waits for its next sub-goal."""
         return self.run.ended or (self.run.is_main and self.run.sub_goal_id is None)
 
     @property
@@ -55,7 +55,7 @@ class Step:
         self.entries.append(TranscriptEntry(self.next_number, message))
 
     def write(self) -> None:
-        """What was appended, in one statement: before the step ends, or something happens to it."""
+        """Write the appended messages in one statement, before the step ends or an appended message is changed."""
         if self.unsaved:
             first = self.next_number - len(self.unsaved)
             run_store.append_messages(self.tx, self.run.tenant_id, self.run.id, first, *self.unsaved)
@@ -65,7 +65,7 @@ class Step:
         self.withdraw(-1)
 
     def withdraw(self, place: int) -> None:
-        """A message stays in the journal and is not sent any more."""
+        """Keep a message in the journal but stop sending it to the model."""
         self.write()
         entry = self.entries[place]
         run_store.withdraw_message(self.tx, self.run.tenant_id, self.run.id, entry.n)
@@ -79,7 +79,7 @@ class Step:
         return todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id) if self.turn_id else []
 
     def say(self, text: str) -> None:
-        """What a person gets to read of something the model said: all but the writs."""
+        """Show the user the visible part of the model's text, without writs."""
         turns.append_message(self.tx, self.run, "assistant", parse(text).visible)
 
     def tell(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
@@ -87,8 +87,6 @@ class Step:
 
     def tell_after_list(self, kind: str, data: dict[str, Any]) -> None:
         turns.tell_after_list(self.tx, self.run, kind, data)
-
-    # Endings
 
     def finish(self, outcome: TurnOutcome, answer: str) -> Stop:
         if self.run.turn_id is not None and self.run.parent_run_id is None:
@@ -100,11 +98,11 @@ class Step:
         return Stop("ended")
 
     def report(self, summary: str, data: Any, *, success: bool) -> None:
-        """Its own word on how its task ended."""
+        """End the task with the outcome that the agent itself reported."""
         self.end_task("completed" if success else "failed", summary, data, None if success else summary)
 
     def end_task(self, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> None:
-        """A sub-agent's task is all that it is for; a main agent's is one sub-goal among others."""
+        """End the current task. A sub-agent's run ends with it; a goal's main agent ends only its current sub-goal."""
         if self.run.is_main:
             self.run = spending.release(self.tx, self.run)
             self.run = goals.end_inline(self.tx, self.run, status, summary, data, error)
@@ -112,7 +110,7 @@ class Step:
             self.run = runs.end_child(self.tx, self.run, status, summary, data, error)
 
     def give_up(self, why: str, outcome: TurnOutcome, answer: str = "") -> Stop:
-        """End honestly: what was said last, why it ends here, and what is left, which stays open in the ledger."""
+        """End the turn with the last answer, the reason it ends here and the unfinished items, which stay open in the ledger."""
         return self.finish(outcome, prompts.render_closing(answer, why, list_open_items(self.plan())))
 
     def end_filtered(self) -> Stop:
@@ -130,9 +128,9 @@ class Step:
         return Stop("ended")
 
     def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
-        """Try again later, without a slot and whatever happens to this process in the meantime; but not for ever."""
+        """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
         self.run = spending.release(self.tx, self.run)
-        if self.run.is_main and self.is_last_attempt:  # the sub-goal failed; the goal's own job has more to do
+        if self.run.is_main and self.is_last_attempt:  # the sub-goal failed, but the goal's job continues
             self.held = jobs.clear_failures(self.tx, self.held)
             self.fail(message, "model_failed")
             return
@@ -141,7 +139,7 @@ class Step:
             self.fail(message, "model_failed")
 
     def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
-        """Delay the run's job with exponential backoff; without attempts left it is dead."""
+        """Delay the run's job with exponential backoff. If no attempts are left, the job is dead."""
         self.held = jobs.retry_later(self.tx, self.held, error, self.limits, retry_after_s)
         if self.held.state == "delayed":
             runs.tell_delay(self.tx, self.run, self.held, error)
@@ -149,10 +147,8 @@ class Step:
     def notify(self, kind: str, text: str) -> None:
         notices.notify_once(self.tx, self.run, kind, text)
 
-    # Before the world is asked
-
     def settle(self, need: Request) -> Request:
-        """Whether that can be had: calls have to be paid for, and who waits for somebody else gives its slot away."""
+        """Check that the request can be made now. A model call needs budget, and a run that waits for another gives up its slot."""
         if isinstance(need, Sleep):
             self.held = jobs.delay(self.tx, self.held, need.until)
             self.rest()
@@ -172,7 +168,7 @@ class Step:
             runs.emit_changed(self.tx, self.run)
 
     def ensure_funded(self, need: AskModel | Summarise | Assess) -> bool:
-        """By its goal, if it is a sub-agent of one (a main agent's goal has looked already), and by the pool."""
+        """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
             goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
             if not goals.can_spend(self.tx, goal):
@@ -183,14 +179,14 @@ class Step:
         return True
 
     def reserve_cost(self, need: AskModel | Summarise | Assess) -> bool:
-        """Set aside what the call may cost, if the pool has room for it."""
+        """Reserve the call's estimated cost, if the pool can cover it."""
         tier = self.work.role.tier if isinstance(need, AskModel) else "cheap"
         funded = spending.reserve(self.tx, self.run, self.work.means.models.estimate(tier, self.size), self.limits.budget)
         self.run = funded or self.run
         return funded is not None
 
     def size(self) -> int:
-        """How many characters would be sent, roughly."""
+        """Estimate how many characters the next call would send."""
         sent = transcript.select_window(self.work.before, self.entries)
         return sum(len(str(part)) for message in sent for part in message.parts) + OVERHEAD_CHARACTERS
 

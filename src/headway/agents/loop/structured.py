@@ -1,5 +1,8 @@
-"""Asking a model for something of a given shape. What does not fit is sent back with the reason, twice at most. What the length
-limit cut off is continued, and the parts are joined."""
+"""Structured output: ask a model to fill in a form.
+
+An invalid answer is sent back with the reason, at most twice. An answer that the length limit cut off is continued, and the parts
+are joined.
+"""
 
 import json
 import re
@@ -29,7 +32,7 @@ JSON_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 
 class Form(BaseModel):
-    """What a model is to fill in. Unknown fields are ignored, names may be in camelCase, and null means that a field is absent."""
+    """Base class of forms that a model fills in. Unknown fields are ignored, names may be camelCase, and null means absent."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -50,26 +53,26 @@ class Question(NamedTuple, Generic[T]):
     tier: Tier
     instructions: str
     text: str
-    tool: str  # the name under which the form is handed in
+    tool: str  # the tool whose call submits the form
     form: type[T]
-    check: Callable[[T], None] = lambda _filled: None  # raises Invalid with what is wrong
-    exchange: tuple[ModelMessage, ...] = ()  # what was answered before, and why it was sent back
-    partial: str = ""  # the answer as far as it got before the length limit,
-    parts: int = 1  # and how many parts there are with the next one
+    check: Callable[[T], None] = lambda _filled: None  # raises Invalid with the reason if the form is wrong
+    exchange: tuple[ModelMessage, ...] = ()  # earlier answers and why they were rejected
+    partial: str = ""  # the answer up to the length limit
+    parts: int = 1  # number of parts, including the next one
 
 
 class FormResult(NamedTuple, Generic[T]):
-    """The form, or what was wrong with it, or what kept the model from answering; and what that cost."""
+    """The filled form, the validation error or the failed call, with the cost of the call."""
 
     form: T | None = None
     complaint: str = ""
     failure: HeadwayError | None = None
     call: ModelCall | None = None
-    again: Question[T] | None = None  # to be asked next, as long as it may still get better
+    again: Question[T] | None = None  # the follow-up question, while attempts remain
 
 
 async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
-    """One call: whether there is to be another, its caller decides."""
+    """Ask the model once. The caller decides whether to ask the follow-up question."""
     asked = [build_user_message(question.text), *question.exchange, *cut_off.request_rest(question.partial)]
     try:
         reply = await models.ask(question.tier, asked, build_parameters(question))
@@ -102,7 +105,7 @@ def build_parameters(question: Question[T]) -> ModelRequestParameters:
 
 @cache
 def build_schema(form: type[Form]) -> dict[str, Any]:
-    """Made once: it takes longer than everything else that is done about a question."""
+    """Build a form's JSON schema. Cached, because this takes longer than all other work on a question."""
     return compact_schema(form.model_json_schema())
 
 
@@ -111,7 +114,7 @@ def describe_submission(question: Question[T]) -> str:
 
 
 def extract_answer(response: ModelResponse, tool: str) -> str:
-    """The arguments of the call, or the text: not every model calls tools when it should."""
+    """Return the tool call's arguments, or the text, because not every model calls the tool when it should."""
     call = next((call for call in response.tool_calls if call.tool_name == tool), None)
     return str(call.args) if call else response.text or ""
 

@@ -1,4 +1,4 @@
-"""Tool calls of a run: started before, with their result after, never blindly repeated."""
+"""A run's tool calls. Each is recorded as started before it is made, and is never repeated unless that is safe."""
 
 import json
 from itertools import chain
@@ -19,8 +19,8 @@ from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, EffectState
 from headway.storage.stores import runs as run_store
 
-RESULT_LIMIT: Final = 50_000  # characters of a tool's result that a model gets to see
-MAX_JSON_DEPTH: Final = 500  # half of what Python bears; far less is taken by any tool
+RESULT_LIMIT: Final = 50_000  # characters of a tool's result that are sent to the model
+MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 INTERRUPTED_MESSAGE: Final = (
     "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
     "It may have had its effect. Look before you call it again."
@@ -28,18 +28,18 @@ INTERRUPTED_MESSAGE: Final = (
 
 
 def reject_constant(constant: str) -> None:
-    """Python reads NaN and infinity, and would write them for readers that do not."""
+    """Reject NaN and infinity, which Python's JSON parser accepts and other parsers do not."""
     raise ValueError(constant)
 
 
-# Made once: json.loads and json.dumps would make one for every call.
+# Shared, because json.loads and json.dumps with options build a new codec on every call.
 JSON_DECODER: Final = json.JSONDecoder(parse_constant=reject_constant)
 JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 
 def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | None:
-    """Those without a recorded result, one after the other; then all results go back together."""
-    known = entry.n < step.first_new  # what was just said has begun nothing yet
+    """Make the calls that have no recorded result, one after the other, then append all results together."""
+    known = entry.n < step.first_new  # calls in a new response cannot have started
     begun = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
     ended: list[Effect] = []
     for place, call in enumerate(response.tool_calls):
@@ -47,7 +47,7 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
         if not isinstance(found, Effect):
             return found
         ended.append(found)
-        if step.over:  # it reported how it ended
+        if step.over:  # the call reported the run's outcome
             return None
     told = writ_calls.run_writs(step, entry, response.text or "")
     if isinstance(told, Sleep):
@@ -58,7 +58,10 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
 
 
 def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
-    """A tool of the ledger is done here: what it did and what it answered are stored together. Others are only started."""
+    """Start one call.
+
+    A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
+    """
     arguments = parse_arguments(call)
     execution = step.work.execution
     tool = step.work.means.toolbox.tools.get(call.tool_name)
@@ -85,7 +88,7 @@ def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | C
 
 
 def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
-    """One that was started and has no result: nobody is left who could tell how it ended. Only what is harmless is repeated."""
+    """Resume a call that started and has no result. Its outcome is unknown, so only a call that is safe to repeat is made again."""
     if effect.state != "started":
         return effect
     tool = step.work.means.toolbox.tools.get(effect.tool)
@@ -98,14 +101,14 @@ def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
 
 
 def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | Sleep:
-    """What it waits for is written down beside the call, so that a crash while waiting resumes waiting."""
+    """Start a call that waits, and store what it waits for, so that after a crash the run resumes waiting."""
     begin_wait = tool.begin_wait
     assert begin_wait is not None
     try:
         execution, wanted = validate_call(tool, arguments, step.work.execution)
         pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, wanted))
     except StorageError:
-        raise  # the transaction is lost, and this step with it
+        raise  # the transaction is lost, and the step with it
     except HeadwayError as error:
         return record_result(step, effect, to_result(tool.refuse(str(error))))
     begun = effect._replace(result=json.dumps(pending))
@@ -127,10 +130,13 @@ def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
 
 
 def accept_result(step: Step, done: ToolReturned) -> None:
-    """Store a tool's result. A repeatable call that failed in a way that may pass is made again later instead: the run's job waits
-    without a slot, and the effect stays `started`."""
+    """Store a tool's result.
+
+    A repeatable call that failed transiently is retried later instead: the run's job is delayed without a slot, and the effect
+    stays `started`.
+    """
     effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
-    if effect.state != "started":  # stored already, by a commit whose answer got lost
+    if effect.state != "started":  # already stored by a commit whose acknowledgement was lost
         return
     if not done.result.passes:
         record_result(step, effect, done.result)
@@ -143,7 +149,7 @@ def accept_result(step: Step, done: ToolReturned) -> None:
 
 
 def give_up_call(step: Step, effect: Effect, result: Result) -> None:
-    """Tell the model, and keep the call as a dead letter that the operator can retry or drop."""
+    """Return the error to the model, and keep the call as a dead letter that the operator can retry or drop."""
     attempts = step.held.attempts + 1
     error = to_storable(result.error)
     run = step.run
@@ -185,7 +191,7 @@ def describe_unknown_tool(step: Step, name: str) -> str:
 
 
 def parse_arguments(call: ToolCallPart) -> Any:
-    """What the model sent, or its raw text where that is not JSON."""
+    """Parse a call's arguments. Returns the raw text if it is not valid JSON."""
     if not isinstance(call.args, str):
         return call.args or {}
     try:
@@ -196,7 +202,7 @@ def parse_arguments(call: ToolCallPart) -> Any:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether it could perhaps be read here and not be written elsewhere: how deep is too deep depends on who calls whom."""
+    """Return whether JSON is nested so deeply that encoding it could hit the recursion limit, which depends on the call stack."""
     level = [value]
     for _ in range(MAX_JSON_DEPTH):
         below = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]

@@ -1,5 +1,7 @@
-"""Writs in what an agent says. `/agent` and `/parallel` begin sub-agents, all of a text at once; when they are over, every writ
-of the text is answered in order."""
+"""Writs in an agent's text.
+
+`/agent` and `/parallel` start all sub-agents of the text at once. When these have ended, the writs are answered in order.
+"""
 
 import json
 from typing import Any
@@ -20,13 +22,13 @@ from headway.ledger.run import Effect
 from headway.ledger.writ_parser import parse
 from headway.storage.stores import runs as run_store
 
-FIRST_AGENT_PLACE = 1_000  # of the orders among a message's effects: behind all tool calls
+FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above those of all tool calls
 ANSWER_LIMIT = 20_000
 AGENT_WRIT = "/agent"
 
 
 def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
-    """What the writs of a text answer, once all of them can."""
+    """Run the writs of a text and return their output, or a Sleep while sub-agents are still running."""
     found = parse(text).writs
     if not found:
         return []
@@ -52,7 +54,7 @@ def start_agent(step: Step, n: int, place: int, order: AgentCall) -> Effect:
         child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
         effect = effect._replace(result=child.id)
     except StorageError:
-        raise  # the transaction is lost, and this step with it
+        raise  # the transaction is lost, and the step with it
     except HeadwayError as error:
         effect = effect._replace(state="failed", result=f"ERR: {format_inline(str(error))}")
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, effect)
@@ -60,7 +62,7 @@ def start_agent(step: Step, n: int, place: int, order: AgentCall) -> Effect:
 
 
 def poll_agent(step: Step, effect: Effect) -> list[str] | None:
-    """The lines that answer it; nothing while its agent is at work."""
+    """Return the lines that answer the call, or None while its sub-agent is running."""
     if effect.state != "started":
         return effect.result.split("\n")
     child = runs.get(step.tx, step.run.tenant_id, effect.result)

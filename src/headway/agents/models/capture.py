@@ -1,4 +1,4 @@
-"""What a provider sends, kept while its library reads it: where that is not an answer, people are told what it was instead."""
+"""Capture the HTTP response of a model provider while its client library reads it, so that error messages can quote it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from pydantic_ai.models import Model
 
-BUFFER_LIMIT: Final = 4_096  # bytes of the beginning, and as many of the end
-LAST_LINE: Final = b"[DONE]"  # of an OpenAI-compatible stream
+BUFFER_LIMIT: Final = 4_096  # bytes kept of the start, and as many of the end
+LAST_LINE: Final = b"[DONE]"  # ends an OpenAI-compatible stream
 
 
 class ReceivedBody:
-    """The beginning and the end of the body of the last response. A model that makes no HTTP requests leaves it unused."""
+    """The start and the end of the last response's body. Stays empty for models that make no HTTP requests."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -36,12 +36,12 @@ class ReceivedBody:
 
     @property
     def is_complete(self) -> bool:
-        """Whether an OpenAI-compatible stream was sent to its end."""
+        """Whether the end marker of an OpenAI-compatible stream was received."""
         return LAST_LINE in self.tail
 
     @property
     def is_from_a_proxy(self) -> bool:
-        """Nothing at all, or a page for people: something on the way answered, and not the provider."""
+        """Whether the body is empty or HTML, which means that a proxy answered instead of the provider."""
         return self.begun and (not self.head.strip() or self.head.lstrip().startswith(b"<"))
 
 
@@ -50,7 +50,7 @@ CURRENT_BODY: ContextVar[ReceivedBody] = ContextVar("what the current model call
 
 @contextmanager
 def capture_body(model: Model) -> Iterator[ReceivedBody]:
-    """Record what the model's provider sends while this lasts."""
+    """Record the provider's response bodies for the duration of the context."""
     client = getattr(model.provider, "_own_http_client", None)
     if client is not None and capture_response not in client.event_hooks["response"]:
         client.event_hooks["response"].append(capture_response)
@@ -63,7 +63,7 @@ def capture_body(model: Model) -> Iterator[ReceivedBody]:
 
 
 async def capture_response(response: Any) -> None:
-    """A hook of the HTTP client, called before the body is read. The body is recorded as it is after decompression."""
+    """HTTP client hook, called before the body is read. Records the body after decompression."""
     received = CURRENT_BODY.get(None)
     if received is not None:
         received.begin()

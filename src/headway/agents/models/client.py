@@ -1,4 +1,4 @@
-"""Calling models: three tiers by name, answers as they stream, failures sorted into those that pass and those that stay."""
+"""Call models by tier, stream their answers, and classify failures as transient or permanent."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ class ModelFailed(HeadwayError):
 
 
 class TextListener(Protocol):
-    """Hears a model's text as it comes; what it heard of an answer that broke off is withdrawn."""
+    """Receives a model's text as it streams. `on_withdrawn` is called when the answer fails partway."""
 
     def heard(self, text: str) -> None: ...
 
@@ -57,12 +57,12 @@ class ModelReply(NamedTuple):
 
 
 class Models:
-    """The models of an installation, by tier. They are made when they are first asked, if not before."""
+    """The models of an installation, by tier. Each is built on first use, unless `preload` was called."""
 
     def __init__(
         self,
         names: Mapping[Tier, str],
-        timeout_s: float = 120.0,  # without a sign of life
+        timeout_s: float = 120.0,  # without any data received
         prices: Prices | None = None,
         known: Mapping[str, Model] | None = None,
         tracer: Tracer | None = None,
@@ -82,20 +82,22 @@ class Models:
         return self.made[name]
 
     def preload(self) -> None:
-        """To load a provider's library takes a second, in which nothing else can be done: not for the first to ask to wait for.
-        A model that cannot be made is the business of whoever asks it."""
+        """Build all models now, because importing a provider's library blocks for about a second.
+
+        A model that cannot be built is skipped here; using it raises the error.
+        """
         for tier in self.names:
             with suppress(SettingsError):
                 self.find(tier)
 
     async def close(self) -> None:
-        """Hang up: providers' libraries keep their connections open."""
+        """Close the connections that providers' libraries keep open."""
         for model in self.made.values():
-            async with model:  # it is the leaving that closes them
+            async with model:  # leaving the context closes them
                 pass
 
     def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
-        """What a call will cost at most, roughly; the length of what is sent is only asked for when it matters."""
+        """Estimate a call's maximum cost. The message length is computed only for models that have a price."""
         name = self.names[tier]
         return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters())
 
@@ -106,8 +108,10 @@ class Models:
         parameters: ModelRequestParameters,
         listener: TextListener | None = None,
     ) -> ModelReply:
-        """One answer, or a ModelFailed that says what to do and whether it may pass. Trying again is the caller's business:
-        only the caller can wait without holding anything up, and survive doing so."""
+        """Ask for one answer, or raise ModelFailed with what to do and whether the failure is transient.
+
+        Retrying is up to the caller, which can wait without holding a slot and across restarts.
+        """
         with trace_model_call(self.tracer, self.names[tier]) as note:
             reply = await self.answer(tier, messages, parameters, listener)
             note(to_usage_attributes(reply.call))
@@ -122,7 +126,7 @@ class Models:
                 offered = {tool.name for tool in parameters.function_tools}
                 response = clean_response(await self.stream(model, messages, parameters, listener), offered)
                 check_answer(response, received)
-            except Exception as error:  # over an answer of a shape that it did not expect, a provider's library raises anything
+            except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
                 if listener:
                     listener.on_withdrawn()
                 raise self.failure(tier, error, received) from error
@@ -152,7 +156,7 @@ class Models:
 
     @cached_property
     def settings(self) -> ModelSettings:
-        # Retrying is our business: the providers' libraries would do it unseen, and again.
+        # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
         return ModelSettings(timeout=self.timeout_s, max_retries=0)
 
     def to_model_call(self, tier: Tier, response: ModelResponse) -> ModelCall:
@@ -161,7 +165,7 @@ class Models:
 
 
 def build_model(name: str) -> Model:
-    """The model of that name. Its key and address come from its provider's own variables."""
+    """Build the model with this name. Its API key and base URL come from the provider's usual environment variables."""
     if name == REHEARSAL_MODEL:
         return build_rehearsal_model()
     provider, _, rest = name.partition(":")
@@ -181,8 +185,8 @@ def build_model(name: str) -> Model:
 
 
 def build_local_ollama(name: str) -> Model:
-    """Where Ollama listens unless told otherwise."""
-    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415  for its users alone
+    """Build an Ollama model at Ollama's default address."""
+    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415  only Ollama users need it
     from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415
 
     return OllamaModel(name.partition(":")[2], provider=OllamaProvider(base_url="http://localhost:11434/v1"))
@@ -196,6 +200,6 @@ def extract_text(event: object) -> str:
 
 
 def list_api_keys(model: Model) -> tuple[str, ...]:
-    """The key that a provider may quote, as far as its library shows it: one that a program brought along is in no setting."""
+    """Return the API key that a provider's error may quote, if its library exposes it. A key passed in code is in no setting."""
     key = getattr(getattr(model, "client", None), "api_key", None)
     return (key,) if key and isinstance(key, str) else ()

@@ -1,4 +1,4 @@
-"""What keeps a model from answering: whether it may pass, and how people are told. What a provider sends may be anything."""
+"""Failures of model calls: validate answers, decide whether to retry, and describe the failure without exposing keys."""
 
 import re
 from typing import Final
@@ -28,28 +28,28 @@ TRANSIENT_ERRORS: Final = (
     ModelServerError,
     ModelConnectionError,
     ModelRequestTimeout,
-    OSError,  # a timeout is one, too
+    OSError,  # includes TimeoutError
 )
 TRANSIENT_STATUSES: Final = (408, 409, 425, 429)
 MESSAGE_LIMIT: Final = 500
-QUOTE_LIMIT: Final = 300  # characters of the beginning of what was received, and as many of its end
-MAX_TOKENS: Final = 1_000_000_000  # that one call can have used
+QUOTE_LIMIT: Final = 300  # characters quoted from the start of the response, and as many from its end
+MAX_TOKENS: Final = 1_000_000_000  # upper bound for one call
 ADVICE: Final = "Check that the provider's address and the model's name are right and that the provider works, then try again."
 RETRY_DELAY: Final = re.compile(r"'retryDelay': '(\d{1,9}(?:\.\d{1,9})?)s'")
-# Whatever could be a key: providers like to quote the one they refused.
+# Anything that could be an API key, because providers quote the key they rejected.
 SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
 
 
 class AnswerInterrupted(Exception):
-    """The answer broke off before its end"""
+    """The stream ended before the answer was complete"""
 
 
 class MalformedAnswer(Exception):
-    """What it sent is not an answer of its provider's protocol"""
+    """Its response is not an answer in the provider's protocol"""
 
 
 def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
-    """Refuse what the provider's library took for an answer and is none, before any of it is stored or paid for."""
+    """Reject a response that the provider's library accepted but that is not a valid answer, before it is stored or charged."""
     used = response.usage
     if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (used.input_tokens, used.output_tokens)):
         raise MalformedAnswer(f"It says that it used {used.input_tokens} tokens to read and {used.output_tokens} to write")
@@ -62,24 +62,24 @@ def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
         raise MalformedAnswer
     if response.finish_reason == "tool_call" and not response.tool_calls:
         raise MalformedAnswer("It says that it calls tools, and calls none that has a name")
-    transcript.decode(transcript.encode(response))  # what could not be read again must not be stored
+    transcript.decode(transcript.encode(response))  # must round-trip, or it could not be loaded from the journal
 
 
 def is_transient(error: Exception, received: ReceivedBody) -> bool:
-    """Whether it may well work in a while. What is well-formed and no answer would be the same again."""
+    """Return whether a retry could succeed. A well-formed response that is not an answer would only be repeated."""
     if isinstance(error, ModelQuotaExceededError):
         return False
     if isinstance(error, ModelHTTPError):
         return isinstance(error, TRANSIENT_ERRORS) or error.status_code in TRANSIENT_STATUSES or error.status_code >= 500
     if isinstance(error, ModelAPIError) and error.in_stream:
         return True
-    garbled = isinstance(error, ModelAPIError) and isinstance(error.__cause__, ValueError)  # it could not be decoded
+    garbled = isinstance(error, ModelAPIError) and isinstance(error.__cause__, ValueError)  # could not be decoded
     intercepted = received.is_from_a_proxy and not isinstance(error, ModelAPIError)
     return garbled or intercepted or isinstance(error, (*TRANSIENT_ERRORS, AnswerInterrupted))
 
 
 def find_requested_delay(error: Exception) -> float | None:
-    """Seconds that the provider asks to be left alone for: by a header, in either form, or as Google does, in the body."""
+    """Return the number of seconds the provider asks us to wait: from the Retry-After header or, for Google, from the body."""
     if not isinstance(error, ModelAPIError):
         return None
     in_body = RETRY_DELAY.search(str(error.body))
@@ -87,7 +87,7 @@ def find_requested_delay(error: Exception) -> float | None:
 
 
 def describe_failure(name: str, error: Exception, received: ReceivedBody, hush: Redactor) -> str:
-    """What went wrong, for people; without anything that could be a key, also if nobody here knows it."""
+    """Describe the failure for users. Anything that looks like a key is redacted, even if it is not a configured secret."""
 
     def quote(words: str) -> str:
         words = " ".join(to_one_line(hush(words)).split())
@@ -107,7 +107,7 @@ def describe_failure(name: str, error: Exception, received: ReceivedBody, hush: 
 
 
 def get_provider_message(error: Exception, received: ReceivedBody) -> str:
-    """What the provider itself said, where it said something; else what its library made of it."""
+    """Return the provider's own message if there is one, otherwise the library's."""
     if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError | OSError | AnswerInterrupted | MalformedAnswer):
         stumbled = f"Its library failed with {type(error).__name__}; Headway's log tells more"
         return MalformedAnswer.__doc__ or "" if received.begun else stumbled

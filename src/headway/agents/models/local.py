@@ -1,4 +1,4 @@
-"""A model that is a function of ours: what it is asked in, the whole answer out, streamed word by word like any other."""
+"""A model backed by a Python function. The function returns the whole answer, which is streamed word by word."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ class LocalModel(Model):
         super().__init__()
         self.name = name
         self.answer = answer
-        self.pace_s = pace_s  # how long it thinks before it answers
+        self.pace_s = pace_s  # delay before each answer
 
     @property
     def model_name(self) -> str:
@@ -73,7 +73,7 @@ class LocalStream(StreamedResponse):
                 )
 
     async def close_stream(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is no connection to close."""
 
     @property
     def model_name(self) -> str:

@@ -1,4 +1,7 @@
-"""What a model call costs, in billionths of a dollar. Unknown models cost nothing, unless the installation says what they do."""
+"""The cost of a model call, in billionths of a dollar.
+
+Models without a known price cost nothing unless the installation sets one.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -12,7 +15,7 @@ from pydantic_ai.usage import RequestUsage
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR
 
-# Names the price list knows providers by, where they differ from those in a model's name.
+# The price list's provider names, where they differ from those in model names.
 PROVIDERS: Final = {"openai-chat": "openai", "openai-responses": "openai", "google-gla": "google", "google-vertex": "google"}
 CHARACTERS_PER_TOKEN: Final = 3
 EXPECTED_OUTPUT_TOKENS: Final = 2_000
@@ -30,7 +33,7 @@ class Prices:
         self.own = own or {}
 
     def cost(self, model: str, usage: RequestUsage) -> int:
-        """Of a call that was made; `model` is provider:name."""
+        """Return the cost of a call that was made. `model` is `provider:name`."""
         if price := self.own.get(model):
             return max(
                 0, int((usage.input_tokens * price.input + usage.output_tokens * price.output) * NANOS_PER_DOLLAR / 1_000_000)
@@ -38,7 +41,7 @@ class Prices:
         return compute_list_cost(model, usage)
 
     def estimate(self, model: str, characters: int) -> int:
-        """Of a call that will send so much. Free models are free whatever is sent."""
+        """Estimate the cost of a call that will send this many characters. Zero for free models."""
         tokens = characters // CHARACTERS_PER_TOKEN
         return self.cost(model, RequestUsage(input_tokens=tokens, output_tokens=EXPECTED_OUTPUT_TOKENS))
 
@@ -53,14 +56,14 @@ def compute_list_cost(model: str, usage: RequestUsage) -> int:
     price = partial(calc_price, model_ref=name, provider_id=PROVIDERS.get(provider, provider))
     try:
         priced = price(usage)
-    except ValueError:  # such as more tokens read from a cache than there were: a provider that cannot count ends nobody's work
+    except ValueError:  # for example, more cached tokens than tokens; a provider's miscount must not fail the run
         priced = price(Usage(input_tokens=max(0, usage.input_tokens), output_tokens=max(0, usage.output_tokens)))
     return int(priced.total_price * NANOS_PER_DOLLAR)
 
 
 @lru_cache(maxsize=256)
 def has_list_price(model: str) -> bool:
-    """Whether the price list knows it; looking for what is not there takes long."""
+    """Return whether the price list has this model. Cached, because a failed lookup is slow."""
     provider, colon, name = model.partition(":")
     if not colon:
         return False
@@ -72,7 +75,7 @@ def has_list_price(model: str) -> bool:
 
 
 def load_prices(path: Path) -> dict[str, Price]:
-    """An installation's own prices: a TOML table per model, with dollars per million tokens as `input` and `output`."""
+    """Load an installation's own prices: one TOML table per model, with `input` and `output` in dollars per million tokens."""
     if not path.is_file():
         return {}
     try:

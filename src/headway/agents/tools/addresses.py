@@ -1,4 +1,4 @@
-"""Which hosts may be asked, and which addresses are out on the internet rather than in somebody's own network."""
+"""Network policy for HTTP tools: which hosts are allowed, and which addresses are public."""
 
 import socket
 from collections.abc import Callable, Collection
@@ -8,15 +8,15 @@ from typing import Any, Final, NamedTuple
 from headway.ledger.errors import Invalid, OutOfReach
 
 NAT64: Final = IPv6Network("64:ff9b::/96")
-# IPv6 that stands for an IPv4 address (compatible, mapped, translated, 6to4, Teredo), and what was once local to a site.
-# No page of the web needs one, and who would answer is unclear.
+# IPv6 ranges that embed an IPv4 address (compatible, mapped, translated, 6to4, Teredo), and the deprecated site-local range. No
+# public website needs one, and the host behind such an address is ambiguous.
 AMBIGUOUS_NETWORKS: Final = tuple(
     map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "2002::/16", "2001::/32", "fec0::/10"))
 )
 
 
 class Address(NamedTuple):
-    """Where to connect, as the system calls take it."""
+    """A socket address, in the form that the system calls expect."""
 
     family: socket.AddressFamily
     place: tuple[Any, ...]
@@ -29,7 +29,7 @@ HostResolver = Callable[[str, int], list[Address]]
 def is_public(address: str) -> bool:
     ip = ip_address(address.partition("%")[0])
     if ip.version == 6:
-        if ip in NAT64:  # how a network without IPv4 reaches it: what counts is who is at the other end
+        if ip in NAT64:  # NAT64 embeds an IPv4 address; the embedded address decides
             return is_public(str(IPv4Address(int(ip) & 0xFFFF_FFFF)))
         if any(ip in network for network in AMBIGUOUS_NETWORKS):
             return False
@@ -37,7 +37,7 @@ def is_public(address: str) -> bool:
 
 
 def is_host_allowed(host: str, hosts: Collection[str]) -> bool:
-    """Whether a list allows the host: `example.org` itself, `*.example.org` what is below it, `*` everything."""
+    """Return whether a list allows the host. `example.org` allows that host, `*.example.org` its subdomains, and `*` every host."""
     return any(
         host == pattern or pattern == "*" or (pattern.startswith("*.") and host.endswith(pattern[1:]))
         for pattern in (name.strip().rstrip(".").lower() for name in hosts)
@@ -47,13 +47,16 @@ def is_host_allowed(host: str, hosts: Collection[str]) -> bool:
 def resolve_host(host: str, port: int) -> list[Address]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # also said by a name server that is away for a moment
+    except (OSError, UnicodeError):  # also raised when the name server is temporarily unreachable
         raise OutOfReach(f"There is no host {host[:200]}.") from None
     return [Address(family, place) for family, _, _, _, place in found]
 
 
 def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) -> list[Address]:
-    """The addresses of a host. One that is not allowed speaks against them all: somebody put it there."""
+    """Return the host's addresses if all of them are allowed.
+
+    A single private address rejects the host, because a legitimate public host has none.
+    """
     if not addresses or not all(allowed(str(address.place[0])) for address in addresses):
         raise Invalid(f"{host[:200]} does not lead to a public address.")
     return addresses

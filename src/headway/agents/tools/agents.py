@@ -1,4 +1,4 @@
-"""Tools that begin sub-agents, wait for them, look after them and stop them."""
+"""Tools that start sub-agents, wait for them, check on them and cancel them."""
 
 from typing import Annotated, Any
 
@@ -43,7 +43,7 @@ def poll_delegation(tx: Transaction, execution: Execution, wanted: Delegate, pen
 
 
 def complete_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome: str) -> None:
-    """The item that was delegated is done, with the worker's outcome; somebody may have ended it in the meantime."""
+    """Complete the delegated plan item with the sub-agent's outcome, unless it was ended in the meantime."""
     todo = turn_plan.get(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
     if not todo.ended:
         todos.change(
@@ -60,10 +60,10 @@ class SpawnAgent(Arguments):
 def spawn_agent(tx: Transaction, execution: Execution, wanted: SpawnAgent) -> dict[str, Any]:
     assignment = Assignment(execution.roles.find(wanted.role), wanted.task, wanted.context)
     run_id = delegate(tx, get_run(tx, execution), assignment, execution.limits).id
-    return {"run_id": run_id, "jobId": run_id}  # a run's job has the run's id
+    return {"run_id": run_id, "jobId": run_id}  # a run's job has the same id as the run
 
 
-# Prompts written for a queue of jobs say jobId.
+# Also accept jobId, for prompts written for a job queue.
 ChildId = Annotated[NonEmptyText, Field(validation_alias=AliasChoices("run_id", "jobId"))]
 
 
@@ -108,7 +108,7 @@ class ReportOutcome(Arguments):
 
 
 def report_outcome(_tx: Transaction, execution: Execution, wanted: ReportOutcome) -> dict[str, Any]:
-    """The runtime ends the run with it, in the same step."""
+    """Accept the reported outcome. The runtime ends the run with it in the same step."""
     text.check_numbers(wanted.data)
     return {"ok": True}
 
@@ -118,7 +118,7 @@ def get_run(tx: Transaction, execution: Execution) -> Run:
 
 
 def get_child(tx: Transaction, execution: Execution, run_id: str) -> Run:
-    """A sub-agent that this very run began; anybody else's is not found."""
+    """Return a sub-agent that the calling run started. Any other run's sub-agents are not found."""
     child = run_store.find(tx, execution.scope.tenant_id, text.check_text(run_id, "run_id"))
     if child is None or child.parent_run_id != execution.run_id:
         raise NotFound(f"No sub-agent {run_id[:80]!r} of yours.")

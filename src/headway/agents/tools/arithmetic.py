@@ -1,4 +1,4 @@
-"""Arithmetic on an expression as text. It is read as a tree and walked: nothing of it is ever run as code."""
+"""Evaluate arithmetic expressions by walking their syntax tree. Nothing is executed as code."""
 
 import ast
 import math
@@ -12,7 +12,7 @@ from headway.ledger.text import MAX_INTEGER
 Number = int | float
 
 LENGTH_LIMIT: Final = 1_000
-BITS_LIMIT: Final = 4_096  # of a whole number: over a thousand digits, and reached in no time
+BITS_LIMIT: Final = 4_096  # for integers: more than a thousand digits, and fast to compute
 DIGITS_LIMIT: Final = 300
 
 TOO_LARGE: Final = "The result is too large."
@@ -20,7 +20,7 @@ SUPPORTED_SYNTAX: Final = "Known: numbers, + - * / // % **, parentheses, sqrt, r
 
 
 def calculate(expression: str) -> Number | str:
-    """The value. A whole number that few languages can hold as one is given as its digits."""
+    """Evaluate an expression. An integer too large for most JSON readers is returned as a string of digits."""
     if len(expression) > LENGTH_LIMIT:
         raise Invalid(f"The expression has {len(expression):,} characters; at most {LENGTH_LIMIT:,} are allowed.")
     try:
@@ -54,7 +54,7 @@ def evaluate(node: ast.expr) -> Number:
 
 
 def evaluate_arguments(arguments: list[ast.expr]) -> list[Number]:
-    """Arguments, one by one or as a list: models write sum(1, 2) as well as sum([1, 2])."""
+    """Evaluate the arguments, given separately or as one list, because models write both sum(1, 2) and sum([1, 2])."""
     if len(arguments) == 1 and isinstance(arguments[0], ast.List | ast.Tuple):
         arguments = arguments[0].elts
     return [evaluate(one) for one in arguments]
@@ -69,7 +69,7 @@ def check_number(number: Any) -> Number:
 
 
 def raise_to_power(base: Number, exponent: Number) -> Any:
-    # Looked at first: a whole number is raised however long it takes and whatever it fills.
+    # Check the size first: Python would compute an integer power however much time and memory it takes.
     if isinstance(base, int) and isinstance(exponent, int) and (abs(base).bit_length() - 1) * exponent > BITS_LIMIT:
         raise Invalid(TOO_LARGE)
     return base**exponent

@@ -1,4 +1,4 @@
-"""Tools that every installation has, and two that reach further and are there only where somebody allowed them."""
+"""Built-in tools. HTTP requests and programs are offered only where the operator allowed them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple
@@ -22,7 +22,7 @@ BUILTIN_NAMES: Final = frozenset(
 
 
 class ExternalAccess(NamedTuple):
-    """What of the world outside agents may reach: hosts they may ask, and programs they may run."""
+    """The hosts that agents may contact and the programs that they may run."""
 
     http_hosts: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class Now(Arguments):
 def now(tx: Transaction, _execution: Execution, wanted: Now) -> dict[str, Any]:
     try:
         zone = ZoneInfo(wanted.timezone)
-    except (KeyError, ValueError, OSError):  # unknown, malformed, or a folder of zones
+    except (KeyError, ValueError, OSError):  # unknown, malformed, or the name of a folder of zones
         raise Invalid(f"Unknown timezone {to_one_line(wanted.timezone[:80])!r}; name one like Europe/Berlin, or UTC.") from None
     moment = (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=tx.now)).astimezone(zone)
     return {"now": moment.isoformat(timespec="seconds"), "weekday": WEEKDAYS[moment.weekday()]}
 
 
-WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # strftime asks the locale
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # strftime would use the locale
 
 
 class Remember(Arguments):

@@ -1,4 +1,4 @@
-"""All tools there are, in the order in which they are shown."""
+"""The catalogue of all tools, in display order."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,8 +17,10 @@ from headway.agents.tools.toolbox import Toolbox
 def build_toolbox(
     world: ExternalAccess | None = None, folder: Path | None = None, brought: Iterable[Callable[..., Any]] = ()
 ) -> Toolbox:
-    """Ours, those a folder holds, and those a program brings along. A name of ours is taken, also while the tool itself is
-    switched off."""
+    """Build the toolbox from the built-in tools, those in a folder and those that a program passes in.
+
+    A built-in tool's name is reserved even while the tool is disabled.
+    """
     ours = (*PLAN_TOOLS, *TASK_TOOLS, *LEDGER_TOOLS, *AGENT_TOOLS, *GOAL_TOOLS, *build_builtin_tools(world or ExternalAccess()))
     taken = {*BUILTIN_NAMES, *(tool.name for tool in ours)}
     own = custom.load(folder, taken) if folder else ()

@@ -1,4 +1,4 @@
-"""Tools that users write: a function with typed parameters and a docstring, marked with @tool, in a file of their folder."""
+"""User-defined tools: functions with typed parameters and a docstring, marked with @tool, in Python files in a folder."""
 
 import inspect
 import json
@@ -25,14 +25,14 @@ from headway.ledger.text import to_one_line
 F = TypeVar("F", bound=Callable[..., Any])
 
 TOOL_ATTRIBUTE: Final = "headway_tool"
-NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every provider of models accepts
-FIELD_PREFIX: Final = "argument_"  # a parameter may be called like something that pydantic keeps for itself
+NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # accepted by every model provider
+FIELD_PREFIX: Final = "argument_"  # keeps a parameter's name from clashing with pydantic's reserved names
 MAX_TIMEOUT_S: Final = 86_400
 REASON_LIMIT: Final = 500
 
 
 class Signature(NamedTuple):
-    """What a function wants: arguments from the model, and perhaps to know who calls."""
+    """A tool function's parameters: the model's arguments and, if declared, the parameter that receives the Execution."""
 
     arguments: type[Arguments]
     names: tuple[str, ...]
@@ -50,9 +50,10 @@ def tool(*, name: str | None = None, idempotent: bool = False, timeout_s: float 
 def tool(
     function: F | None = None, /, *, name: str | None = None, idempotent: bool = False, timeout_s: float = 60.0
 ) -> F | Callable[[F], F]:
-    """Make a function a tool. It can still be called as before.
+    """Turn a function into a tool. The function itself stays callable as before.
 
-    idempotent: whether doing it twice is like doing it once; only then is it done again after a crash.
+    Set `idempotent` if calling the tool twice has the same effect as calling it once. Only idempotent tools are called again after
+    a crash.
     """
 
     def mark(function: F) -> F:
@@ -63,7 +64,7 @@ def tool(
 
 
 def find_tool(function: Any) -> Tool | None:
-    """The tool a function was made, if it was."""
+    """Return the tool attached to a function, or None."""
     found = getattr(function, TOOL_ATTRIBUTE, None)
     return found if isinstance(found, Tool) else None
 
@@ -92,7 +93,7 @@ def build_tool(function: Callable[..., Any], name: str, idempotent: bool, timeou
 def parse_signature(function: Callable[..., Any], name: str) -> Signature:
     try:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
-    except Exception as error:  # noqa: BLE001  annotations are expressions, and can fail in every way
+    except Exception as error:  # noqa: BLE001  annotations are expressions and can raise anything
         raise BadTool(f"{name}: its parameters cannot be read: {to_one_line(str(error))[:REASON_LIMIT]}.") from None
     execution, fields = None, {}
     for parameter in parameters:
@@ -143,7 +144,7 @@ def to_json(name: str, value: Any) -> Any:
 
 
 def collect_tools(functions: Iterable[Callable[..., Any]], taken: Collection[str] = ()) -> tuple[Tool, ...]:
-    """The tools that a program brings along."""
+    """Collect the tools among functions that a program passes in."""
     found: dict[str, Tool] = {}
     for function in functions:
         one = find_tool(function)
@@ -156,7 +157,7 @@ def collect_tools(functions: Iterable[Callable[..., Any]], taken: Collection[str
 
 
 def load(folder: str | Path, taken: Collection[str] = ()) -> tuple[Tool, ...]:
-    """The tools in the files of a folder, none if there is no such folder. Names that others have are taken."""
+    """Load the tools from a folder's Python files; none if the folder does not exist. Names in `taken` are rejected."""
     found: dict[str, tuple[Tool, Path]] = {}
     for path in sorted(Path(folder).glob("*.py")):
         for one in iter_tools(import_file(path)):
@@ -169,16 +170,16 @@ def load(folder: str | Path, taken: Collection[str] = ()) -> tuple[Tool, ...]:
 
 
 def import_file(path: Path) -> ModuleType:
-    # A name of its own, so that a file called like a library does not take its place.
+    # A unique module name, so that a file named like a library does not shadow it.
     name = f"headway_own_{path.stem}_{sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[name] = module  # where types look for what their annotations name
+    sys.modules[name] = module  # typing resolves annotations through sys.modules
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a file of users can fail in every way
+    except (Exception, SystemExit) as error:  # noqa: BLE001  user code can raise anything
         del sys.modules[name]
         reason = str(error) if isinstance(error, BadTool) else f"{type(error).__name__}: {error}"
         raise SettingsError(f"{path} cannot be loaded: {to_one_line(reason)[:REASON_LIMIT]}") from None
@@ -186,6 +187,6 @@ def import_file(path: Path) -> ModuleType:
 
 
 def iter_tools(module: ModuleType) -> Iterator[Tool]:
-    """In the order in which they are written; what was imported from elsewhere belongs there."""
+    """Yield the module's tools in source order, without those that it imported."""
     functions = {id(one): one for one in vars(module).values() if inspect.isfunction(one) and one.__module__ == module.__name__}
     return (found for one in functions.values() if (found := find_tool(one)) is not None)

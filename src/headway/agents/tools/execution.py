@@ -1,4 +1,4 @@
-"""The context tools run in: whose work it is, where it belongs, who does it. Set by the runtime, never by a model."""
+"""The context in which tools run: tenant, conversation, turn and role. Set by the runtime, never by a model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,31 +18,31 @@ from headway.storage.transaction import Transaction
 
 
 class Execution(NamedTuple):
-    """Everything a tool may know about its caller."""
+    """Everything that a tool can know about its caller."""
 
     database: Database
     task_folder: str
     scope: Scope
     role: Role
     conversation_uuid: str | None = None
-    workspace: str = ""  # the tenant's own folder; empty: none
-    run_id: str | None = None  # of the agent that calls; none: somebody else's loop
-    roles: Roles = Roles()  # whom it could hand work to,
-    limits: Limits = Limits()  # and how far that may go
+    workspace: str = ""  # the tenant's folder; empty if there is none
+    run_id: str | None = None  # the calling agent's run; None in an external loop
+    roles: Roles = Roles()  # roles that it can delegate to
+    limits: Limits = Limits()  # limits on delegation
     goals: GoalLimits = GoalLimits()
-    hush: Redactor = Redactor()  # cuts secrets out of what it says when it fails
-    effect_key: str | None = None  # of this very call, the same when it is repeated after a crash; none: in somebody else's loop
+    hush: Redactor = Redactor()  # removes secrets from error messages
+    effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 
 class ResolvedScope(NamedTuple):
-    """A scope whose references were looked up in the caller's own tenant."""
+    """A scope whose references were resolved within the caller's tenant."""
 
     scope: Scope
     conversation_uuid: str | None
 
 
 def resolve_scope(tx: Transaction, wanted: Scope) -> ResolvedScope:
-    """A turn names its conversation; a conversation that is unknown or somebody else's is not found."""
+    """Resolve a scope. A turn implies its conversation; an unknown conversation, or another tenant's, is not found."""
     conversation_id = wanted.conversation_id
     wanted = wanted._replace(agent_id=text.check_name(wanted.agent_id, "agent_id"))
     if wanted.turn_id is not None:
@@ -61,7 +61,7 @@ _current: ContextVar[Execution | None] = ContextVar("headway_execution", default
 
 @contextmanager
 def use_execution(execution: Execution) -> Iterator[None]:
-    """For the time of a run, whatever happens in it. Other tasks and requests see nothing of it."""
+    """Set the current execution for the duration of the context. Other tasks and requests do not see it."""
     token = _current.set(execution)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A loop of somebody else's with our tools in its hands: where its calls belong is said once, here, and never by a model."""
+"""Tools for an agent loop that is not ours. The scope of its calls is fixed here, so that a model cannot change it."""
 
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -11,9 +11,9 @@ from headway.ledger.errors import NotFound
 from headway.ledger.todo import Todo
 from headway.storage.stores import todos as todo_store
 
-# The rest belongs to agents that we drive ourselves: their runs wait for sub-agents, report outcomes, pursue goals.
+# The other families need a run that Headway drives: to wait for sub-agents, report outcomes or pursue goals.
 ALLOWED_FAMILIES: Final[tuple[ToolFamily, ...]] = (*REMOTE_FAMILIES, "builtin", "own")
-DEFAULT_FAMILIES: Final = ("turn_plan", "tasks", "ledger")  # one way to plan, and the lists
+DEFAULT_FAMILIES: Final = ("turn_plan", "tasks", "ledger")  # one planning family, and the lists
 
 
 class ExternalLoop(NamedTuple):
@@ -27,7 +27,7 @@ class ExternalLoop(NamedTuple):
         return cls(within_reach, execution, within_reach).only(*DEFAULT_FAMILIES)
 
     def only(self, *names: str) -> "ExternalLoop":
-        """The same with these families or single tools, as far as the role grants them."""
+        """Return a copy that offers only these families or tools, as far as the role grants them."""
         tools = self.available.tools.values()
         known = {*ALLOWED_FAMILIES, *self.available.tools}
         if unknown := [name for name in names if name not in known]:
@@ -49,7 +49,7 @@ class ExternalLoop(NamedTuple):
         return self.execution.scope.conversation_id
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Result:
-        """What the tool says. Whatever goes wrong in it is a result, with `is_error`."""
+        """Call a tool. Any failure is returned as a result with `is_error` set."""
         with use_execution(self.execution):
             return await self.chosen.call(name, arguments)
 
@@ -58,5 +58,5 @@ class ExternalLoop(NamedTuple):
         return await self.execution.database.read(find)
 
     async def unfinished(self) -> list[str]:
-        """What the plan still has open. An agent that answers meanwhile is not done: send this back to it."""
+        """List the plan's open items. If an agent answers while there are any, send the list back to it."""
         return [todo.subject for todo in await self.plan() if not todo.ended]

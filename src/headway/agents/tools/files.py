@@ -1,7 +1,7 @@
-"""Text files in a workspace, which is one tenant's folder. Nothing outside of it is read, written or seen.
+"""Text files in a tenant's workspace folder. Nothing outside the folder can be read, written or listed.
 
-Folders are opened one below the other, and links are not followed anywhere: whatever somebody moves meanwhile, a path
-cannot come to lead outside. For that reason `..` is worked out on the path itself, before anything is opened.
+Folders are opened one inside the other and symbolic links are never followed, so concurrent renames cannot make a path lead
+outside. For the same reason, `..` is resolved on the path itself before anything is opened.
 """
 
 import codecs
@@ -23,10 +23,10 @@ WRITE_LIMIT: Final = 1_000_000  # bytes
 PATH_LIMIT: Final = 1_000
 LIST_LIMIT: Final = 500
 MAX_DEPTH: Final = 40
-SCRATCH_PREFIX: Final = ".headway-"  # what a write is called until it is whole
+SCRATCH_PREFIX: Final = ".headway-"  # prefix of temporary files that hold an unfinished write
 
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# What is no ordinary file must not keep us waiting for somebody at its other end.
+# Non-blocking, so that opening a pipe or device does not wait for its other end.
 READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -48,7 +48,7 @@ def read(workspace: str, path: str) -> dict[str, Any]:
 
 def decode_text(data: bytes, path: str) -> str:
     try:
-        # The last character may have been cut in two.
+        # The last character may be cut in two.
         content = codecs.getincrementaldecoder("utf-8")().decode(data, final=len(data) <= 4 * READ_LIMIT)
     except UnicodeDecodeError:
         raise Invalid(f"{format_path(path)} is not UTF-8 text.") from None
@@ -58,7 +58,7 @@ def decode_text(data: bytes, path: str) -> str:
 
 
 def write(workspace: str, path: str, content: str) -> dict[str, Any]:
-    """Store the whole file or nothing: readers see the old one or the new one."""
+    """Write the file atomically: readers see either the old content or the new."""
     data = text.check_text(content, "content", WRITE_LIMIT).encode()
     if len(data) > WRITE_LIMIT:
         raise Invalid(f"content has {len(data):,} bytes; at most {WRITE_LIMIT:,} are allowed.")
@@ -83,10 +83,10 @@ def write(workspace: str, path: str, content: str) -> dict[str, Any]:
 
 
 def list_folder(workspace: str, path: str = ".") -> dict[str, Any]:
-    """What lies below a folder, sorted by path."""
+    """List the files below a folder, sorted by path."""
     parts = split_path(path)
     if not parts and not os.path.isdir(workspace):
-        return {"files": []}  # it is made by the first write
+        return {"files": []}  # the first write creates the workspace
     with translate_errors(path), open_folder(workspace, parts) as folder:
         found: list[dict[str, Any]] = []
         for one in walk_folder(folder, "".join(f"{part}/" for part in parts), MAX_DEPTH):
@@ -100,7 +100,7 @@ def walk_folder(folder: int, prefix: str, levels: int) -> Iterator[dict[str, Any
     for name in list_names(folder):
         path = prefix + os.fsencode(name).decode(errors="replace")
         if not name.endswith("/"):
-            with suppress(FileNotFoundError):  # it has gone since
+            with suppress(FileNotFoundError):  # deleted meanwhile
                 yield {"path": path, "size": os.stat(name, dir_fd=folder, follow_symlinks=False).st_size}
             continue
         yield {"path": path}
@@ -110,7 +110,7 @@ def walk_folder(folder: int, prefix: str, levels: int) -> Iterator[dict[str, Any
 
 
 def list_names(folder: int) -> list[str]:
-    """The first files and folders by name, folders with a slash at their end; neither links nor pipes nor devices."""
+    """List files and folders in order of name, folders with a trailing slash. Links, pipes and devices are omitted."""
     with os.scandir(folder) as entries:
         names = (
             f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
@@ -122,7 +122,7 @@ def list_names(folder: int) -> list[str]:
 
 
 def split_path(path: str) -> list[str]:
-    """The names on the way from the workspace; none for the workspace itself."""
+    """Split a path into the names below the workspace; empty for the workspace itself."""
     path = posixpath.normpath(text.check_text(path, "path", PATH_LIMIT))
     if path.startswith("/"):
         raise Invalid("path is relative to the workspace, without a slash at its beginning.")
@@ -158,7 +158,7 @@ def open_entry(name: str, flags: int, folder: int) -> Iterator[int]:
 
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """What the system says against a path, in words for a model."""
+    """Translate operating system errors into messages for a model."""
     try:
         yield
     except FileNotFoundError:

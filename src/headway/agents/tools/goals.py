@@ -1,4 +1,4 @@
-"""Tools that set goals, which are pursued by agents of their own, and propose them."""
+"""Tools that set goals, which other agents then pursue, and tools that propose them."""
 
 from typing import Annotated, Any
 
@@ -28,7 +28,7 @@ class DiscoverGoal(Arguments):
 
 
 def set_goal(tx: Transaction, execution: Execution, wanted: SetGoal) -> dict[str, Any]:
-    """A person in a conversation asked for it. One that an agent sets in the course of another goal is its own discovery."""
+    """Set a goal. In a conversation the user asked for it; within another goal it counts as discovered by the agent."""
     new = NewGoal(wanted.description, wanted.success_criteria, wanted.priority)
     if execution.scope.turn_id is not None:
         return encode_goal(goals.add(tx, execution.scope.tenant_id, new, execution.limits))
@@ -40,7 +40,10 @@ def discover_goal(tx: Transaction, execution: Execution, wanted: DiscoverGoal) -
 
 
 def create_discovered_goal(tx: Transaction, execution: Execution, new: NewGoal, evidence: str) -> Goal:
-    """It waits for the operator's yes, unless the installation says otherwise and there is money for it."""
+    """Propose a discovered goal for the operator's approval.
+
+    The goal starts at once if the installation's `discovery` setting is "auto" and the budget allows it.
+    """
     tenant_id = execution.scope.tenant_id
     if execution.goals.discovery == "auto" and spending.has_room(tx, tenant_id, execution.limits.budget):
         return goals.add(tx, tenant_id, new, execution.limits, "agent-discovered", evidence)

@@ -1,4 +1,4 @@
-"""The ledger's verbs as tools, for assistants that keep a real todo list."""
+"""Tools for the shared todo ledger: add, list and update todos."""
 
 from typing import Annotated, Any, Literal
 
@@ -107,7 +107,7 @@ def todo_claim(tx: Transaction, execution: Execution, wanted: TodoClaimArguments
 
 
 def find_list_id(execution: Execution) -> int | None:
-    """A conversation sees its own todos and the tenant-wide ones; outside of one, everything."""
+    """Return the conversation whose todos to list, besides the tenant-wide ones. None, outside a conversation, means all."""
     return execution.scope.conversation_id or None
 
 

@@ -1,4 +1,4 @@
-"""Tools of the turn's list: the plan, the queue with a current item, and shapes that agents know from elsewhere."""
+"""Tools for a turn's plan: the plan itself, the queue with a current item, and compatible forms of other agents' todo tools."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ from headway.storage.transaction import Transaction
 
 
 def get_turn_id(execution: Execution) -> str:
-    assert execution.scope.turn_id is not None  # the toolbox asked has_turn first
+    assert execution.scope.turn_id is not None  # has_turn was checked by the toolbox
     return execution.scope.turn_id
 
 
@@ -108,7 +108,7 @@ def encode_plan_item(todo: Todo) -> dict[str, Any]:
 
 
 def format_timestamp(milliseconds: int) -> str | None:
-    """ISO 8601, or nothing while it has not happened."""
+    """Format a timestamp as ISO 8601; None if it is 0, which means that the event has not happened."""
     if not milliseconds:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -122,13 +122,13 @@ def to_list_or_none(given: Any) -> list[Any] | None:
 
 
 def check_description(given: Any, field: str) -> str:
-    """An item's description; empty if what a model sent cannot be one, which adds nothing."""
+    """Return an item's description. Input that cannot be a description gives an empty string, which adds no item."""
     words = turn_queue.parse_text(given).strip()
     return text.check_subject(words, field) if words else ""
 
 
 class ManageTodos(Arguments):
-    # Anything: what is not a list changes nothing, and the answer shows the state as it is.
+    # Any type: a value that is not a list changes nothing, and the result shows the current state.
     add: Annotated[
         list[Annotated[Any, build_validator(check_description)]] | None,
         BeforeValidator(to_list_or_none),
@@ -142,7 +142,7 @@ def manage_todos(tx: Transaction, execution: Execution, wanted: ManageTodos) -> 
     return {"success": True, "state": state.as_json()}
 
 
-# Shapes known from elsewhere: the whole list at once
+# Compatible tools that replace the whole list at once
 
 
 class TodoItem(Arguments):

@@ -1,4 +1,4 @@
-"""Which tool calls may be scheduled. What could never run is refused where it is written, rather than at every tick."""
+"""Validation of scheduled tool calls. A call that could never run is rejected when it is scheduled, not on every run."""
 
 from typing import Any, cast
 
@@ -17,17 +17,17 @@ NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway 
 
 
 def check_remote_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
-    """What a tenant may schedule from elsewhere, with arguments of its own and no model in between: all but programs."""
+    """Check a call that a tenant schedules through the API. Programs are excluded, as no model vets the arguments."""
     check_call(tx, tenant_id, work, toolbox, roles)
     if toolbox.find(work["name"]).name == RUN_COMMAND:
         raise build_refusal(RUN_COMMAND, NO_PROGRAMS)
 
 
 def check_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
-    """Whether it would be let in when its time comes: there, with these arguments, in that conversation, for nobody's turn."""
+    """Check that the call will be accepted when it is due: this tool, these arguments, this conversation, and no turn."""
     tool = toolbox.find(text.check_name(work["name"], "tool"))
     place = resolve_scope(tx, Scope(tenant_id, work["conversation_id"]))
-    # Whether a call is let in is decided before there is a database for it to work on. Every tenant has a workspace.
+    # Validation needs no database. Every tenant has a workspace.
     nowhere = cast("Database", None)
     execution = Execution(nowhere, "", place.scope, roles.find("index"), place.conversation_uuid, workspace=".")
     if not tool.needs(execution):

@@ -1,7 +1,8 @@
-"""Running programs in a workspace: listed ones only, without a shell, and not for long.
+"""Run programs in a workspace: only allowlisted ones, without a shell and with a timeout.
 
-This is no sandbox. A program runs as our user and can do what that user can: read files outside of the workspace, other
-tenants' included, and on Linux even our environment, under /proc. To list one is to trust it with whatever a model asks.
+This is not a sandbox. A program runs as our user with all of that user's rights: it can read files outside the workspace, including
+other tenants', and on Linux our environment through /proc. Allow a program only if you trust it with any arguments a model may
+choose.
 """
 
 import os
@@ -18,7 +19,7 @@ from headway.ledger.errors import Invalid
 
 TIMEOUT_S: Final = 30.0
 OUTPUT_LIMIT: Final = 50_000  # characters
-BUFFER_LIMIT: Final = 4 * OUTPUT_LIMIT  # bytes: enough for as many characters of any kind
+BUFFER_LIMIT: Final = 4 * OUTPUT_LIMIT  # bytes: enough for that many characters of any kind
 OUTPUT_WAIT_S: Final = 1.0
 TAIL_LIMIT: Final = 2_000  # characters
 
@@ -28,7 +29,7 @@ def run(command: Sequence[str], listed: Sequence[str], workspace: str, limit_s: 
     arguments = [text.check_text(one, "command") for one in command[1:]]
     try:
         os.makedirs(workspace, mode=0o700, exist_ok=True)
-        process = Popen(  # noqa: S603  the program is one of the listed ones
+        process = Popen(  # noqa: S603  the program is on the allowlist
             [program, *arguments],
             cwd=workspace,
             env=build_environment(workspace),
@@ -51,7 +52,7 @@ def run(command: Sequence[str], listed: Sequence[str], workspace: str, limit_s: 
 
 
 def resolve_program(name: str, listed: Sequence[str]) -> str:
-    """The program of that name. A name with a slash in it is none, even if somebody listed it."""
+    """Return the path of an allowlisted program. A name with a slash is always rejected."""
     if name not in listed or os.sep in name:
         raise Invalid(f"{text.to_one_line(name[:80])!r} is not among the commands that may be run: {', '.join(listed)}.")
     program = shutil.which(name, path=build_search_path())
@@ -61,24 +62,24 @@ def resolve_program(name: str, listed: Sequence[str]) -> str:
 
 
 def build_search_path() -> str:
-    """PATH without what is relative: it would lead into the workspace, where agents write."""
+    """Return PATH without relative entries, which would lead into the workspace, where agents write."""
     return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep)))
 
 
 def build_environment(workspace: str) -> dict[str, str]:
-    """All that is passed on of ours, which holds keys and passwords that a program would print or send by accident."""
+    """Build the program's environment. Ours is not inherited, because it holds keys that a program could print or send."""
     return {"PATH": build_search_path(), "HOME": os.path.abspath(workspace), "LANG": "C.UTF-8"}
 
 
 def kill_group(process: Popen[bytes]) -> None:
-    """Stop the program and whatever it started and left running."""
-    with suppress(ProcessLookupError, PermissionError):  # nobody is left, or (on macOS) only what is already dead
+    """Kill the program and every process it left running in its group."""
+    with suppress(ProcessLookupError, PermissionError):  # no process is left or, on macOS, only zombies
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 class OutputTail:
-    """The end of what a program says, however much it says."""
+    """Collects the end of a program's output, however much there is."""
 
     def __init__(self, source: IO[bytes] | None) -> None:
         assert source is not None
@@ -95,7 +96,7 @@ class OutputTail:
                 self.kept = (self.kept + chunk)[-BUFFER_LIMIT:]
 
     def said(self) -> str:
-        # What left the group on its own may hold the other end open for ever.
+        # A process that left the group may hold the pipe open forever.
         self.reader.join(OUTPUT_WAIT_S)
         words = self.kept.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
         if len(words) <= OUTPUT_LIMIT and not self.dropped:

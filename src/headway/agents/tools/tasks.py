@@ -1,4 +1,4 @@
-"""Tools of a conversation's task list, which is a file."""
+"""Tools for a conversation's task list, which is stored in a file."""
 
 import logging
 from collections.abc import Callable
@@ -32,10 +32,10 @@ class TaskId(Arguments):
 
 
 def report_errors(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], Any]:
-    """The family's ways of failing: a sentence for the model, the details in the log, the file left as it is."""
+    """Wrap a task tool so that failures return a sentence to the model, log the details and leave the file unchanged."""
 
     def guard(execution: Execution, wanted: Any) -> Any:
-        assert execution.conversation_uuid is not None  # the toolbox asked has_conversation first
+        assert execution.conversation_uuid is not None  # has_conversation was checked by the toolbox
         try:
             return act(TaskFile(execution.task_folder, execution.conversation_uuid, execution.scope.conversation_id), wanted)
         except DatabaseDamaged as error:

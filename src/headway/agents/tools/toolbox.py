@@ -1,4 +1,4 @@
-"""Tools: a name, a sentence, a schema, a function. Called by name with whatever a model sent."""
+"""Tools: a name, a description, a schema and a function, called by name with the arguments that a model sent."""
 
 import asyncio
 import json
@@ -26,13 +26,15 @@ from headway.storage.transaction import Transaction
 log = logging.getLogger("headway.tools")
 
 MISSING_CONTEXT: Final = "Missing execution context"
-ERROR_LIMIT: Final = 500  # of what a failing tool said
+ERROR_LIMIT: Final = 500  # characters of a failing tool's message
 TRANSIENT_ERRORS: Final = (ConnectionError, TimeoutError, gaierror, OutOfReach)
 
 
 class Arguments(BaseModel):
-    """What a model may send: nothing unknown. Null for an optional argument means that it is absent. Numbers may arrive as text,
-    and lists and objects as JSON text, as models like to send them."""
+    """Base class of tool arguments. Unknown arguments are rejected, and null for an optional argument means absent.
+
+    Numbers may arrive as text, and lists and objects as JSON text, because models often send them that way.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,12 +50,12 @@ class Arguments(BaseModel):
 
     @classmethod
     def takes_json(cls, name: str) -> bool:
-        """Whether this argument is a list or an object, and nothing else."""
+        """Return whether this argument can only be a list or an object."""
         return build_input_schema(cls)["properties"].get(name, {}).get("type") in ("array", "object")
 
 
 def parse_json_text(value: Any, name: str = "") -> Any:
-    """The list or object that a text holds; whatever else it is, it stays."""
+    """Parse text that holds a JSON list or object; return any other value unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     try:
@@ -65,7 +67,7 @@ def parse_json_text(value: Any, name: str = "") -> Any:
 
 
 def build_validator(rule: Callable[[Any, str], Any]) -> AfterValidator:
-    """A rule of the ledger for text, as a check of one argument: so that a refusal names the argument as its caller wrote it."""
+    """Turn one of the ledger's text rules into a validator, so that the error names the argument as the caller wrote it."""
 
     def check(value: Any) -> Any:
         try:
@@ -79,7 +81,7 @@ def build_validator(rule: Callable[[Any, str], Any]) -> AfterValidator:
 NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Subject = Annotated[NonEmptyText, build_validator(text.check_subject)]
 Text = Annotated[str, build_validator(text.check_text)]
-StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings, everywhere
+StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings are accepted everywhere
 
 
 class Tool(NamedTuple):
@@ -87,22 +89,22 @@ class Tool(NamedTuple):
     description: str
     family: ToolFamily
     arguments: type[Arguments]
-    # Tools of the ledger run inside one transaction, so that what they did and what they answered are stored together.
+    # Ledger tools run inside one transaction, so that their changes and their result are stored together.
     in_transaction: Callable[[Transaction, Execution, Any], Any] | None = None
-    # Others reach outside of the ledger: on a thread of their own, or awaited.
+    # Other tools reach outside the ledger, on a thread or on the event loop.
     on_thread: Callable[[Execution, Any], Any] | None = None
     on_event_loop: Callable[[Execution, Any], Awaitable[Any]] | None = None
-    # Others wait for a sub-agent: they are begun, and looked after until there is a result.
+    # Tools that wait for a sub-agent are started once, then polled until there is a result.
     begin_wait: Callable[[Transaction, Execution, Any], "PendingRun"] | None = None
     look: Callable[[Transaction, Execution, Any, "PendingRun"], Any | None] | None = None
     timeout_s: float = 60.0
-    # Whether doing it twice is like doing it once. What is not is never done again when nobody knows how it ended.
+    # Whether calling it twice has the same effect as once. Otherwise it is never repeated while its outcome is unknown.
     idempotent: bool = False
-    # How this family says no.
+    # The form in which this tool family returns an error.
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     needs: Callable[[Execution], bool] = lambda _execution: True
     missing: str = MISSING_CONTEXT
-    is_hidden: bool = False  # a shape known from elsewhere: whoever calls it is served, but no model of ours is offered it
+    is_hidden: bool = False  # a compatible form of another agent's tool: it can be called, but is not offered to our models
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "input_schema": build_input_schema(self.arguments)}
@@ -110,12 +112,12 @@ class Tool(NamedTuple):
 
 @lru_cache(maxsize=512)
 def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """Made once: it takes milliseconds, and there are dozens of tools."""
+    """Build the JSON schema of a tool's arguments. Cached, because it takes milliseconds and there are dozens of tools."""
     return compact_schema(arguments.model_json_schema())
 
 
 class PendingRun(NamedTuple):
-    """What a call waits for: a run, and until when."""
+    """The run that a call waits for, and the deadline."""
 
     run_id: str
     until: int = NEVER
@@ -124,20 +126,20 @@ class PendingRun(NamedTuple):
 class Result(NamedTuple):
     value: Any
     is_error: bool
-    is_uncertain: bool = False  # nobody knows whether it was done
-    passes: bool = False  # it failed in a way that may pass, and doing it again is harmless
+    is_uncertain: bool = False  # whether the call took effect is unknown
+    passes: bool = False  # it failed transiently and is safe to repeat
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
 
     @property
     def as_text(self) -> str:
-        """For those who take nothing but text."""
+        """The value as text, for clients that accept nothing else."""
         return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
 
     @property
     def error(self) -> str:
-        """The error as a sentence, or the whole result where a tool refuses in another form."""
+        """The error message, or the whole result if the tool returns errors in another form."""
         value = self.value
         if isinstance(value, dict) and isinstance(value.get("error"), str) and value.keys() <= {"ok", "error"}:
             return str(value["error"])
@@ -145,7 +147,7 @@ class Result(NamedTuple):
 
 
 class Toolbox:
-    """The tools there are, by name."""
+    """All tools, by name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.tools = {tool.name: tool for tool in tools}
@@ -163,7 +165,7 @@ class Toolbox:
         return [tool.as_json() for tool in self.tools.values()]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Result:
-        """Run a tool in the current execution context. Whatever goes wrong is a result that the model can act on."""
+        """Call a tool in the current execution context. Every failure becomes a result that the model can act on."""
         tool = self.find(name)
         execution = find_current_execution()
         try:
@@ -176,13 +178,13 @@ class Toolbox:
 
 
 def match_name(name: str, known: Container[str]) -> str:
-    """The name under which a tool is known: `spawn-agent` is understood as `spawn_agent`."""
+    """Return the name under which a tool is registered: `spawn-agent` matches `spawn_agent`."""
     plain = name.replace("-", "_")
     return plain if name not in known and plain in known else name
 
 
 def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction) -> Result:
-    """Run a tool here and now. A tool of the ledger runs inside the caller's transaction; refused, it has changed nothing."""
+    """Run a tool synchronously. A ledger tool runs inside the caller's transaction; if it is refused, it has changed nothing."""
     work, on_thread = tool.in_transaction, tool.on_thread
     try:
         execution, wanted = validate_call(tool, arguments, execution)
@@ -192,13 +194,13 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
             assert on_thread is not None
             return to_result(on_thread(execution, wanted))
     except StorageError:
-        raise  # the transaction is lost, and with it whatever the caller did beside this
+        raise  # the transaction is lost, with everything else the caller did in it
     except HeadwayError as error:
         return to_result(tool.refuse(str(error)))
 
 
 async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:
-    """Run a tool that works outside of the ledger, for no longer than it may take."""
+    """Run a tool that works outside the ledger, within its timeout."""
     deadline = asyncio.timeout(tool.timeout_s)
     hush = execution.hush if execution else Redactor()
     try:
@@ -219,13 +221,13 @@ async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execut
 
 
 def is_current_task_canceled() -> bool:
-    """And not only something that a tool waited for."""
+    """Return whether the current task itself was canceled, and not something that a tool awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether it may well work in a while, as far as that can be told from outside of the tool."""
+    """Return whether a retry could succeed, as far as the type of the error shows."""
     return isinstance(error, TRANSIENT_ERRORS) or (isinstance(error, StorageError) and error.is_transient)
 
 
@@ -245,7 +247,7 @@ def build_timeout_result(tool: Tool) -> Result:
 
 
 async def run_on_thread(work: Callable[[], Any]) -> Any:
-    """A thread that nobody waits for at the end: what a stuck tool holds up is itself alone."""
+    """Run a function on a daemon thread, so that a stuck tool does not keep the process from exiting."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
@@ -256,9 +258,9 @@ async def run_on_thread(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             outcome = (future.set_result, work())
-        except BaseException as error:  # noqa: BLE001  it belongs to the caller, who would wait for ever
+        except BaseException as error:  # noqa: BLE001  passed to the caller, who would otherwise wait forever
             outcome = (future.set_exception, to_future_error(error))
-        with suppress(RuntimeError):  # the loop has closed
+        with suppress(RuntimeError):  # the event loop has closed
             loop.call_soon_threadsafe(answer, *outcome)
 
     context = copy_context()
@@ -267,14 +269,17 @@ async def run_on_thread(work: Callable[[], Any]) -> Any:
 
 
 def to_future_error(error: BaseException) -> Exception:
-    """The error as a future carries it: it refuses StopIteration, and what ends a thread must not end the process."""
+    """Convert an error into one that a future accepts.
+
+    Futures reject StopIteration, and an error that ends a thread must not end the process.
+    """
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__} {error}")
 
 
 def validate_call(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> tuple[Execution, Arguments]:
-    """Who calls, and the arguments as the tool takes them; or a sentence that says what speaks against it."""
+    """Check the grant and the arguments of a call. Returns the execution and the parsed arguments, or raises Invalid."""
     if execution is None:
         raise Invalid(tool.missing)
     if not execution.role.grants(tool.family, tool.name):
@@ -289,7 +294,7 @@ def validate_call(tool: Tool, arguments: dict[str, Any], execution: Execution | 
 
 
 def to_result(value: Any) -> Result:
-    """Families say no in their own ways; a caller wants to know without knowing the family."""
+    """Wrap a tool's return value. Families report errors in different forms, which `is_error` makes uniform."""
     refused = isinstance(value, dict) and (value.get("ok") is False or (set(value) == {"error"}))
     return Result(value, refused or (isinstance(value, str) and value.startswith("Error: ")))
 
@@ -301,14 +306,14 @@ def describe_missing_grant(tool: Tool, execution: Execution) -> str:
 
 
 def describe_validation_error(error: ValidationError) -> str:
-    """Which argument does not fit, in one sentence, without repeating what was sent."""
+    """Describe which arguments are invalid, in one sentence, without repeating their values."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     said = "; ".join(f"{format_path(one['loc'])}: {one['msg']}" for one in found[:5])
     return f"Invalid arguments: {said}"
 
 
 def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without what a model has no use for: every character of it is paid for in every request."""
+    """Remove the parts of a schema that a model does not need, because every request pays for each character."""
     definitions = schema.pop("$defs", {})
 
     def tidy(part: Any) -> Any:
@@ -319,7 +324,7 @@ def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
         if "$ref" in part:
             return tidy(definitions[part["$ref"].rpartition("/")[2]])
         kinds = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
-        if len(kinds) == 1:  # optional: leaving it out is how it is not given
+        if len(kinds) == 1:  # optional: the model omits the argument instead of sending null
             part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
         return {key: tidy(value) for key, value in part.items() if key not in ("title", "default") or is_property(key, part)}
 

@@ -1,7 +1,7 @@
-"""Fetching a page of the web, from listed hosts on public addresses only.
+"""Fetch web pages, only from allowlisted hosts on public addresses.
 
-A name is looked up once, every address it has is vetted, and the connection goes to an address that was: what a name
-leads to cannot change in between. Redirects start over from the beginning.
+A name is resolved once, all its addresses are checked, and the connection uses a checked address, so a DNS change in between has no
+effect. Every redirect is checked from the start.
 """
 
 import io
@@ -34,7 +34,7 @@ TEXT_LIMIT: Final = 50_000  # characters
 URL_LIMIT: Final = 4_000
 MAX_REDIRECTS: Final = 5
 REDIRECT_STATUSES: Final = (301, 302, 303, 307, 308)
-OVERLOAD_STATUSES: Final = (429, 502, 503, 504)  # worth another attempt later
+OVERLOAD_STATUSES: Final = (429, 502, 503, 504)  # worth retrying later
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 SAFE_PATH_CHARACTERS: Final = "/%:@!$&'()*+,;=~?"
 TEXT_TYPE: Final = re.compile(r"text/|application/([\w.+-]*\+)?(json|xml|javascript|yaml|toml|x-ndjson|x-yaml|x-sh)$")
@@ -43,7 +43,7 @@ HEADERS: Final = {"User-Agent": "headway", "Accept": "text/*, application/json, 
 
 
 class Target(NamedTuple):
-    """A URL that may be asked for, taken apart."""
+    """A URL that passed the checks, split into its parts."""
 
     scheme: str
     host: str
@@ -98,13 +98,13 @@ def parse_url(url: str, hosts: Collection[str]) -> Target:
 
 
 def to_ascii_host(parts: SplitResult) -> str:
-    """As names are compared and looked up: in ASCII, without the dot at the end."""
+    """Return the host in the form in which it is compared and resolved: ASCII, without a trailing dot."""
     host = (parts.hostname or "").rstrip(".")
     return host if host.isascii() else host.encode("idna").decode()
 
 
 class DeadlineSocket:
-    """A connection on which nothing is waited for beyond the deadline, however little at a time arrives."""
+    """A connection with one overall deadline, which holds even if data trickles in."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
         self.socket = connected
@@ -124,7 +124,7 @@ class DeadlineSocket:
         return io.BufferedReader(DeadlineReader(self))
 
     def close(self) -> None:
-        """Not yet: http.client lets go of a connection when the head has come, and the page is still to be read."""
+        """Do nothing: http.client closes the connection after the headers, while the body is still to be read."""
 
 
 class DeadlineReader(io.RawIOBase):
@@ -140,13 +140,13 @@ class DeadlineReader(io.RawIOBase):
 
 
 class VettedConnection(HTTPConnection):
-    """One that never connects by itself: it would look the name up again."""
+    """An HTTP connection that never connects by itself, because that would resolve the name again."""
 
     auto_open = 0
 
 
 def connect_to_any(target: Target, addresses: list[Address], deadline: float) -> DeadlineSocket:
-    """Connected to the first of the addresses that answers."""
+    """Connect to the first address that answers."""
     for address in addresses[:-1]:
         with suppress(OSError):
             return connect(target, address, deadline)

@@ -1,4 +1,4 @@
-"""How the rehearsal answers, by rules, what LLMs are asked beside the work itself: judging, summarising, planning goals."""
+"""The rehearsal model's rule-based answers to side questions: judging an answer, summarising a text, planning a goal."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def summarise(text: str) -> str:
 
 
 def fill_form(offered: Collection[str], question: str) -> RehearsalCall | None:
-    """The form that is asked for, filled in; nothing if none is."""
+    """Fill in the form that is asked for; return None if the model is not asked for one."""
     wanted = next((name for name in FORMS if name in offered), None)
     return RehearsalCall(wanted, FORMS[wanted](question)) if wanted else None
 
@@ -50,7 +50,7 @@ def extract_goal(question: str) -> str:
 
 
 def plan_goal(question: str) -> dict[str, Any]:
-    """A sub-goal for each piece of work; what only looks at files comes after what writes them."""
+    """Plan one sub-goal per piece of work. Pieces that only read files come after those that write them."""
     pieces = split_goal(extract_goal(question))
     sub_goals: list[dict[str, Any]] = []
     parallel = sum(not is_read_only(piece) for piece in pieces) > 1
@@ -73,8 +73,10 @@ def plan_goal(question: str) -> dict[str, Any]:
 
 
 def split_goal(goal: str) -> list[str]:
-    """The steps of a goal, those together that need each other's results. A goal that no rule fits becomes a brief and a
-    checklist in files: that much can be done without an LLM."""
+    """Split a goal into pieces of work, keeping steps that need each other's results together.
+
+    A goal that no rule fits becomes a brief and a checklist in files, which is as much as can be done without an LLM.
+    """
     pieces: list[str] = []
     for step in reading.split_request(goal):
         if pieces and isinstance(reading.find_call(step, RecentResults()), CannotRun):
@@ -97,7 +99,7 @@ def is_read_only(piece: str) -> bool:
 
 
 def replan_goal(question: str) -> dict[str, Any]:
-    """What failed is written down as not done, once; whatever else is open goes on without it."""
+    """Record failed work as not done, once, and keep the remaining sub-goals without it."""
     nodes = [found.groups() for line in question.split("\n") if (found := NODE_PATTERN.match(line))]
     gone = {key for key, status, _, _ in nodes if status in ("failed", "skipped")}
     lost = [told for key, _, _, told in nodes if key in gone or MAJOR_MARK in told]

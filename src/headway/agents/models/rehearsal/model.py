@@ -1,7 +1,7 @@
-"""The rehearsal model: a stand-in for an LLM that follows rules, so that everything else can be seen at work without a key.
+"""The rehearsal model: a rule-based stand-in for an LLM, so that the whole system can be tried without an API key.
 
-It plans with the real tools, does what the built-in tools can do, says honestly where an LLM would be needed, and drains its
-plan. It keeps nothing in mind: each answer is derived from the messages alone, and so are the ids of its calls.
+It plans with the real tools, performs the steps that the built-in tools can do, says where an LLM would be needed, and drains its
+plan. It is stateless: every answer, including the ids of its tool calls, is derived from the messages alone.
 """
 
 import re
@@ -96,9 +96,6 @@ def hash_key(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:10]
 
 
-# What there is to see
-
-
 class FramedItem(NamedTuple):
     status: str
     title: str
@@ -106,7 +103,7 @@ class FramedItem(NamedTuple):
 
 
 class FramedPlan(NamedTuple):
-    """The list as the runtime's frame shows it."""
+    """The plan as rendered in the runtime's [TURN CONTEXT] frame."""
 
     request: str
     open: list[FramedItem]
@@ -114,8 +111,6 @@ class FramedPlan(NamedTuple):
 
 
 class CompletedCall(NamedTuple):
-    """A call that was made, with its result."""
-
     tool: str
     arguments: dict[str, Any]
     id: str
@@ -124,15 +119,13 @@ class CompletedCall(NamedTuple):
 
 class PlannedCall(NamedTuple):
     call: RehearsalCall
-    key: str  # what it is for: it is found again by that
+    key: str  # identifies the call's purpose, so that its result can be found later
 
 
 RehearsalReply = str | list[PlannedCall]
 
 
 class ParsedMessages:
-    """The messages, taken apart."""
-
     def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         self.all = messages
         self.offered = frozenset(tool.name for tool in parameters.function_tools)
@@ -141,7 +134,7 @@ class ParsedMessages:
 
     @cached_property
     def turn(self) -> tuple[str, list[ModelMessage]]:
-        """The request as it was made, and what has happened since. Earlier turns of the conversation may stand before it."""
+        """The turn's request and the messages since. Earlier turns of the conversation may precede it."""
         messages = self.all[:-1] if self.plan else self.all
         asked = [(place, text) for place, message in enumerate(messages) if (text := find_request(message)) is not None]
         if self.plan:
@@ -158,7 +151,7 @@ class ParsedMessages:
 
     @property
     def is_delegated(self) -> bool:
-        """Whether another agent reads the answer, not a person."""
+        """Whether the answer goes to another agent instead of a user."""
         return self.request != self.turn[0]
 
     @cached_property
@@ -166,12 +159,12 @@ class ParsedMessages:
         return reading.split_request(self.request)
 
     def find_step(self, item: FramedItem) -> str:
-        """The whole step behind a title, which may be cut where it is shown."""
+        """Return the full step for an item, because the plan may show a shortened title."""
         return next((step for step in self.steps if format_inline(format_title(step)) == item.title), item.title)
 
     @cached_property
     def made(self) -> list[CompletedCall]:
-        """The calls of this turn that are in sight."""
+        """The turn's tool calls that are still inside the context window."""
         parts = (part for message in self.turn[1] for part in message.parts)
         results = {part.tool_call_id: parse_json(part.content) for part in parts if isinstance(part, ToolReturnPart)}
         return [
@@ -215,7 +208,7 @@ class ParsedMessages:
 
     @property
     def moment(self) -> datetime:
-        """When it was asked: an answer is the same however often it is given."""
+        """The time of the last message, so that the same messages always give the same answer."""
         moments = (
             part.timestamp for part in reversed(list(iter_parts(self.all))) if isinstance(part, UserPromptPart | ToolReturnPart)
         )
@@ -235,7 +228,7 @@ def parse_arguments(call: ToolCallPart) -> dict[str, Any]:
 
 
 def find_request(message: ModelMessage) -> str | None:
-    """What somebody said; what stands beside tool results comes from the runtime."""
+    """Return the text of a user message, or None. Text next to tool results comes from the runtime, not from a user."""
     if not isinstance(message, ModelRequest) or not all(isinstance(part, UserPromptPart) for part in message.parts):
         return None
     return "\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart))
@@ -247,7 +240,7 @@ def format_prompt(part: UserPromptPart) -> str:
 
 
 def parse_plan_frame(messages: list[ModelMessage]) -> FramedPlan | None:
-    """The runtime's frame. It speaks right after somebody else did; what looks like it elsewhere was written by a user."""
+    """Parse the runtime's plan frame, which directly follows another request. A similar text elsewhere comes from a user."""
     if len(messages) < 2 or not isinstance(messages[-2], ModelRequest):
         return None
     found = FRAME_PATTERN.fullmatch(find_request(messages[-1]) or "")
@@ -257,9 +250,6 @@ def parse_plan_frame(messages: list[ModelMessage]) -> FramedPlan | None:
     still_open = [FramedItem(*item.groups()) for line in lines if (item := OPEN_LINE.fullmatch(line))]
     ended = [FramedItem(item[1], item[2], "") for line in lines if (item := ENDED_LINE.fullmatch(line))]
     return FramedPlan(found[1], still_open, ended)
-
-
-# What to say to it
 
 
 def choose_reply(scene: ParsedMessages) -> RehearsalReply:
@@ -287,7 +277,7 @@ def queue_steps(scene: ParsedMessages) -> RehearsalReply:
 
 
 def create_plan(scene: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
-    if tried := scene.find_call(call.tool):  # and yet there is no plan
+    if tried := scene.find_call(call.tool):  # it was called before, but there is still no plan
         return append_disclaimer(f"The plan could not be made. {to_outcome(tried.tool, tried.arguments, tried.result).text}")
     return [PlannedCall(call, "plan")]
 
@@ -310,7 +300,7 @@ def work_on_plan(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
 
 
 def find_next_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem | None:
-    """The one begun, else the next that waits; behind them those that somebody else began. None is tried twice in a row."""
+    """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
     tried = scene.find_call("complete_todo")
     refused = [place for place, item in enumerate(plan.open, 1) if tried and tried.arguments.get("todoId") == item.id]
     left = [item for item in plan.open[sum(refused) :] if not scene.find_call("complete_todo", item)]
@@ -351,7 +341,7 @@ def work_on_queue(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
 
 
 def get_current_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem:
-    """The one that the runtime named last, else the one in progress, else the first."""
+    """Return the item that the runtime named last, else the one in progress, else the first."""
     said = [text for message in scene.turn[1] if (text := find_request(message)) and text.startswith(prompts.NEXT_ITEM_PREFIX)]
     named = format_inline(said[-1].removeprefix(prompts.NEXT_ITEM_PREFIX)) if said else ""
     ranked = sorted(plan.open, key=lambda item: (item.title != named, item.status != "in_progress"))
@@ -359,7 +349,7 @@ def get_current_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem:
 
 
 def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
-    """Without a plan: the calls that the steps need, one after the other, then the answer."""
+    """Make the calls that the steps need, one after the other, then answer. Used when the turn has no plan."""
     keys = [f"{place} {step}" for place, step in enumerate(scene.steps)]
     begun = max((place for place, key in enumerate(keys) if scene.find_call_for(key)), default=0)
     ends: list[tuple[str, StepOutcome]] = []
@@ -379,7 +369,7 @@ def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
 
 
 def resolve_step(scene: ParsedMessages, step: str, key: str) -> StepOutcome | PlannedCall:
-    """How a step ended, or the call that it needs first."""
+    """Return how a step ended, or the tool call that it needs first."""
     if made := scene.find_call_for(key):
         return to_outcome(made.tool, made.arguments, made.result)
     call = reading.find_call(step, scene.known)
@@ -393,7 +383,7 @@ def resolve_step(scene: ParsedMessages, step: str, key: str) -> StepOutcome | Pl
 
 
 def render_report(ends: list[tuple[str, StepOutcome]]) -> str:
-    """Each step with what came of it. Whatever others wrote stays within a line, where it cannot pass for a writ or a frame."""
+    """Render each step with its outcome. Text from elsewhere stays within its line, so that it cannot imitate a writ or a frame."""
     cancelled = sum(not end.ok for _, end in ends)
     head = f"I went through {len(ends)} step{'s' * (len(ends) != 1)}{f', and cancelled {cancelled}' if cancelled else ''}:"
     lines = [
@@ -404,6 +394,6 @@ def render_report(ends: list[tuple[str, StepOutcome]]) -> str:
 
 
 def append_disclaimer(text: str) -> str:
-    """The last words to a person. Answers are Markdown, where 12*7 twice in a line would be 12 and 7 in italics; 12 * 7 is not."""
+    """Append the disclaimer for users, and space out products: Markdown would turn two of `12*7` in a line into italics."""
     spaced = PRODUCT_SIGN.sub(r" \1 ", text)
     return f"{spaced}\n\n{DISCLAIMER}"

@@ -1,4 +1,4 @@
-"""How the rehearsal reads, by rules: a request as steps, a step as the call of a tool, a tool's answer as an outcome."""
+"""The rehearsal model's parsing rules: requests into steps, steps into tool calls, tool results into outcomes."""
 
 import json
 import re
@@ -10,9 +10,9 @@ from headway.agents.transcript import to_storable
 from headway.ledger.framing import format_inline
 from headway.ledger.text import SUBJECT_LIMIT
 
-READ_LIMIT: Final = 20_000  # characters of a request that are looked at
+READ_LIMIT: Final = 20_000  # characters of a request that are parsed
 STEPS_LIMIT: Final = 20
-OUTCOME_LIMIT: Final = 280  # characters of an outcome
+OUTCOME_LIMIT: Final = 280  # characters
 
 
 class RehearsalCall(NamedTuple):
@@ -30,13 +30,13 @@ class StepOutcome(NamedTuple):
 
 
 class RecentResults(NamedTuple):
-    """What "it" may mean: the newest result as text, and the file that was touched last."""
+    """The referents of "it": the newest result as text, and the last file that was read or written."""
 
     result: str | None = None
     path: str | None = None
 
 
-# A task that was handed over, between where it comes from and what was given with it.
+# The task of a delegated run, between the envelope and the context.
 DELEGATED_TASK: Final = re.compile(
     r"\[(DELEGATION|GOAL) CONTEXT\]\n.*?\n\[END \1 CONTEXT\]\n\n(.*?)(?:\n\nContext:\n.*)?", re.DOTALL
 )
@@ -46,8 +46,6 @@ def extract_task(request: str) -> str:
     found = DELEGATED_TASK.fullmatch(request)
     return found[2] if found else request
 
-
-# A request as steps
 
 VERBS: Final = frozenset(
     re.findall(
@@ -82,7 +80,7 @@ SEPARATOR: Final = re.compile(
 
 
 def split_request(request: str) -> list[str]:
-    """The distinct steps of a request; one for anything that does not clearly ask for several, none for nothing."""
+    """Split a request into distinct steps. Returns a single step unless the request clearly asks for several."""
     text = request[:READ_LIMIT].strip()
     steps = [step for step in map(trim_step, split_list(text) or split_numbered(text) or split_phrases(text)) if step]
     return steps if len(steps) <= STEPS_LIMIT else [*steps[: STEPS_LIMIT - 1], "; ".join(steps[STEPS_LIMIT - 1 :])]
@@ -98,7 +96,7 @@ def trim_step(step: str) -> str:
 
 
 def strip_lead_in(text: str) -> str:
-    """Without the politeness in front."""
+    """Remove leading courtesies such as "please"."""
     for _ in range(4):
         found = LEAD_IN.match(text)
         if not found:
@@ -114,7 +112,7 @@ def is_instruction(text: str) -> bool:
 
 
 def split_list(text: str) -> list[str]:
-    """The items of a list with bullets or numbers, and instructions around it."""
+    """Split a bulleted or numbered list into its items, together with instructions before and after it."""
     lines = text.split("\n")
     items = [LIST_ITEM.fullmatch(line.rstrip()) for line in lines]
     if sum(item is not None for item in items) < 2 or WRITE_HEAD.fullmatch(strip_lead_in(lines[0].strip())):
@@ -131,7 +129,7 @@ def split_list(text: str) -> list[str]:
 
 
 def split_numbered(text: str) -> list[str]:
-    """1. one 2. two, all in a line."""
+    """Split an inline enumeration such as `1. one 2. two`."""
     marks: list[re.Match[str]] = []
     for mark in NUMBER.finditer(mask_quotations(text)):
         if int(mark[1]) == len(marks) + 1:
@@ -143,7 +141,7 @@ def split_numbered(text: str) -> list[str]:
 
 
 def split_phrases(text: str) -> list[str]:
-    """Split where an instruction ends and another begins. Bread and butter stay together."""
+    """Split where one instruction ends and another begins. Phrases such as "bread and butter" stay together."""
     even = re.sub(r"[^\S\n]+", " ", re.sub(r"\n\s*", "\n", text))
     steps: list[str] = []
     current, place = "", 0
@@ -159,7 +157,7 @@ def split_phrases(text: str) -> list[str]:
 
 
 def iter_pieces(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """The separators, each with what follows up to the next; what stands before the first follows a separator of no length."""
+    """Yield each separator with the text up to the next. The text before the first comes with an empty separator."""
     hidden = mask_quotations(text)
     beginning = re.compile(r"(?P<strong>)(?P<then>)?(?P<weak>x)?").match("")
     assert beginning is not None
@@ -170,15 +168,13 @@ def iter_pieces(text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def mask_quotations(text: str) -> str:
-    """The text with what is quoted made unreadable, as long as before."""
+    """Replace quoted text with a placeholder of the same length, so that it is not split."""
     return QUOTATION.sub(lambda quoted: "x" * len(quoted[0]), text)
 
 
 def has_spaces(text: str) -> bool:
     return " " in text.strip()
 
-
-# A step as the call of a tool
 
 FILE: Final = r"[\"'`“]?([\w./~-]{0,200}\w\.[A-Za-z0-9]{1,8}|[\w.~-]{1,80}/[\w./~-]{1,200})[\"'`”]?"
 NAMED_FILE: Final = rf"(?:an? |the )?(?:new )?(?:text )?(?:file )?(?:called |named )?{FILE}"
@@ -201,7 +197,7 @@ NO_RESULT_YET: Final = CannotRun("there is no result to use here.")
 
 
 def find_call(step: str, known: RecentResults) -> RehearsalCall | CannotRun | None:
-    """The call that does this step, why there is none, or nothing where no rule fits: that would take an LLM."""
+    """Return the tool call for a step, the reason it cannot run, or None if no rule fits and an LLM would be needed."""
     whole = strip_lead_in(step[:READ_LIMIT].strip())
     for text in (whole, re.split(r"(?<=[.!?])\s", whole, maxsplit=1)[0]):
         for pattern, call in RULES:
@@ -220,7 +216,7 @@ def build_write_call(path: str, content: str, known: RecentResults) -> Rehearsal
 def to_write_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
     content = found[1].strip()
     if DESCRIPTION_START.match(content) and not REFERENCE.fullmatch(content):
-        return None  # "a poem about spring" has to be made up
+        return None  # "a poem about spring" would have to be composed
     return build_write_call(found[2], content, known)
 
 
@@ -236,7 +232,7 @@ def to_remember_call(found: re.Match[str], known: RecentResults) -> RehearsalCal
 
 
 def to_calculate_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | None:
-    """An expression all through, with something to work out: a number or a date alone has nothing."""
+    """Return a call for text that is entirely an arithmetic expression with an operation. A lone number or date is none."""
     text = found[1].strip().rstrip("?=.! ")
     if known.result and re.fullmatch(r"-?[0-9.]{1,40}", known.result):
         text = IT_AS_NUMBER.sub(known.result, text)
@@ -329,24 +325,22 @@ RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
 )
 
 
-# A tool's answer as an outcome
-
 NO_RESULT: Final = {"error": "no result came back."}
 LIST_RESULTS: Final = {
     "recall": ("entries", "text", "note"),
     "list_files": ("files", "path", "file"),
     "todo_list": ("todos", "subject", "open todo"),
 }
-ACTION_TOOLS: Final = frozenset(("write_file", "remember", "todo_add"))  # what they answer is nothing to pass on
+ACTION_TOOLS: Final = frozenset(("write_file", "remember", "todo_add"))  # their results are not passed on to later steps
 
 
 class ResultText(NamedTuple):
     sentence: str
-    value: str  # what "the result" means to a later step
+    value: str  # the referent of "the result" in a later step
 
 
 def parse_json(content: Any) -> Any:
-    """JSON where it is, else the text as it came."""
+    """Parse JSON, or return the text unchanged if it is not JSON."""
     if not isinstance(content, str):
         return content
     try:
@@ -356,7 +350,7 @@ def parse_json(content: Any) -> Any:
 
 
 def to_outcome(tool: str, arguments: dict[str, Any], result: Any) -> StepOutcome:
-    """One line that is never empty."""
+    """Describe a tool result in one line, which is never empty."""
     if to_result(result).is_error:
         reason = result.get("error", result) if isinstance(result, dict) else result
         return StepOutcome(f"Not done: {format_inline(to_text(reason), OUTCOME_LIMIT)}", ok=False)
@@ -394,7 +388,7 @@ def describe_list(result: dict[str, Any], name: str, field: str, thing: str) -> 
 
 
 def to_text(value: Any) -> str:
-    """JSON may hold what no database can: lone surrogates, and numbers too long to be written out."""
+    """Return a value as storable text. JSON can contain lone surrogates and numbers too long to format."""
     try:
         return to_storable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
     except (ValueError, RecursionError):
