@@ -10,8 +10,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel
 
-from headway import Headway
-from headway.ledger.errors import Halted, Invalid, TurnFailed, TurnRunning
+from headway import Halted, Headway, Invalid, TurnFailed, TurnRunning
 
 STATUSES = {Invalid: 422, TurnRunning: 409, Halted: 503, TurnFailed: 502}
 
