@@ -152,11 +152,11 @@ def test_an_empty_list_cancels_what_was_open(agent: Agent) -> None:
     [
         ("write_todos", {}, "todos"),
         ("TodoWrite", {"todos": "look"}, "todos"),
-        ("TodoWrite", {"todos": [{"content": "look"}, {"content": " "}]}, "todos.1.content"),
-        ("TodoWrite", {"todos": [{"content": "look"}, {"content": "build", "status": "started"}]}, "todos.1.status"),
+        ("TodoWrite", {"todos": [{"content": "look"}, {"content": " "}]}, "todos[1].content"),
+        ("TodoWrite", {"todos": [{"content": "look"}, {"content": "build", "status": "started"}]}, "todos[1].status"),
         ("write_todos", {"todos": [{"content": "look"}, {"content": "x" * 1_001}]}, "1,001"),
         ("write_todos", {"todos": [{"content": "look"}] * 501}, "500"),
-        ("update_plan", {"plan": [{"step": "look"}, {"status": "pending"}]}, "plan.1.step"),
+        ("update_plan", {"plan": [{"step": "look"}, {"status": "pending"}]}, "plan[1].step"),
     ],
 )
 def test_a_list_with_something_wrong_in_it_changes_nothing(

@@ -79,7 +79,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
     [
         ('promt = "x"', "Unknown key 'promt'. Known: name, description, prompt, tier, tools, writs."),
         ('tier = "huge"', "tier: Input should be 'strong', 'mid' or 'cheap'"),
-        ('writs = ["money"]', "writs.0: Input should be 'todos', 'agents' or 'schedules'"),
+        ('writs = ["money"]', "writs[0]: Input should be 'todos', 'agents' or 'schedules'"),
         (
             'tools = ["fly"]',
             f"tools: there is no 'fly'. There are the families {', '.join(FAMILIES)}, and the tools calculate, read_file",
