@@ -80,6 +80,7 @@ def test_a_turn_is_opened_for_those_who_bring_their_own_loop(client: Client) -> 
         "incomplete": [],
         "started_at": 0,
         "ended_at": 0,
+        "retry_at": 0,
     }
     assert client.ok("GET", f"/v1/turns/{turn['id']}") == {"turn": turn}
 
