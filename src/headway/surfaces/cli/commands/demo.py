@@ -60,7 +60,7 @@ REPEAT_COMMAND = ("headway demo --keep DIR", "once more, and then look around: h
 )
 @pass_invocation
 def demo(call: Invocation, keep: str | None) -> None:
-    """Watch Headway work, offline, in under a minute: a plan drained, a goal with sub-agents, a crash and its recovery."""
+    """Watch Headway work in under a minute, offline. It drains a plan, pursues a goal with sub-agents and survives a crash."""
     began = time.monotonic()
     with open_home(keep) as folder:
         stage = DemoRunner(folder, quiet=call.as_json)

@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
 def doctor(call: Invocation) -> None:
-    """Check the database, the engine, the models and the operator's channels, and say how to fix problems."""
+    """Check the database, the engine, the models and the operator's channels. Says how to fix problems."""
     settings = call.settings()
     findings = [
         Finding("home", settings.home),

@@ -94,7 +94,7 @@ def show_goal(call: Invocation, goal_id: int) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def watch_goal(call: Invocation, goal_id: int) -> None:
-    """Follow a goal until it ends or pauses, and pursue it if no other process works on the database. Ctrl-C stops watching."""
+    """Follow a goal until it ends or pauses. Pursues it if no other process works on the database. Ctrl-C stops watching."""
     with call.desk() as desk:
         desk.read(goals.get, goal_id)
         tenant_id = desk.scope.tenant_id

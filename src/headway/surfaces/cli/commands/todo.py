@@ -80,7 +80,7 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
 def list_todos(
     call: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
 ) -> None:
-    """List todos: in progress, then pending in order, then (with --all) ended, most recent first."""
+    """List todos. In progress first, then pending in order, then (with --all) ended, most recent first."""
     wanted = statuses or (() if everything else OPEN_STATUSES)
     with call.desk() as desk:
         selection = Selection(desk.conversation_id, turn, wanted, agent)
