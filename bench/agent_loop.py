@@ -1,4 +1,4 @@
-"""What an iteration of the agent loop costs apart from the model: plan, journal, gates and events, with models that answer at once.
+"""The overhead of an iteration of the agent loop: plan, journal, gates and events, with models that answer at once.
 
 Every side does the same work (peers/errand.py). The references keep everything in memory; Headway journals every step durably.
 """

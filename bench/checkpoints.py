@@ -1,4 +1,4 @@
-"""Goals: what it costs to record progress on a sub-goal, compared with LangGraph's checkpointers, and how that cost grows.
+"""Goals: the cost of recording progress on a sub-goal, compared with LangGraph's checkpointers, and how that cost grows.
 
 Our checkpoint is one transaction: the sub-goal's row, an entry in the goal's journal, and three events for the live views (the
 entry, the sub-goal, and the goal with its progress). LangGraph's checkpoint is one row with a snapshot of the whole state, here the

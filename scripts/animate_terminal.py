@@ -89,7 +89,7 @@ def record(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> list
 
 
 def screens(chunks: Sequence[Chunk]) -> Iterator[tuple[float, Lines]]:
-    """Yield the time and the visible lines after each chunk. The programs recorded here redraw whole lines, so a line is a string."""
+    """Yield the time and the visible lines after each chunk. The recorded programs redraw whole lines, so a line is a string."""
     lines, row, style = [""], 0, ""
     for chunk in chunks:
         for codes, letter, control, text in TOKEN.findall(chunk.text):
