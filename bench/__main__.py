@@ -1,4 +1,4 @@
-"""`python -m bench [NAME…]`: run the benchmarks whose names start so, and print one table of their ratios."""
+"""`python -m bench [NAME…]`: run the benchmarks whose names start with NAME and print a table of their ratios."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import time
 from itertools import groupby
 from pathlib import Path
 
-from bench import (  # noqa: F401  modules register their benchmarks
+from bench import (  # noqa: F401  importing a module registers its benchmarks
     agent_loop,
     checkpoints,
     claims,
@@ -24,7 +24,7 @@ from bench import (  # noqa: F401  modules register their benchmarks
 from bench.harness import REGISTRY, Benchmark, Pace, Unavailable, Workshop, open_workshop, progress
 from bench.report import Result, as_document, conditions, figure, table, write_down
 
-# In this order, whatever was imported first.
+# The order of the report, independent of the order of imports.
 ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "goal", "engine", "peer", "cli", "import", "demo", "page")
 
 
@@ -68,7 +68,7 @@ def listed(chosen: list[Benchmark]) -> str:
 
 
 def run_all(chosen: list[Benchmark]) -> "list[Result]":
-    """Room by room: what one room needed is gone when the next is measured."""
+    """Run the benchmarks room by room, so that the resources of one room are released before the next is measured."""
     results: list[Result] = []
     for _room, benchmarks in groupby(chosen, key=lambda one: one.room):
         with open_workshop() as shop:
@@ -84,7 +84,7 @@ def run(one: Benchmark, shop: Workshop) -> Result:
         result = Result(one, one.measure(shop))
     except Unavailable as reason:
         result = Result(one, None, str(reason))
-    except Exception as error:  # noqa: BLE001  one that breaks is told in its row, and the others go on
+    except Exception as error:  # noqa: BLE001  a benchmark that fails is reported in its row, and the others still run
         result = Result(one, None, f"it failed: {type(error).__name__}: {error}")
     progress("")
     said = f"{figure(result.taken.ratio)} (target {one.target or 'none'})" if result.taken else f"not measured: {result.missing}"

@@ -1,6 +1,6 @@
-"""What an iteration of the agent loop costs beside the model: plan, journal, gates and events, with models that answer at once.
+"""The overhead of an iteration of the agent loop: plan, journal, gates and events, with models that answer at once.
 
-Every side is told to do the same (peers/errand.py). The references keep everything in memory; ours journals every step durably.
+Every side does the same work (peers/errand.py). The references keep everything in memory; Headway journals every step durably.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from headway.actions import conversations, tenants
 
 FEW, MANY = 10, 50
 ROUNDS = 9
-LENGTHS = (10, 100, 1_000)  # messages of a transcript; an iteration adds two
-WIDTH = 4  # iterations on either side that are looked at
+LENGTHS = (10, 100, 1_000)  # messages in a transcript; an iteration adds two
+WIDTH = 4  # iterations measured on either side of a length
 AT_ONCE = (1, 8, 64)
 WORKLOAD = "ms each: a trivial tool, a list of five todos, journal on"
 PYDANTIC = "pydantic-ai's Agent, in memory"
@@ -25,13 +25,13 @@ MIDDLEWARE = "LangChain's agent with its todo middleware, in memory"
 
 
 class Ours:
-    """One Headway for all rounds; every round is a turn in a conversation of its own."""
+    """One Headway for all rounds. Every round runs its turns in new conversations."""
 
     def __init__(self, shop: Workshop, name: str = "loop", url: str | None = None) -> None:
         from headway.testing import scripted_model, temporary_headway
 
         self.iterations = FEW
-        self.asked: list[float] = []  # when
+        self.asked: list[float] = []  # the times of the model calls
         self.loop = asyncio.new_event_loop()
         shop.closing.callback(self.loop.close)
         most = str(max(LENGTHS) // 2 + 2 * WIDTH)
@@ -43,7 +43,7 @@ class Ours:
         self.tenant = self.loop.run_until_complete(self.headway.database.write(tenants.ensure_local))
 
     def answer(self, messages: Any) -> Any:
-        """What comes after the last call, which knows its number: many turns may be at work."""
+        """Return the next scripted answer. The number of the last call is in its id, because several turns may run at once."""
         from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
         self.asked.append(time.perf_counter())
@@ -55,7 +55,7 @@ class Ours:
         return ModelResponse([ToolCallPart(tool, arguments, f"call_{done + 1}")], finish_reason="tool_call")
 
     def round(self, iterations: int, at_once: int = 1) -> float:
-        """Milliseconds for each iteration, when so many turns are at work."""
+        """Run so many turns at once and return the milliseconds per iteration."""
         self.iterations = iterations
         self.asked.clear()
         places = [self.loop.run_until_complete(self.conversation()) for _ in range(at_once)]
@@ -70,7 +70,7 @@ class Ours:
             assert ended["outcome"] == "drained", ended
 
     def long_turn(self) -> dict[int, float]:
-        """Milliseconds from one question to the next, by how many messages the transcript had."""
+        """Return the milliseconds between two model calls, by the length of the transcript."""
         self.round(max(LENGTHS) // 2 + WIDTH)
         waits = [1000 * (later - earlier) for earlier, later in zip(self.asked, self.asked[1:], strict=False)]
         return {length: median(waits[max(1, length // 2 - WIDTH) : length // 2 + WIDTH]) for length in LENGTHS}

@@ -1,4 +1,4 @@
-"""References for SQLite: the same statements, on the same library with the same settings, and nothing around them."""
+"""References for SQLite: the same statements on the same library with the same settings, and nothing around them."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Execute = Callable[..., apsw.Cursor]
 
 SUBJECT = "write the quarterly report"
 DRAFT = Draft(SUBJECT)
-# As long as the event that tells of such a todo.
+# As long as the event that announces such a todo.
 EVENT_DATA = "x" * 380
 NOW = 1_700_000_000_000
 
@@ -30,12 +30,12 @@ def connect(path: str) -> Execute:
 
 
 def todo_values(uuid: str, tenant_id: int, position: Any) -> tuple[str | int | None, ...]:
-    """What todo_store.INSERT stores of a plain pending todo."""
+    """Return the values that todo_store.INSERT stores for a plain pending todo."""
     return (uuid, tenant_id, 0, None, "index", SUBJECT, "", "", None, "pending", position, None, NOW, NOW, 0, 0, 0)
 
 
 def create(execute: Execute, tenant_id: int, count: int) -> None:
-    """A todo, its event and its list's counter, each committed durably."""
+    """Insert todos with their event and their list's counter, each in a durable commit."""
     for _ in range(count):
         execute("BEGIN IMMEDIATE")
         [(position,)] = execute(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)).fetchall()
@@ -50,7 +50,7 @@ class Statement(NamedTuple):
 
 
 def statements_of(database: DirectDatabase, work: Work[T]) -> list[Statement]:
-    """What a read asks of SQLite, from its beginning to its end."""
+    """Return the statements that a read sends to SQLite."""
     connection = database.connection
     assert isinstance(connection, SqliteConnection)
     seen: list[Statement] = []

@@ -1,7 +1,7 @@
-"""References for HTTP, run by uvicorn in processes of their own.
+"""References for HTTP, run by uvicorn in their own processes.
 
-`create`: what somebody would write in ten lines: FastAPI, one handler, one durable SQLite insert a request.
-`stream`: a raw ASGI app that writes frames which were encoded beforehand to whoever listens.
+`create`: the obvious ten-line version: FastAPI, one handler, one durable SQLite insert per request.
+`stream`: a raw ASGI app that writes frames, encoded beforehand, to every listener.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ bells: set[asyncio.Event] = set()
 
 
 async def stream(scope: Any, receive: Any, send: Any) -> None:
-    """GET listens, POST fires one event."""
-    global fired  # noqa: PLW0603  the smallest thing that works is the point
+    """Listen on GET, fire one event on POST."""
+    global fired  # noqa: PLW0603  the reference is meant to be as small as possible
     if scope["type"] != "http":
         return
     if scope["method"] == "POST":

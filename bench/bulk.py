@@ -1,4 +1,4 @@
-"""Large ledgers, made quickly: raw SQL without durability, with counters and events as the actions would have left them."""
+"""Creates large ledgers quickly: raw SQL without durability, with the counters and events that the actions would have written."""
 
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ import apsw
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
 
-# :n conversations of :each todos; the first :ended of each have ended, the others are pending.
+# :n conversations with :each todos. The first :ended of each have ended, the others are pending.
 CONVERSATIONS = """
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n)
     INSERT INTO conversations (id, uuid, tenant_id, key, created_at, updated_at)
@@ -32,7 +32,7 @@ LAST_CONVERSATION = "SELECT ifnull(max(id), 0) FROM conversations"
 
 
 class Ledger(NamedTuple):
-    """A filled database and the conversations in it."""
+    """A filled database and its conversations."""
 
     path: str
     tenant_id: int
@@ -49,7 +49,7 @@ def new_ledger(path: Path) -> Ledger:
 
 
 def filled(ledger: Ledger, conversations: int, each: int, ended: int = 0) -> Ledger:
-    """The ledger with this many more conversations, of this many todos each."""
+    """Add this many conversations with this many todos each, and return the larger ledger."""
     raw = apsw.Connection(ledger.path)
     raw.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-1000000")
     first = raw.execute(LAST_CONVERSATION).get

@@ -1,9 +1,9 @@
-"""Goals: what it costs to write down that a sub-goal got further, beside LangGraph's checkpointers, and how a pursuit grows.
+"""Goals: the cost of recording progress on a sub-goal, compared with LangGraph's checkpointers, and how that cost grows.
 
-A checkpoint of ours is one transaction: the sub-goal's row, an entry in the goal's journal, and three events for those who watch
-(the entry, the sub-goal, the goal with how far it got). LangGraph's is one row with a snapshot of the whole state, here the same
-sub-goals with the same words, and nobody is told. Both are on SQLite in WAL mode with `synchronous=FULL`, which is what
-LangGraph has by default; `goal.checkpoint` checks that it is so.
+Our checkpoint is one transaction: the sub-goal's row, an entry in the goal's journal, and three events for the live views (the
+entry, the sub-goal, and the goal with its progress). LangGraph's checkpoint is one row with a snapshot of the whole state, here the
+same sub-goals with the same texts, and notifies no one. Both use SQLite in WAL mode with `synchronous=FULL`, LangGraph's default;
+`goal.checkpoint` asserts it.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ WORKLOAD = "a sub-goal begins or ends: its row, the journal, three events, in a 
 
 
 class Garden:
-    """A ledger in which goals are set that have this many sub-goals."""
+    """A ledger whose goals have this many sub-goals."""
 
     def __init__(self, url: str, tenant_id: int, size: int) -> None:
         self.url = url
@@ -47,7 +47,7 @@ class Garden:
         return cls(ledger.url, ledger.tenant_id, size)
 
     def steps(self, wanted: int) -> list[Work[Any]]:
-        """So many steps forward, on goals that are set and planned beforehand."""
+        """Return this many steps of progress, on goals that are set and planned beforehand."""
         with DirectDatabase(self.url) as database:
             laid_out = (database.write(self.lay_out) for _ in count())
             return list(islice((step for goal_steps in laid_out for step in goal_steps), wanted))
@@ -90,7 +90,7 @@ def planned(n: int) -> PlannedStep:
 
 
 def at_a_time(garden: Garden) -> float:
-    """Checkpoints a second, one after the other on the caller's thread."""
+    """Return checkpoints per second, written one after the other on the caller's thread."""
     steps = garden.steps(STEPS)
     with DirectDatabase(garden.url) as database:
         database.read(lambda tx: tx.one("SELECT 1"))
@@ -98,7 +98,7 @@ def at_a_time(garden: Garden) -> float:
 
 
 def awaited(garden: Garden, callers: int) -> float:
-    """Checkpoints a second by so many goals at once, each awaiting one after the other."""
+    """Return checkpoints per second of so many concurrent goals, each awaiting one checkpoint after the other."""
     steps = [garden.steps(STEPS // callers) for _ in range(callers)]
     database = Database(garden.url)
 
@@ -173,11 +173,11 @@ def growth_of_checkpoint(shop: Workshop) -> Measurements:
 
 # A pursuit, with a model that answers at once
 
-LOOKED_AT = 10  # sub-goals of each goal
+LOOKED_AT = 10  # sub-goals measured in each goal
 
 
 class Pursuit:
-    """One Headway; every round is a goal with a plan of so many sub-goals, of which the first few are worked off."""
+    """One Headway. Every round is a goal with a plan of this many sub-goals, of which the first few are completed."""
 
     def __init__(self, shop: Workshop, url: str | None = None) -> None:
         from headway.agents.models.local import LocalModel
@@ -193,7 +193,7 @@ class Pursuit:
         shop.closing.callback(lambda: self.loop.run(self.opening.__aexit__(None, None, None)))
 
     def answer(self, _messages: Any, asked: Any) -> Any:
-        """Work is done at once, and found to be as expected."""
+        """Complete every sub-goal at once, and evaluate it as expected."""
         from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
         if "submit_evaluation" in {tool.name for tool in asked.function_tools}:
@@ -204,11 +204,11 @@ class Pursuit:
         return ModelResponse([TextPart(OUTCOME.format(n=self.answers))], finish_reason="stop")
 
     def round(self, size: int) -> float:
-        """Milliseconds for each sub-goal: begun, worked on, ended, judged."""
+        """Return the milliseconds per sub-goal, from its start to its evaluation."""
         return self.loop.run(self.pursued(size))
 
     def prepare(self, size: int) -> Job:
-        """A goal whose job is ours from the start."""
+        """Set a goal whose job this process owns from the start."""
         return self.loop.run(self.headway.database.write(partial(self.lay_out, size=size)))
 
     async def pursued(self, size: int) -> float:

@@ -1,4 +1,4 @@
-"""Many processes take work from one list; nothing is handed out twice."""
+"""Many processes claim todos from one list, and no todo is handed out twice."""
 
 import multiprocessing
 import time
@@ -39,7 +39,7 @@ def claiming(url: str) -> Measurements:
 
 
 class Taken(NamedTuple):
-    """What one process got, and from when to when it was at it."""
+    """The todos that one process claimed, and when it started and ended."""
 
     todo_ids: list[int]
     began: float
@@ -47,7 +47,7 @@ class Taken(NamedTuple):
 
 
 def claims_a_second(url: str, names: Iterator[str], processes: int) -> float:
-    """A fresh list, emptied by this many processes: their rate in total, from the first one's start to the last one's end."""
+    """Let this many processes empty a new list, and return their total rate from the first start to the last end."""
     tenant_id = new_list(url, next(names))
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(processes)
@@ -72,7 +72,7 @@ def new_list(url: str, tenant: str) -> int:
 
 
 def claim_all(url: str, tenant_id: int, barrier: Barrier, answers: "Queue[Taken]") -> None:
-    """One process: claim until nothing is left. (The monotonic clock is the same in all of them.)"""
+    """Claim until nothing is left, in one process. The monotonic clock is the same in all processes."""
     todo_ids: list[int] = []
     with DirectDatabase(url) as database:
         claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index")

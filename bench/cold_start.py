@@ -1,4 +1,4 @@
-"""The command line from a standing start: whole processes, against an interpreter that does nothing."""
+"""Cold starts of the command line: whole processes, compared with an interpreter that does nothing."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ def demo(shop: Workshop) -> Measurements:
 
 
 def importing(shop: Workshop, module: str) -> float:
-    """Milliseconds that the import takes, without the start of the interpreter."""
+    """Return the milliseconds that an import takes, without the start of the interpreter."""
     script = f"import time; began = time.perf_counter(); import {module}; print((time.perf_counter() - began) * 1000)"
     ran = subprocess.run([sys.executable, "-c", script], env=environment(shop), capture_output=True, text=True, check=True)
     return float(ran.stdout)
@@ -79,6 +79,6 @@ def run_headway(shop: Workshop, home: str, *arguments: str) -> None:
 
 
 def environment(shop: Workshop) -> dict[str, str]:
-    """As an installed program has it: with bytecode to start from. (It is kept here; the first round writes it.)"""
+    """Return an environment with cached bytecode, as an installed program has. The first round writes the cache."""
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**inherited, "PYTHONPYCACHEPREFIX": str(shop.folder / "bytecode")}

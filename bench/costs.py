@@ -1,7 +1,7 @@
-"""`python -m bench.costs [--write]`: what one operation asks of the database, counted, not timed, so that any machine will do.
+"""`python -m bench.costs [--write]`: what one operation costs the database. Costs are counted, not timed, so any machine will do.
 
-On Postgres: statements that travel to the server (each is one journey), commits that are made durable, rows written, bytes of the
-write-ahead log, bytes that are kept. Averaged over many operations on a server of our own, after as many that are not counted.
+On Postgres, it counts statements (each is a round trip), durable commits, rows written, bytes of write-ahead log and bytes stored.
+The figures are averages over many operations on a private server, after a warm-up that is not counted.
 """
 
 import argparse
@@ -35,13 +35,13 @@ from headway.storage.stores import events as event_store
 REPEATED = 200
 IDLE_S = 10.0
 TURNS = 10
-PRICES = '["test:scripted"]\ninput = 1.0\noutput = 1.0\n'  # dollars for a million tokens
+PRICES = '["test:scripted"]\ninput = 1.0\noutput = 1.0\n'  # dollars per million tokens
 DOCUMENT = Path(__file__).with_name("costs.json")
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)", re.IGNORECASE)
 
 
 class Counted(NamedTuple):
-    """Of one operation, on average."""
+    """The cost of one operation, on average."""
 
     statements: float
     commits: float
@@ -51,11 +51,11 @@ class Counted(NamedTuple):
 
 
 class Meter:
-    """Counts whatever this process sends to Postgres."""
+    """Counts every statement that this process sends to Postgres."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
-        self.writing: set[int] = set()  # cursors whose transaction has something to make durable
+        self.writing: set[int] = set()  # cursors whose transaction has written something
         self.execute: Any = psycopg.Cursor.execute
         meter = self
 
@@ -74,7 +74,7 @@ class Meter:
         psycopg.Cursor.execute = counted  # type: ignore[method-assign]
 
     def sizes(self, url: str) -> tuple[int, int]:
-        """Of the log and of the database, looked up without being counted."""
+        """Return the sizes of the write-ahead log and of the database. This lookup is not counted."""
         with psycopg.connect(url, autocommit=True) as connection:
             looked = self.execute(
                 connection.cursor(), "SELECT pg_current_wal_insert_lsn() - '0/0', pg_database_size(current_database())"
@@ -83,7 +83,7 @@ class Meter:
             return int(log), int(kept)
 
     def of(self, url: str, work: Callable[[], object]) -> Counted:
-        """All that the work came to."""
+        """Return the total cost of the work."""
         log, kept = self.sizes(url)
         self.seen.clear()
         work()
@@ -121,7 +121,7 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
         first = database.write(add).id
 
         def times(work: Callable[[int], object]) -> Counted:
-            """Of one, after as many that are not counted: statements are prepared, pages are there."""
+            """Return the cost of one operation, after a warm-up in which statements are prepared and pages are allocated."""
             for number in range(REPEATED):
                 work(number)
             return shared(meter.of(url, lambda: [work(REPEATED + number) for number in range(REPEATED)]), REPEATED)
@@ -177,7 +177,7 @@ def of_turns(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
 
 
 def of_a_second(meter: Meter, url: str, run: Callable[..., object]) -> Counted:
-    """Of a process that has nothing to do."""
+    """Return the cost per second of a process with nothing to do."""
     return shared(meter.of(url, lambda: run(asyncio.sleep(IDLE_S))), IDLE_S)._replace(log_bytes=0, kept_bytes=0)
 
 
@@ -193,7 +193,7 @@ def of_an_idle_server(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Count
 
 
 def turns(meter: Meter, loop: Loop, url: str, idle: Counted, iterations: int) -> Counted:
-    """One turn of so many iterations, on average, without what the engine asks by itself meanwhile."""
+    """Return the average cost of one turn of so many iterations, without the engine's own statements in the meantime."""
     began = time.perf_counter()
     whole = meter.of(url, lambda: [loop.round(iterations) for _ in range(TURNS)])
     return shared(without(whole, scaled(idle, time.perf_counter() - began)), TURNS)
@@ -211,7 +211,7 @@ def of_jobs(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
 
 
 def settle_down(shop: Workshop) -> None:
-    """A server of our own does nothing by itself while we count."""
+    """Turn off autovacuum on a private server, so that nothing else runs while we count."""
     if "HEADWAY_TEST_POSTGRES_URL" not in os.environ:
         with psycopg.connect(shop.once(server_url), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET autovacuum = off")
@@ -219,7 +219,7 @@ def settle_down(shop: Workshop) -> None:
 
 
 def connections(shop: Workshop) -> int:
-    """That a serving process keeps open, once all of its threads have had something to do."""
+    """Return the connections that a serving process keeps open once all of its threads have been used."""
     from headway.testing import temporary_headway
 
     url = new_database(shop)
@@ -236,7 +236,7 @@ def connections(shop: Workshop) -> int:
     return asyncio.run(look())
 
 
-# What came out
+# Results
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""A picture of the results: every ratio against its target, and below it how costs grow. `python -m bench.draw` draws it anew.
+"""Draws the results: every ratio against its target, and below them how costs grow. `python -m bench.draw` redraws the picture.
 
-Plain SVG, written by hand: it needs no library, and it has colours for light and for dark.
+It is SVG written by hand, so it needs no library. It has colours for light and dark mode.
 """
 
 import json
@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 WIDTH = 900
 NAMES = 250  # where the names end and the axis begins
-RIGHT = 90  # for the figures behind it
+RIGHT = 90  # room for the figures to the right of the axis
 ROW = 20
 CURVES_HEIGHT = 300
 STYLE = """
@@ -39,7 +39,7 @@ COLOURS = 8
 
 
 class Axis(NamedTuple):
-    """A logarithmic one, from pixel to pixel."""
+    """A logarithmic axis from one pixel position to another."""
 
     low: float
     high: float
@@ -52,7 +52,7 @@ class Axis(NamedTuple):
         return self.begins + share * (self.ends - self.begins)
 
     def ticks(self) -> Iterator[float]:
-        """1, 2 and 5 of every decade; only the powers of ten where that would be too many."""
+        """Yield 1, 2 and 5 of every decade, or only powers of ten where that would be too many."""
         steps = (1, 2, 5) if self.high / self.low <= 1_000 else (1,)
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         return (
@@ -78,7 +78,7 @@ def picture(document: dict[str, Any]) -> str:
 
 
 def better(one: dict[str, Any], ratio: float) -> float:
-    """How many times the target: 1 is on it, more is better, whether much or little was asked for."""
+    """Return how much better than its target a ratio is: 1 is on target, more is better for both kinds of target."""
     sign, wanted = one["target"]
     return float(ratio / wanted if sign == "≥" else wanted / ratio)
 
@@ -102,7 +102,7 @@ def against_targets(held: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def growth(grown: list[dict[str, Any]], top: int) -> Iterator[str]:
-    """What one operation costs, as a multiple of what it costs at the smallest size."""
+    """Draw the cost of one operation as a multiple of its cost at the smallest size."""
     curves = [(one["name"], relative_costs(one)) for one in grown]
     costs = [cost for _, curve in curves for cost in curve.values()]
     sizes = [size for _, curve in curves for size in curve]
@@ -133,7 +133,7 @@ def relative_costs(one: dict[str, Any]) -> dict[int, float]:
 
 
 def apart(places: list[float], distance: float = 16) -> list[float]:
-    """The same places in the same order, moved down where they would lie on each other."""
+    """Move positions down where they would overlap, keeping their order."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + distance) if moved else place)

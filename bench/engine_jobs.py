@@ -1,10 +1,11 @@
-"""The engine room beside what others run jobs with: DBOS and procrastinate, on the same server, in the same run.
+"""The engine compared with other job runners: DBOS and procrastinate, on the same server and in the same run.
 
-A job does nothing here; what is measured is everything around it. Each side is started, warmed up, measured, and stopped before
-the other's turn comes, so that nobody's polling disturbs anybody. How the references are set up is told in their scripts.
+The jobs do nothing, so the overhead around them is measured. Each side is started, warmed up, measured and stopped before the other
+side starts, so that neither one's polling disturbs the other. The scripts of the references describe their setup.
 
-When jobs a second are counted, all are enqueued before anybody begins to work; only DBOS works from the start, because that is
-how it is quicker. The time is that of both. Their clocks stop when the last job has run, ours when it is recorded as completed.
+For jobs per second, all jobs are enqueued before work starts. Only DBOS works from the start, because it is faster that way.
+Enqueuing and working are timed together. The references' clocks stop when the last job has run, ours when it is recorded as
+completed.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 
 ROUNDS = 5
-BATCHES = 5  # of samples of how long a single job waits: 50
+BATCHES = 5  # batches of samples of how long a single job waits: 50 samples
 WORKLOAD = "500 jobs that do nothing, enqueued by 16 callers in a commit each, then worked off by one process, 16 at once"
 POLLED = "DBOS, a queue polled every 0.1 s"
 LISTENING = "procrastinate, LISTEN/NOTIFY"
@@ -74,7 +75,7 @@ class Ours:
                 return JOBS / (time.perf_counter() - began)
 
     def waits(self, enqueue: Enqueue | None = None) -> list[float]:
-        """Milliseconds that single jobs wait on an idle engine."""
+        """Return the milliseconds that single jobs wait on an idle engine."""
         return self.runner.run(self._waits(enqueue or self.enqueue))
 
     async def _waits(self, enqueue: Enqueue) -> list[float]:
@@ -98,7 +99,7 @@ class Ours:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """In the end all must have been worked off."""
+        """Prepare a round, and check at its end that every job has been completed."""
         tidy(self.url)
         async with asyncio.timeout(PATIENCE_S):
             yield
@@ -120,7 +121,7 @@ class Ours:
         self.begun.put_nowait(time.perf_counter())
         try:
             await self.database.write(partial(self.complete, job=job))
-        finally:  # the engine's heart may beat just after the commit, find the job ended, and end this, too
+        finally:  # the engine's heartbeat may find the job completed just after the commit, and cancel this task
             self.done.put_nowait(None)
 
     def complete(self, tx: Transaction, job: Job) -> None:
@@ -134,11 +135,11 @@ class Ours:
         self.engine.nudge()
 
     async def enqueue_elsewhere(self) -> None:
-        """As another process does it: nobody rings here."""
+        """Enqueue a job as another process does: without waking this engine."""
         await self.database.write(partial(jobs.create, tenant_id=self.tenant_id, kind=KIND, payload={}))
 
     async def begin(self) -> None:
-        """As interactive turns begin: ours from the start, past the queue."""
+        """Start a job as interactive turns do: owned by this engine from the start, bypassing the queue."""
         self.engine.take(await self.database.write(self.begin_owned))
 
     def begin_owned(self, tx: Transaction) -> Job:
@@ -150,7 +151,7 @@ class Ours:
 
 
 class Theirs:
-    """A peer with a database of its own."""
+    """A peer with its own database."""
 
     def __init__(self, peer: Peer, url: str) -> None:
         self.peer = peer
@@ -170,14 +171,14 @@ class Theirs:
 
 
 def own_database(shop: Workshop) -> str:
-    """An empty database on this run's server, dropped at its end."""
+    """Create an empty database on this run's server. It is dropped at the end."""
     url = new_database(shop)
     shop.closing.callback(drop, shop.once(server_url), url.partition("?")[0].rpartition("/")[2])
     return url
 
 
 def tidy(url: str) -> None:
-    """What Postgres does once in a minute is done before each round, so that nobody's tables are in a better shape by chance."""
+    """Run the vacuum that Postgres runs once a minute, so that no side's tables are in better shape by chance."""
     if not is_sqlite(url):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
@@ -202,7 +203,7 @@ def procrastinate_on_postgres(shop: Workshop) -> Theirs:
     return theirs
 
 
-# Jobs a second
+# Jobs per second
 
 
 @benchmark("engine.jobs.dbos", f"Postgres: {WORKLOAD}", POLLED, at_least(1.0))
@@ -224,11 +225,11 @@ def jobs_on_sqlite(shop: Workshop) -> Measurements:
     return in_turns(ours.jobs_a_second, theirs.jobs_a_second, ROUNDS)
 
 
-# How long a single job waits for an idle engine
+# How long a single job waits on an idle engine
 
 
 class Waits(NamedTuple):
-    """Milliseconds, in batches taken in turns."""
+    """Milliseconds, in alternating batches."""
 
     ours: list[list[float]]
     reference: list[list[float]]

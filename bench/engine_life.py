@@ -1,4 +1,4 @@
-"""The engine over time: a server with nothing to do, and one that finds what a killed process left behind."""
+"""The engine over time: an idle server, and a server that recovers the work of a killed process."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from headway.storage.transaction import Transaction
 PATIENCE_S = 60.0
 ROUNDS = 5
 
-# A whole server with nothing to do
+# An idle server
 
 WATCHED_S = 10.0
 IDLE_PERCENT = 3.0
@@ -50,7 +50,7 @@ def idle(shop: Workshop) -> Measurements:
 
 
 def see_it_work(url: str) -> None:
-    """The engine begins a while after the doors open: once it has done a job, it is there."""
+    """Wait until the engine, which starts a while after the server answers, has completed a job."""
     with DirectDatabase(url) as database:
         tenant_id = database.write(tenants.ensure_local).id
         wanted = {"name": "now", "arguments": {}}
@@ -65,7 +65,7 @@ def cpu_s(process: Any) -> float:
     return sum(one.cpu_times().user + one.cpu_times().system for one in [process, *process.children(recursive=True)])
 
 
-# What a killed process left behind
+# Work that a killed process left behind
 
 TURNS = 100
 STEPS = 3
@@ -74,12 +74,12 @@ ENDED_WELL = {("finished", STEPS)}
 
 
 class Survivors:
-    """Turns of three steps each, with a model that answers at once, on SQLite: begun here, or by a process that is no more."""
+    """Turns of three steps each on SQLite, with a model that answers at once: started here, or by a process that has died."""
 
     def __init__(self, shop: Workshop) -> None:
         from headway.testing import scripted_model
 
-        logging.getLogger("headway.engine").setLevel(logging.ERROR)  # that work is taken over is no news here
+        logging.getLogger("headway.engine").setLevel(logging.ERROR)  # takeovers are expected here
         self.runner = asyncio.Runner()
         shop.closing.callback(self.runner.close)
         chosen = {"home": str(shop.folder / "survivors"), "model": "test:scripted", "restart_stagger_s": "0"}
@@ -88,11 +88,11 @@ class Survivors:
 
     @asynccontextmanager
     async def headway(self) -> AsyncIterator[Any]:
-        """One that was just started, by the time somebody asks it to begin."""
+        """Yield a Headway that is loaded but not started."""
         from headway.assembly import Headway
 
         headway = Headway(self.settings, self.models)
-        assert headway.engine.owner  # what it is made of is loaded
+        assert headway.engine.owner  # imports the engine
         try:
             yield headway
         finally:
@@ -135,7 +135,7 @@ class Survivors:
         headway.start_agents()
 
     async def places(self, headway: Any) -> tuple[int, list[int]]:
-        """A conversation for each turn."""
+        """Create a conversation for each turn."""
 
         def make(tx: Transaction) -> tuple[int, list[int]]:
             tenant_id = tenants.ensure_local(tx).id
@@ -145,7 +145,7 @@ class Survivors:
         return made
 
     async def check(self, headway: Any, tenant_id: int, begun: list[str]) -> None:
-        """All of them ended well. (Nobody works on a job that a dead process owns, unless it was taken over.)"""
+        """Assert that all turns ended well. A job of a dead process only ends if it was taken over."""
 
         def look(tx: Transaction) -> set[tuple[str, int]]:
             owned = [jobs.get(tx, tenant_id, job_id) for job_id in begun]
@@ -157,7 +157,7 @@ class Survivors:
 
 
 def answer(messages: Any) -> Any:
-    """Two calls of a tool that does next to nothing, and a word."""
+    """Return two calls of a trivial tool, then an answer."""
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
     said = sum(isinstance(message, ModelResponse) for message in messages)

@@ -1,4 +1,4 @@
-"""A benchmark is a ratio: what Headway does, against a named reference, measured in turns.
+"""A benchmark is a ratio: Headway against a named reference, measured alternately.
 
 Machines are noisy, but noise that outlasts a round disturbs both sides of it alike. So the sides alternate, and the
 figure is the median of the ratios taken round by round.
@@ -44,7 +44,7 @@ def at_most(ratio: float) -> Target:
 
 
 class Measurements(NamedTuple):
-    """One figure per round and side, in the same unit: a rate, or a time. With a curve: how it grows, in the same unit."""
+    """One figure per round and side, all in the same unit: a rate or a time. A curve holds figures by size, in that unit."""
 
     ours: list[float]
     reference: list[float]
@@ -65,18 +65,18 @@ class Measurements(NamedTuple):
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Between which ratios the middle half of the rounds lies."""
+        """Return the ratios between which the middle half of the rounds lies."""
         ratios = self.ratios
         quarter = len(ratios) // 4
         return ratios[quarter], ratios[-1 - quarter]
 
 
 class Unavailable(Exception):
-    """What a benchmark needs is not here; the message says how to get it."""
+    """A benchmark lacks something it needs. The message says how to get it."""
 
 
 class Workshop:
-    """What the benchmarks of one room share: a folder, and things that take long to make."""
+    """Resources that the benchmarks of one room share: a folder, and things that are slow to create."""
 
     def __init__(self, folder: Path, closing: ExitStack) -> None:
         self.folder = folder
@@ -84,10 +84,10 @@ class Workshop:
         self._made: dict[Callable[[Workshop], object], object] = {}
 
     def once(self, make: Callable[["Workshop"], T]) -> T:
-        """What `make` makes, made when first asked for."""
+        """Return what `make` returns, and call it only once."""
         if make not in self._made:
             self._made[make] = make(self)
-        return self._made[make]  # type: ignore[return-value]  # it is what this very function made
+        return self._made[make]  # type: ignore[return-value]  # the value was made by this function
 
 
 @contextmanager
@@ -100,12 +100,12 @@ class Benchmark(NamedTuple):
     name: str
     workload: str
     reference: str
-    target: Target | None  # None: for the record
+    target: Target | None  # None: recorded, without a target
     measure: Callable[[Workshop], Measurements]
 
     @property
     def room(self) -> str:
-        """Those of one room are measured one after the other, and share what they need."""
+        """The first part of the name. Benchmarks of one room run together and share their resources."""
         return self.name.partition(".")[0]
 
 
@@ -123,7 +123,7 @@ def benchmark(
 
 
 class Pace:
-    """How many rounds are taken of what asks for so many. In a trial it is one: to see that everything runs."""
+    """Limits the number of rounds. A trial takes one round, to see that everything runs."""
 
     trial = False
 
@@ -135,14 +135,14 @@ class Pace:
 def in_turns(
     ours: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS, unit: str = "/s", *, warm: bool = True
 ) -> Measurements:
-    """Each callable does one round and returns its figure. The first round of each only warms up; who begins alternates."""
+    """Measure both sides alternately. Each callable does one round and returns its figure. The first round is a warm-up."""
     taken = Measurements([], [], unit)
     alternately([(ours, taken.ours), (reference, taken.reference)], rounds, warm=warm)
     return taken
 
 
 def growing(sizes: Mapping[int, Callable[[], float]], rounds: int, unit: str = "/s") -> Measurements:
-    """One round at each size, in turns, the smallest size first: how it is at the largest, against the smallest."""
+    """Measure at each size alternately, the smallest first, and compare the largest with the smallest."""
     curve: dict[int, list[float]] = {size: [] for size in sizes}
     alternately([(one_round, curve[size]) for size, one_round in sizes.items()], rounds)
     smallest, *_, largest = curve.values()
@@ -160,14 +160,14 @@ def alternately(sides: list[tuple[Callable[[], float], list[float]]], rounds: in
 
 
 def rate(count: int, work: Callable[[], object]) -> float:
-    """How many a second, when the work does this many."""
+    """Return how many per second, when `work` does `count`."""
     began = time.perf_counter()
     work()
     return count / (time.perf_counter() - began)
 
 
 def progress(message: str) -> None:
-    """Where a person watches, one line that is overwritten; elsewhere nothing."""
+    """Print a line that the next one overwrites, on a terminal only."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{message}")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The HTTP door, driven by wrk from a process of its own."""
+"""The HTTP server under load, driven by wrk from its own process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ CONNECTIONS = 32
 SECONDS = 1
 ROUNDS = 9
 BATCH = 20
-# More tokens than one, so that the rate limit of each is out of the way.
+# Many tokens, so that no token reaches its rate limit.
 TOKENS = 40
 
 SCRIPT = """
@@ -49,7 +49,7 @@ class Served(NamedTuple):
 
 
 def served(shop: Workshop) -> Served:
-    """A Headway with one conversation of 20 todos."""
+    """Serve a Headway with one conversation of 20 todos."""
     home = shop.folder / "served"
     home.mkdir()
     ledger = new_ledger(home / "headway.db")
@@ -73,7 +73,7 @@ def serve(shop: Workshop, home: Path) -> str:
 
 
 def bare_app(shop: Workshop, name: str) -> str:
-    """The reference app of that name, as uvicorn runs it by default."""
+    """Run the reference app of that name with uvicorn's defaults, and return its URL."""
     environment = {**os.environ, "BARE_DATABASE": str(shop.folder / "bare-http.db")}
     command = [
         sys.executable,
@@ -105,7 +105,7 @@ def stop(process: "subprocess.Popen[str]") -> None:
 
 
 def wrk(shop: Workshop, url: str, method: str, body: object, tokens: list[str]) -> float:
-    """Answers a second; all of them good ones."""
+    """Return responses per second, and raise unless all of them are successful."""
     binary = shutil.which("wrk")
     if binary is None:
         raise Unavailable("wrk is needed: apt-get install wrk")

@@ -1,4 +1,4 @@
-"""The page in a browser: how fast a change is drawn among 500 todos, and how much has to be loaded first."""
+"""The page in a browser: how fast a change is drawn among 500 todos, and how much is loaded before the page is live."""
 
 import json
 import os
@@ -17,7 +17,8 @@ COLD_BUDGET_KB = 150.0
 ROUNDS = 15
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
 
-# From the event's arrival to the frame that shows it: the page draws within the event, the browser lays out and paints after it.
+# From the event's arrival to the frame that shows it. The page draws while it handles the event; the browser lays out and paints
+# after.
 WATCH = """() => {
     window.drawn = [];
     const add = EventTarget.prototype.addEventListener;
@@ -33,7 +34,7 @@ WATCH = """() => {
 
 
 class Stage(NamedTuple):
-    """A server, a browser, and somebody signed in."""
+    """A server, and a browser that is signed in to it."""
 
     url: str
     context: Any
@@ -68,7 +69,7 @@ def stage(shop: Workshop) -> Stage:
 
 
 def drawing(page: Any, change: Callable[[], None]) -> float:
-    """Milliseconds until a change is on the screen."""
+    """Return the milliseconds until a change is on the screen."""
     page.evaluate("() => { window.drawn = []; }")
     change()
     page.wait_for_function("() => window.drawn.length > 0")

@@ -1,9 +1,9 @@
-"""Peers in virtual environments of their own, made when they are first needed, and asked over a line what they can do.
+"""Runs peers in their own virtual environments, created when first needed, and sends them requests over a pipe.
 
-    theirs = shop.once(langgraph)     # a process that waits until it is asked
-    theirs.ask("puts", path=…)        # it works, and says how fast it was
+    theirs = shop.once(langgraph)     # a process that waits for requests
+    theirs.ask("puts", path=…)        # runs a function and returns its figure
 
-Between two questions a peer sleeps, so that nobody disturbs anybody.
+Between two requests a peer sleeps, so that it does not disturb other measurements.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ INSTALLING_S = 600
 
 
 class Peer:
-    """A script of `bench/peers`, running."""
+    """A running script of `bench/peers`."""
 
     def __init__(self, shop: Workshop, name: str) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class Peer:
 
 
 def environment(name: str) -> Path:
-    """The interpreter of this peer's own environment, which is made anew when its requirements have changed."""
+    """Return the interpreter of this peer's environment. The environment is rebuilt when its requirements have changed."""
     requirements = SCRIPTS / f"{name}.txt"
     wanted = hashlib.sha256(f"{sys.version}\n{requirements.read_text(encoding='utf-8')}".encode()).hexdigest()
     folder = ENVIRONMENTS / name
@@ -91,7 +91,7 @@ def install(folder: Path, requirements: Path) -> None:
 
 
 def named(name: str) -> "partial[Peer]":
-    """For `shop.once`."""
+    """Return a factory for `shop.once`."""
     return partial(Peer, name=name)
 
 

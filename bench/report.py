@@ -1,4 +1,4 @@
-"""What came out: a table to read, a document for programs, and both written down beside this file."""
+"""The report: a table to read, a document for programs, and both written to files beside this one."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Result(NamedTuple):
 
 
 def conditions() -> dict[str, Any]:
-    """What it ran on, and how busy that was with other things: on a loaded machine both sides wait, and ratios draw near 1."""
+    """Return the machine's properties and its load. On a loaded machine both sides wait, and ratios approach 1."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "cores": os.cpu_count(),
@@ -84,7 +84,7 @@ def table(results: list[Result]) -> str:
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:
-    """A Markdown table that reads well as it is, too."""
+    """Return a Markdown table that is also readable as plain text."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
@@ -102,12 +102,12 @@ def cells(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def figure(number: float) -> str:
-    """Three digits that matter, no more than a noisy machine can tell."""
+    """Format a number with three significant digits, which is all that a noisy machine supports."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
 def growth_table(document: dict[str, Any]) -> str:
-    """What one operation costs as something grows: the figures as measured."""
+    """Return a table of the measured figures by size."""
     grown = [one for one in document["benchmarks"] if one.get("curve")]
     rows = [("benchmark", "what grows, and what an operation does then")]
     for one in grown:
@@ -117,7 +117,7 @@ def growth_table(document: dict[str, Any]) -> str:
 
 
 def capacity_table(document: dict[str, Any]) -> str:
-    """What one server could take, if it did nothing else: its measured rates divided by what an operation asks of it."""
+    """Return what one server could do if it did nothing else: its measured rates divided by the cost of an operation."""
     known = {one["name"]: one for one in document["benchmarks"]}
     same, least = known.get("pg.create.c8", {}).get("against"), known.get("pg.create.commits", {}).get("against")
     if not same or not least or not COSTS.exists():
@@ -132,11 +132,11 @@ def capacity_table(document: dict[str, Any]) -> str:
     return f"{figure(statements)} statements and {figure(least)} commits a second were measured.\n\n{aligned(rows)}"
 
 
-# Written down
+# Files
 
 
 def write_down(document: dict[str, Any]) -> None:
-    """Renew what is measured; the prose around it stays. Of a run of some benchmarks, only those are renewed."""
+    """Update the measured figures and leave the prose around them. A partial run updates only its own benchmarks."""
     if DOCUMENT.exists():
         document = merged(json.loads(DOCUMENT.read_text(encoding="utf-8")), document)
     DOCUMENT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -156,7 +156,7 @@ def write_down(document: dict[str, Any]) -> None:
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What is measured anew replaces what was; a benchmark that is new goes to the end."""
+    """Replace the results that were measured again, and append those of new benchmarks."""
     renewed = {one["name"]: one for one in now["benchmarks"]}
     whole = all(one["name"] in renewed for one in before["benchmarks"])
     kept = [renewed.pop(one["name"], one) for one in before["benchmarks"]]
@@ -168,7 +168,7 @@ def machine_line(document: dict[str, Any]) -> str:
 
 
 def short_line(document: dict[str, Any]) -> str:
-    """Which ones fall short, so that the prose about them can be checked against it."""
+    """Name the missed targets, so that the prose about them can be checked."""
     missed = [one for one in document["benchmarks"] if one.get("met") is False]
     met = sum(one.get("met") is True for one in document["benchmarks"])
     named = ", ".join(f"`{one['name']}` ({figure(one['ratio'])}, target {one['target'][0]} {one['target'][1]:g})" for one in missed)
@@ -176,13 +176,13 @@ def short_line(document: dict[str, Any]) -> str:
 
 
 def between_markers(text: str, name: str, words: str) -> str:
-    """`<!-- measured: NAME -->` … `<!-- /measured -->`, with new words between the two."""
+    """Replace the text between `<!-- measured: NAME -->` and `<!-- /measured -->`."""
     pattern = re.compile(rf"(<!-- measured: {re.escape(name)} -->\n).*?(<!-- /measured -->)", re.DOTALL)
     return pattern.sub(lambda found: f"{found[1]}\n{words}\n\n{found[2]}", text)
 
 
 def with_figures(text: str, document: dict[str, Any]) -> str:
-    """A single figure inside a sentence: `<!--=NAME:ours-->651 /s<!--/-->`."""
+    """Replace single figures inside sentences: `<!--=NAME:ours-->651 /s<!--/-->`."""
     known = {one["name"]: one for one in document["benchmarks"]}
 
     def renewed(found: "re.Match[str]") -> str:

@@ -1,4 +1,4 @@
-"""The store on SQLite: creating and listing todos, in small ledgers and in large ones."""
+"""The store on SQLite: creating and listing todos, in small and large ledgers."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ def growth_list(shop: Workshop) -> Measurements:
 
 
 def in_ledgers(shop: Workshop, one_round: Callable[[DirectDatabase, Ledger, list[int]], float]) -> Measurements:
-    """The same in ledgers of 1,000, of 30,000 and of 1,000,000 todos."""
+    """Measure the same work in ledgers of 1,000, 30,000 and 1,000,000 todos."""
     with ExitStack() as closing:
         rounds = {}
         for conversation_count, ledger in shop.once(ledgers).items():
@@ -91,7 +91,7 @@ def in_ledgers(shop: Workshop, one_round: Callable[[DirectDatabase, Ledger, list
 
 
 def ledgers(shop: Workshop) -> dict[int, Ledger]:
-    """By how many conversations they have."""
+    """Create ledgers, by their number of conversations."""
     return {
         size: filled(new_ledger(shop.folder / f"{size}.db"), conversations=size, each=TODOS_EACH, ended=70)
         for size in (10, 300, 10_000)
@@ -99,7 +99,7 @@ def ledgers(shop: Workshop) -> dict[int, Ledger]:
 
 
 def uneven_ledger(shop: Workshop) -> Ledger:
-    """Conversations of very different sizes."""
+    """Create a ledger whose conversations differ widely in size."""
     ledger = new_ledger(shop.folder / "uneven.db")
     for size in SIZES:
         ledger = filled(ledger, conversations=1, each=size)
@@ -111,12 +111,12 @@ def by_size(ledger: Ledger) -> Iterator[tuple[int, int]]:
 
 
 def spread_out(ledger: Ledger) -> list[int]:
-    """Ten conversations, evenly over the file."""
+    """Return ten conversations, spread evenly over the file."""
     return ledger.conversations[:: len(ledger.conversations) // 10]
 
 
 def creates(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:
-    """A round of creating, in these lists by turns."""
+    """Run a round of creating todos, alternating between these lists."""
     adds = [
         partial(todos.add, tenant_id=ledger.tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation))
         for conversation in lists
@@ -125,7 +125,7 @@ def creates(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float
 
 
 def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
-    """A round of creating and completing: the list is as long at its end as at its beginning."""
+    """Run a round of creating and completing todos, which leaves the list as long as before."""
     draft = bare.DRAFT._replace(conversation_id=conversation)
 
     def one() -> None:
@@ -136,7 +136,7 @@ def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
 
 
 def lists(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:
-    """A round of reading a page of these lists by turns."""
+    """Run a round of reading a page, alternating between these lists."""
     pages = [
         partial(views.list_todos, tenant_id=ledger.tenant_id, selection=Selection(conversation), limit=PAGE)
         for conversation in lists

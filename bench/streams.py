@@ -1,4 +1,4 @@
-"""A thousand readers of one event stream, driven from this process; the servers run in their own."""
+"""A thousand readers of one event stream, driven from this process. The servers run in their own processes."""
 
 import asyncio
 import resource
@@ -23,7 +23,7 @@ PACE_S = 0.5
 
 
 class Reader(asyncio.Protocol):
-    """Counts frames, and when the last one came."""
+    """Counts the frames of one stream."""
 
     def __init__(self, crowd: "Crowd", head: bytes) -> None:
         self.crowd = crowd
@@ -50,14 +50,14 @@ class Reader(asyncio.Protocol):
 
 
 class Crowd:
-    """Readers of one URL, and a connection that makes events happen."""
+    """The readers of one URL, and a connection that triggers events."""
 
     def __init__(self, url: str, stream: str, fire: str, tokens: list[str], body: bytes, size: int = READERS) -> None:
         self.size = size
         place = urlsplit(url)
         self.host, self.port = place.hostname or "", place.port or 80
         host = f"Host: {place.netloc}\r\nAuthorization: Bearer "
-        # Many tokens, because so many readers at once are more than the rate limit of one.
+        # Many tokens, because so many readers would exceed the rate limit of one.
         self.gets = [f"GET {stream} HTTP/1.1\r\n{host}{token}\r\n\r\n".encode() for token in tokens]
         self.post = (
             f"POST {fire} HTTP/1.1\r\n{host}{tokens[0]}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -108,7 +108,7 @@ class Crowd:
             await self.changed.wait()
 
     async def burst(self) -> float:
-        """Deliveries a second, when events come one after the other as fast as they are accepted."""
+        """Return deliveries per second, when events follow each other as fast as they are accepted."""
         before, began = self.count, time.perf_counter()
         for _ in range(EVENTS):
             await self.fire()
@@ -118,7 +118,7 @@ class Crowd:
         return EVENTS * self.size / (time.perf_counter() - began)
 
     async def paced(self) -> float:
-        """Of deliveries at two events a second, the time within which 99 of 100 arrive, in milliseconds."""
+        """Return the 99th percentile of delivery times at two events per second, in milliseconds."""
         waits: list[float] = []
         for _ in range(PACED):
             await asyncio.sleep(PACE_S)
@@ -134,7 +134,7 @@ BODY = f'{{"subject": "{bare.SUBJECT}"}}'.encode()
 
 
 def our_crowd(shop: Workshop, size: int = READERS) -> Crowd:
-    """Each of a tenant of its own: everybody hears of all that a tenant does."""
+    """Return readers of a new tenant, because every reader gets all events of its tenant."""
     at = shop.once(served)
     with DirectDatabase(f"sqlite:///{at.path}") as database:
         tenant_id = database.write(partial(tenants.add, name=f"crowd {uuid4()}")).id

@@ -1,4 +1,4 @@
-"""Beside another tool that people keep todos in: Taskwarrior."""
+"""Compares Headway with Taskwarrior, another tool for todo lists."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def task_adds(shop: Workshop) -> Callable[[], None]:
 
 
 def run_task(home: Path, *arguments: str) -> None:
-    """Taskwarrior with a home and settings of its own."""
+    """Run Taskwarrior with its own home and settings."""
     command = shutil.which("task")
     if command is None:
         raise Unavailable("needs Taskwarrior 2 or 3: apt-get install taskwarrior")

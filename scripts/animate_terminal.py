@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 COLUMNS = 100
 ROWS = 28
-SHORTEST_S = 0.12  # screens that change faster become one frame
+SHORTEST_S = 0.12  # screens that change faster are merged into one frame
 LONGEST_S = 1.2  # pauses, such as the start of a process, are cut to this
 SCENE_S = 2.5  # how long the screen stays before the next headline
 ENDING_S = 6.0  # how long the last screen stays before the recording starts over
@@ -34,7 +34,7 @@ HEADLINE = "━━ "
 SPINNER = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 
 CODE = re.compile(r"\x1b\[[\d;]*m")
-UNFINISHED = re.compile(r"\x1b(\[[?\d;]*)?$")  # an escape sequence that goes on in the next read
+UNFINISHED = re.compile(r"\x1b(\[[?\d;]*)?$")  # an escape sequence that continues in the next read
 PLAIN = "\x1b[0m"
 TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 COLOURS = {30: "#5c6370", 31: "#f2777a", 32: "#8fc76b", 33: "#e3bd5b", 34: "#7aa2f7", 35: "#c594e6", 36: "#62c4d6", 37: "#d5d9e0"}
@@ -45,11 +45,11 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 """
 
 
-Lines = tuple[str, ...]  # of the screen, with their colour codes
+Lines = tuple[str, ...]  # the lines of the screen, with their colour codes
 
 
 class Chunk(NamedTuple):
-    """Bytes that the command wrote at once."""
+    """Text that the command wrote at once."""
 
     at_s: float
     text: str
@@ -89,7 +89,7 @@ def record(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> list
 
 
 def screens(chunks: Sequence[Chunk]) -> Iterator[tuple[float, Lines]]:
-    """The time and the visible lines after each chunk. Programs here wipe and redraw whole lines, so a line is a string."""
+    """Yield the time and the visible lines after each chunk. The recorded programs redraw whole lines, so a line is a string."""
     lines, row, style = [""], 0, ""
     for chunk in chunks:
         for codes, letter, control, text in TOKEN.findall(chunk.text):
@@ -136,7 +136,7 @@ def begins_scene(before: Lines, after: Lines) -> bool:
 
 
 def spans(line: str) -> Iterator[Span]:
-    """The words of a line with their place and style, without the spaces around them."""
+    """Yield the words of a line with their column and style, without the surrounding spaces."""
     column = 0
     codes: tuple[int, ...] = ()
     for numbers, letter, _, text in TOKEN.findall(line):

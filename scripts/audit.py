@@ -1,7 +1,7 @@
-"""Ask the vulnerability service about the versions that constraints.txt pins. Part of `make check`.
+"""Check the versions pinned in constraints.txt against the vulnerability service. Part of `make check`.
 
-A known vulnerability fails the check. A service that cannot be asked is told in one line and fails nothing: whoever works without
-a network must be able to go on, and whoever has one hears of it next time.
+A known vulnerability fails the check. If the service cannot be reached, the script prints one line and succeeds, so that work
+without a network is not blocked.
 """
 
 import argparse
@@ -16,7 +16,7 @@ AUDIT = (sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip", "--pro
 
 
 def asked(seconds: float) -> str:
-    """What the service said, as JSON; or nothing."""
+    """Return the service's answer as JSON, or an empty string if it timed out."""
     command = [*AUDIT, "--timeout", str(max(1, int(seconds / 4))), "--requirement", str(PINNED)]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False).stdout
@@ -25,7 +25,7 @@ def asked(seconds: float) -> str:
 
 
 def findings(answer: str) -> list[str] | None:
-    """A line for each known vulnerability; None if that is no answer."""
+    """Return a line for each known vulnerability, or None if the answer is not valid."""
     try:
         packages: list[dict[str, Any]] = json.loads(answer)["dependencies"]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Take the pictures of the documentation: screenshots of the page, and a recording of `headway demo`.
+"""Take the pictures for the documentation: screenshots of the page, and a recording of `headway demo`.
 
     make pictures
 
@@ -30,7 +30,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 PATIENCE_MS = 60_000
 PROMPT = "\x1b[36m$ headway demo\x1b[0m"
 
-# A change to any other file leaves the pictures as they are.
+# Changes to other files do not affect the pictures.
 DRAWN_BY = (
     "src/headway/surfaces/web/static/**/*",
     "src/headway/surfaces/cli/commands/demo.py",
@@ -58,7 +58,7 @@ CRITERIA = "Everybody has an invitation, and there is enough pasta."
 
 
 def drawn_by() -> dict[str, str]:
-    """One digest per pattern, over the files that decide how the pictures look."""
+    """Return one digest per pattern, over the files that decide how the pictures look."""
     digests = {}
     for pattern in DRAWN_BY:
         whole = hashlib.sha256()
@@ -69,7 +69,7 @@ def drawn_by() -> dict[str, str]:
 
 
 def surroundings(home: Path, **settings: str) -> dict[str, str]:
-    """An environment without the settings of the person who takes the pictures."""
+    """Return an environment without the user's own settings."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "HOME", "TMPDIR")}
     return {**kept, "HEADWAY_HOME": str(home), "TZ": "UTC", "TERM": "xterm-256color", "COLORTERM": "truecolor", **settings}
 
@@ -79,7 +79,7 @@ def surroundings(home: Path, **settings: str) -> dict[str, str]:
 
 @contextmanager
 def serving(home: Path, pace_s: float) -> Iterator[dict[str, str]]:
-    """Run a server, and yield the line of JSON that it prints at the start."""
+    """Run a server, and yield the JSON that it prints at the start."""
     command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0"]
     env = surroundings(home, HEADWAY_REHEARSAL_PACE_S=str(pace_s))
     with subprocess.Popen(command, cwd=home.parent, env=env, stdout=subprocess.PIPE, text=True) as process:
@@ -96,7 +96,7 @@ def headway(home: Path, *arguments: str) -> None:
 
 
 def photograph_page(folder: Path) -> None:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  only this half needs a browser
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  only the screenshots need a browser
 
     program = os.environ.get("HEADWAY_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     home = folder / "home"
@@ -125,7 +125,7 @@ def photograph_chat(page: Any) -> None:
 
 
 def photograph_goal(page: Any, home: Path, url: str) -> None:
-    """Photograph a goal when some sub-agents are done and others still work."""
+    """Photograph a goal while some sub-agents are done and others still work."""
     headway(home, "goal", "add", GOAL, "--criteria", CRITERIA, "--no-wait")
     page.goto(f"{url}/goals/1")
     page.locator(".node.status-done").nth(2).wait_for()

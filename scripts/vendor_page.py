@@ -1,9 +1,9 @@
-"""Maintainer's tool: copy the few library files that the page uses, and its tests, out of their npm packages.
+"""Copy the library files that the page and its tests use from their npm packages. A tool for maintainers.
 
     python scripts/vendor_page.py
 
-Bare imports ("preact") become relative ones, so that the page needs no import map (an inline one would need a hole in its
-content security policy) and no build step. Version, licence and hash of each file are written to VENDOR.json beside it.
+Bare imports ("preact") become relative ones, so that the page needs neither a build step nor an import map, which would have to be
+inline and allowed by its content security policy. VENDOR.json beside the files lists their versions, licences and hashes.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ TESTS = ROOT / "tests" / "browser"
 
 
 class Wanted(NamedTuple):
-    package: str  # with the version
+    package: str  # including the version
     file: str
     to: Path
 

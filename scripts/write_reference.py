@@ -1,9 +1,9 @@
-"""Write docs/reference out of the code: the help of every command, and the routes as the OpenAPI document has them.
+"""Write docs/reference from the code: the help of every command, and the routes in the OpenAPI document.
 
     make docs
 
-What it writes is the same on every machine: no width of a terminal, no file of a home and no setting has a part in it.
-tests/test_documents.py says when it is out of date.
+The output is the same on every machine: it does not depend on the width of the terminal, the home folder or the settings.
+tests/test_documents.py fails when it is out of date.
 """
 
 import json
@@ -29,7 +29,7 @@ NO_BODY = "nothing"
 
 
 def documents() -> dict[str, str]:
-    """Every file of the reference, by name."""
+    """Return every file of the reference, by name."""
     api = build_openapi(list_documented_routes(), Roles().by_name)
     return {
         "cli.md": cli_page(),
@@ -57,7 +57,7 @@ def cli_page() -> str:
 
 
 def commands(context: click.Context) -> Iterator[click.Context]:
-    """The command and all below it, in the order in which help lists them."""
+    """Yield the command and its subcommands, in the order of its help."""
     yield context
     family = context.command
     if isinstance(family, click.Group):
@@ -72,7 +72,7 @@ def depth(context: click.Context) -> int:
 
 
 def help_of(context: click.Context) -> str:
-    """Without what all of them share."""
+    """Return the help of a command without the shared flags."""
     command = copy(context.command)
     command.params = [one for one in command.params if one.name not in SHARED]
     return command.get_help(context)

@@ -1,1 +1,1 @@
-"""What others do. Each script runs in a virtual environment of its own, with the pinned requirements that lie beside it."""
+"""The references. Each script runs in its own virtual environment, with the pinned requirements beside it."""

@@ -1,7 +1,7 @@
-"""DBOS as its manual would have it for speed.
+"""DBOS, configured for speed as its manual advises.
 
-It takes all that is queued at every poll (0.1 s) and works on it in 16 threads: a limit of 16 on its queue would make that 160 jobs
-a second at most. JSON instead of pickle; on SQLite WAL, which it does not set by itself, and FULL, its default.
+It takes all queued jobs at every poll (0.1 s) and runs them in 16 threads. A limit of 16 on its queue would allow at most 160 jobs
+per second. It uses JSON instead of pickle. On SQLite it uses WAL, which is not its default, and FULL, which is.
 """
 
 import sqlite3
@@ -61,7 +61,7 @@ def running(url: str) -> Iterator[None]:
 
 
 def come_to_rest() -> None:
-    """Its last results may not be recorded yet."""
+    """Wait until the last results are recorded."""
     deadline = time.monotonic() + PATIENCE_S
     while DBOS.list_workflows(status=["ENQUEUED", "PENDING"]):
         assert time.monotonic() < deadline, "not all workflows were worked off"
@@ -74,9 +74,9 @@ def enqueue(_: int = 0) -> None:
 
 
 def jobs_a_second(url: str) -> float:
-    """It works from the start, because that is how it is quicker. The clock stops when the last job has run."""
+    """Return jobs per second, working from the first enqueue because DBOS is faster that way. Stops when the last job has run."""
     with running(url), ThreadPoolExecutor(CONCURRENCY) as callers:
-        list(callers.map(lambda _: None, range(CONCURRENCY)))  # threads are there
+        list(callers.map(lambda _: None, range(CONCURRENCY)))  # starts the threads
         began = time.perf_counter()
         list(callers.map(enqueue, range(JOBS)))
         for _ in range(JOBS):
@@ -85,13 +85,13 @@ def jobs_a_second(url: str) -> float:
 
 
 def waits(url: str) -> list[float]:
-    """Milliseconds that single jobs wait in the queue of an idle engine."""
+    """Return the milliseconds that single jobs wait in the queue of an idle engine."""
     with running(url):
         return [wait(enqueue) for _ in range(BATCH)]
 
 
 def direct(url: str) -> list[float]:
-    """The same past the queue."""
+    """Return the milliseconds until a workflow starts that bypasses the queue."""
     with running(url):
         return [wait(lambda: DBOS.start_workflow(nothing)) for _ in range(BATCH)]
 

@@ -1,5 +1,4 @@
-"""What every agent is told to do: write a list of five todos, call a tool that does next to nothing in every iteration, end all
-todos, answer."""
+"""The work of every agent: write a list of five todos, call a trivial tool in every iteration, complete all todos, answer."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ REQUEST = "Work through the list."
 
 
 def call(iteration: int, iterations: int) -> tuple[str, dict[str, Any]]:
-    """The tool that is called in this iteration: the list is written at the beginning, and done at the end."""
+    """Return the tool call of an iteration: the list is written in the first, completed in the last."""
     if 0 < iteration < iterations - 1:
         return "now", {}
     status = "pending" if iteration == 0 else "completed"
@@ -22,7 +21,7 @@ def time_now() -> dict[str, str]:
 
 
 def milliseconds(iterations: int, work: Callable[[], object]) -> float:
-    """How long each iteration takes, when the work does this many."""
+    """Return the milliseconds per iteration, when the work does this many."""
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1000 / iterations

@@ -1,4 +1,4 @@
-"""The goal that is kept here and by peers: so many sub-goals, each with what it is about, what is expected, and what came of it."""
+"""The goal that Headway and the peers store: many sub-goals, each with a description, an expected outcome and an outcome."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ OUTCOME = (
 
 
 def sub_goal(n: int, status: str) -> dict[str, Any]:
-    """As somebody would keep it in the state of a graph."""
+    """Return a sub-goal as it would be kept in the state of a graph."""
     ended = status == "completed"
     return {
         "id": n,

@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 
 class Model(BaseChatModel):
-    """Answers at once."""
+    """A model that answers at once."""
 
     iterations: int = 0
 
@@ -39,7 +39,7 @@ class Model(BaseChatModel):
 
 
 async def now() -> dict[str, str]:
-    """What time it is."""
+    """Return the current time."""
     return time_now()
 
 

@@ -1,6 +1,6 @@
-"""LangGraph's SQLite checkpointers: a snapshot of the whole state in one row, at every step of a graph.
+"""LangGraph's SQLite checkpointers: one row with a snapshot of the whole state, at every step of a graph.
 
-They set WAL, and leave `synchronous` as SQLite has it, which is FULL; `durability` tells what is in force.
+They set WAL and leave `synchronous` at SQLite's default, which is FULL. `durability` reports the values in effect.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ RUNNER = asyncio.Runner()
 
 
 def states(sub_goals: int) -> Iterator[list[dict[str, Any]]]:
-    """A goal's sub-goals, one step further each time: begun, ended, the next one begun …"""
+    """Yield a goal's sub-goals after each step: the first one started, then completed, then the next one started …"""
     while True:
         known = [sub_goal(n, "pending") for n in range(sub_goals)]
         for n in range(sub_goals):
@@ -32,7 +32,7 @@ def states(sub_goals: int) -> Iterator[list[dict[str, Any]]]:
 
 
 def checkpoints(sub_goals: int, steps: int) -> Iterator[tuple[dict[str, Any], Any, Any]]:
-    """What a graph hands to its checkpointer: where it belongs, the checkpoint, and what is to be known about it."""
+    """Yield the arguments that a graph passes to its checkpointer: the configuration, the checkpoint and its metadata."""
     place = {"thread_id": str(next(THREADS)), "checkpoint_ns": ""}
     for step, known in zip(range(steps), states(sub_goals), strict=False):
         made = empty_checkpoint()
@@ -43,7 +43,7 @@ def checkpoints(sub_goals: int, steps: int) -> Iterator[tuple[dict[str, Any], An
 
 
 def puts(path: str, sub_goals: int, steps: int, writes: bool) -> float:
-    """Checkpoints a second. With writes: what the node did is stored before, as a graph does it, in a commit of its own."""
+    """Return checkpoints per second. With `writes`, each node's output is committed first, as a graph does."""
     connection = sqlite3.connect(path, check_same_thread=False)
     saver = SqliteSaver(connection)
     saver.setup()
@@ -78,7 +78,7 @@ async def _async_puts(path: str, sub_goals: int, steps: int, callers: int) -> fl
 
 
 def durability(path: str) -> list[str]:
-    """Of a connection as the checkpointer leaves it, and which SQLite it is."""
+    """Return the journal mode and synchronous setting that the checkpointer uses, and the version of SQLite."""
     connection = sqlite3.connect(path, check_same_thread=False)
     SqliteSaver(connection).setup()
     mode, full = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous"))

@@ -1,4 +1,4 @@
-"""procrastinate: 16 at once, which hear of new jobs by LISTEN/NOTIFY and have a connection each."""
+"""procrastinate with 16 concurrent jobs, LISTEN/NOTIFY and a connection for each job."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from answering import serve
 from queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 
 RUNNER = asyncio.Runner()
-logging.getLogger("procrastinate").setLevel(logging.ERROR)  # that an app lives in a script is no news here
+logging.getLogger("procrastinate").setLevel(logging.ERROR)  # its warning about an app in a script is expected
 
 
 def prepare(url: str) -> None:
@@ -21,7 +21,7 @@ def prepare(url: str) -> None:
 
 
 class Worker:
-    """One connection to the queue, which has to be empty in the end."""
+    """A connection to the queue, which must be empty at the end."""
 
     def __init__(self, url: str) -> None:
         connector = procrastinate.PsycopgConnector(conninfo=url, min_size=CONCURRENCY, max_size=CONCURRENCY)
@@ -56,7 +56,7 @@ class Worker:
             await self.begun.get()
 
     async def jobs_a_second(self) -> float:
-        """All are enqueued before anybody begins to work. The clock stops when the last job has run."""
+        """Return jobs per second. All are enqueued before work starts. The clock stops when the last job has run."""
         async with self.open():
             async with self.working():
                 await self.warm_up()

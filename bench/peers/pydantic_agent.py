@@ -1,4 +1,4 @@
-"""pydantic-ai's own Agent, in memory."""
+"""pydantic-ai's Agent, in memory."""
 
 import asyncio
 from functools import partial
@@ -42,7 +42,7 @@ class Planner:
         return f"Updated todo list to {todos}"
 
     async def now(self) -> dict[str, str]:
-        """What time it is."""
+        """Return the current time."""
         return time_now()
 
     def turn(self, iterations: int) -> float:

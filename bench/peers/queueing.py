@@ -1,4 +1,4 @@
-"""What every engine is asked to do, ours and those of the peers: 500 jobs that do nothing; single jobs on an idle engine."""
+"""The work of every engine, ours and the peers': 500 jobs that do nothing, and single jobs on an idle engine."""
 
 import random
 
@@ -10,5 +10,5 @@ KIND = "nothing"
 
 
 def idle_s() -> float:
-    """For how long an engine is left alone before the next sample: in no step with anybody's polling."""
+    """Return how long an engine rests before the next sample. It is random, so that samples do not align with polling."""
     return random.uniform(0.02, 0.27)

@@ -1,4 +1,4 @@
-"""What is logged on standard error: one JSON object a line by processes that run for long, words by commands, never a secret."""
+"""Logging to standard error: JSON lines for long-running processes, plain text for commands. Known secrets are redacted."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ def configure_json_logging(level: str, settings: Settings) -> None:
 
 
 def configure_plain_logging(settings: Settings) -> None:
-    """For commands in which agents work before somebody's eyes. A program around us that has its own log keeps it."""
+    """Log plain text, for commands that run agents in the foreground. Existing log handlers of a host program are kept."""
     handler: logging.StreamHandler[Any] = logging.StreamHandler()
     handler.setFormatter(PlainLogFormatter(build_redactor(settings)))
     logging.basicConfig(handlers=[handler])
@@ -31,8 +31,8 @@ class PlainLogFormatter(logging.Formatter):
 
 
 class JsonLogFormatter(logging.Formatter):
-    """Fields are named by us; bodies, query strings and secrets are not among them. Libraries that we call may quote what we gave
-    them, in tracebacks above all: known secrets are cut out of whatever is said."""
+    """Formats each record as one JSON object. Its fields never hold request bodies, query strings or secrets, but messages and
+    tracebacks of libraries may quote what we passed to them. Known secrets are therefore redacted from every string."""
 
     def __init__(self, hush: Redactor) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""`headway …`"""
+"""The `headway` command line."""
 
 import gc
 
-# A command makes many objects while it loads and drops few: looking for garbage that often finds none and takes its time.
+# A command allocates many objects while it loads and frees few. The default thresholds trigger frequent collections that find no
+# garbage.
 gc.set_threshold(50_000, 20, 20)

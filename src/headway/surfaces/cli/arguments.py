@@ -1,4 +1,4 @@
-"""Arguments that several commands read the same way."""
+"""Parameter types shared by several commands: ids, statuses, durations and amounts of money."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class RowId(click.ParamType[int]):
-    """14 or #14."""
+    """A row id, written as 14 or #14."""
 
     name = "id"
 
@@ -28,14 +28,14 @@ class RowId(click.ParamType[int]):
 
 
 class RowIdOrNone(RowId):
-    """14 or #14; "" is none, which is 0 here."""
+    """A row id, written as 14 or #14. An empty string means none and converts to 0."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return 0 if value == "" else super().convert(value, param, ctx)
 
 
 class StatusName(click.ParamType[Status]):
-    """pending, in_progress, completed or canceled (cancelled is understood)."""
+    """A todo status: pending, in_progress, completed or canceled. The spelling "cancelled" is accepted."""
 
     name = "status"
 
@@ -47,7 +47,7 @@ class StatusName(click.ParamType[Status]):
 
 
 class Duration(click.ParamType[float]):
-    """60s, 5m, 2h or plain seconds."""
+    """A duration in seconds, written as 60s, 5m, 2h or a plain number of seconds."""
 
     name = "duration"
 
@@ -59,13 +59,13 @@ class Duration(click.ParamType[float]):
 
 
 def format_duration(seconds: float) -> str:
-    """As it may be written: 30s, 90m, 100d."""
+    """Format a duration in the largest unit that divides it evenly: 30s, 90m, 100d."""
     unit = next((unit for unit in "dhm" if seconds and seconds % SECONDS_PER_UNIT[unit] == 0), "s")
     return f"{seconds / SECONDS_PER_UNIT[unit]:.3f}".rstrip("0").rstrip(".") + unit
 
 
 class Dollars(click.ParamType[float]):
-    """0.25 or $0.25."""
+    """An amount in dollars, written as 0.25 or $0.25."""
 
     name = "usd"
 

@@ -1,4 +1,4 @@
-"""What every command shares: the flags that work before and after it, the database, the two ways to answer."""
+"""Parts that every command shares: global flags, access to the database, and output as JSON or for people."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 INPUT_LIMIT = 256 * 1024 * 1024
 
-# The first class that fits decides; everything else is 1.
+# The first class that matches decides. Every other error exits with 1.
 EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
     (Invalid, 2),
     (SettingsError, 2),
@@ -36,7 +36,7 @@ def get_exit_code(error: HeadwayError) -> int:
 
 
 class Invocation:
-    """One invocation: what its flags said, wherever they stood."""
+    """The shared flags of one invocation, whether they came before or after the subcommand."""
 
     as_json = False
     tenant: str | None = None
@@ -46,13 +46,13 @@ class Invocation:
     chosen: Settings | None = None
 
     def settings(self) -> Settings:
-        """Read once: what is wrong with a file is not said twice."""
+        """Load the settings once, so that a problem in a settings file is reported once."""
         if self.chosen is None:
             self.chosen = settings.load({"home": self.home, "database_url": self.database_url})
         return self.chosen
 
     def database(self) -> DirectDatabase:
-        """A command is over soon: no threads, nothing to wait for at exit."""
+        """Open a database without threads. A command is short-lived and should not wait for threads at exit."""
         return DirectDatabase(self.settings().database_url)
 
     @contextmanager
@@ -65,13 +65,13 @@ class Invocation:
             yield TenantDatabase(database, Scope(tenant.id, conversation_id), limited=self.conversation is not None)
 
     def find_tenant(self, tx: Transaction) -> Tenant | None:
-        """The tenant named, or nothing when the local one has yet to be made."""
+        """Return the tenant chosen by --tenant, or None if the local tenant has not been created yet."""
         if self.tenant is None or self.tenant == LOCAL_TENANT:
             return tenants.find_local(tx)
         return tenants.get_by_name(tx, self.tenant)
 
     def answer(self, document: dict[str, Any], draw: Callable[[], None]) -> None:
-        """One JSON document, or something for people."""
+        """Print the document as JSON with --json; otherwise call `draw` to print it for people."""
         if self.as_json:
             click.echo(text.format_json(document))
         else:
@@ -79,12 +79,12 @@ class Invocation:
 
 
 class TenantDatabase:
-    """A database with the scope that the flags chose."""
+    """A database together with the scope that the flags chose."""
 
     def __init__(self, database: DirectDatabase, scope: Scope, *, limited: bool) -> None:
         self.database = database
         self.scope = scope
-        self.conversation_id = scope.conversation_id if limited else None  # None: all of the tenant's lists
+        self.conversation_id = scope.conversation_id if limited else None  # None: all lists of the tenant
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
         return self.database.write(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
@@ -97,19 +97,19 @@ pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
 def store_flag(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Flags go before or after the subcommand: whoever saw one writes it into the one Call."""
+    """Store a shared flag in the Invocation, so that it works before or after the subcommand."""
     if value is not None and value is not False and parameter.name:
         setattr(context.ensure_object(Invocation), parameter.name, value)
 
 
 class UnusedFlags(NamedTuple):
-    """Shared flags that would change nothing. They are refused: whoever gives one expects something of it."""
+    """Shared flags that have no effect on a command. They are rejected: a caller who gives one expects it to do something."""
 
     flags: tuple[str, ...] = ()
     why: str = ""
 
     def hide_in_help(self, command: click.Command) -> None:
-        """Help is silent about them."""
+        """Omit these flags from the command's help."""
         for flag in command.params:
             if isinstance(flag, click.Option) and flag.name in self.flags:
                 flag.hidden = True
@@ -156,7 +156,7 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group whose commands take the shared flags, too."""
+    """A group whose commands accept the shared flags, too."""
 
     command_class = Command
 
@@ -174,13 +174,13 @@ class CommandGroup(click.Group):
 
 
 def require_confirmation(question: str, *, yes: bool) -> None:
-    """Ask before loss, if there is somebody to ask. The question is no part of the answer: it goes to standard error."""
+    """Ask before data is lost, if standard input is a terminal. The question goes to standard error, apart from the output."""
     if yes or sys.stdin is None or not sys.stdin.isatty():
         return
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort:
-        click.echo(err=True)  # the cursor still stands behind the question
+        click.echo(err=True)  # the cursor is still on the line of the question
         raise
     if not agreed:
         click.echo("Nothing was changed.", err=True)
@@ -188,7 +188,7 @@ def require_confirmation(question: str, *, yes: bool) -> None:
 
 
 def read_standard_input() -> str:
-    """All of it, as text."""
+    """Read all of standard input as UTF-8 text."""
     raw = sys.stdin.buffer.read(INPUT_LIMIT + 1) if sys.stdin is not None else b""
     return decode_text(raw, "standard input")
 

@@ -1,4 +1,4 @@
-"""What a live stream tells, for views that are no browsers."""
+"""Decodes the live event feed for terminal views."""
 
 import json
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def decode_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """(kind, data) of the frames in a stream."""
+    """Yield the kind and data of each event in a stream of Server-Sent Events frames."""
 
     async for chunk in chunks:
         for frame in chunk.decode().split("\n\n"):

@@ -1,4 +1,4 @@
-"""How goals look in a terminal: how far one got, its sub-goals as a tree, and its journal in sentences."""
+"""Draws goals in a terminal: progress, sub-goals as a tree, and the journal as sentences."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from headway.surfaces.cli.render import build_console, format_age, format_time, 
 if TYPE_CHECKING:
     from rich.text import Text
 
-# A status has a shape of its own, never a colour alone.
+# Each status has its own symbol, so that no meaning depends on colour alone.
 GOAL_MARKS = {"active": "▶", "paused": "‖", "completed": "✔", "abandoned": "✕"}
 GOAL_STYLES = {"active": "bold cyan", "paused": "bold yellow", "completed": "bold green", "abandoned": "dim"}
 SUB_GOAL_MARKS = {"pending": "○", "in-progress": "▶", "completed": "✔", "failed": "✕", "skipped": "⤼"}
@@ -23,12 +23,12 @@ DIVERGENCE_LABELS = {"minor": "a little off", "major": "off"}
 BAR_WIDTH = 20
 LAST_ENTRIES = 5
 MAX_NAMED_DEPENDENCIES = 4
-MIN_DESCRIPTION_WIDTH = 24  # what a description gets at least
-MAX_BRANCH_WIDTH = 24  # columns of branches
+MIN_DESCRIPTION_WIDTH = 24  # columns
+MAX_BRANCH_WIDTH = 24  # columns
 
 
 class StyledLine(NamedTuple):
-    """A line of text, its parts with their styles, and what stands at its right end."""
+    """A line of styled parts, with optional text aligned to its right end."""
 
     parts: tuple[tuple[str, str], ...]
     right: str = ""
@@ -39,8 +39,8 @@ class StyledLine(NamedTuple):
         return f"{words}  {self.right}".rstrip()
 
     def styled(self, width: int) -> "Text":
-        """Cut to that many columns, unless it may wrap; what stands at the right keeps its place."""
-        from rich.text import Text  # noqa: PLC0415  only terminals need it
+        """Render the line, truncated to `width` columns unless it may wrap. The text on the right is never truncated."""
+        from rich.text import Text  # noqa: PLC0415  only needed on a terminal
 
         line = Text.assemble(*self.parts, overflow="ellipsis")
         if self.right:
@@ -50,12 +50,12 @@ class StyledLine(NamedTuple):
 
 
 def print_goal(goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
-    """Everything about a goal that a person wants to see first."""
+    """Print a goal's header, its plan and its latest journal entries."""
     print_lines([*render_header(goal), *render_plan(goal), *render_journal(entries)])
 
 
 def print_goal_end(goal: dict[str, Any]) -> None:
-    """What is left to say once nobody watches any more."""
+    """Print the final state of a goal after its live view has closed."""
     if is_terminal():
         print_lines([*render_header(goal), *render_plan(goal)])
     else:
@@ -126,7 +126,7 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
 
 
 def render_pause(goal: dict[str, Any]) -> Iterator[StyledLine]:
-    """Why, and what can be done about it."""
+    """Show why the goal is paused and what the operator can do next."""
     yield StyledLine((("  because   ", "dim"), (to_one_line(goal["pause_reason"] or ""), "yellow")), may_wrap=True)
     yield StyledLine(
         (("  next      ", "dim"), (goal_views.describe_next_action(goal["id"], goal["pause_kind"]), "")), may_wrap=True
@@ -160,8 +160,8 @@ def format_money(dollars: float) -> str:
 
 class TreeRow(NamedTuple):
     sub_goal: dict[str, Any]
-    prefix: str  # what leads to it from above,
-    below: str  # and past it to what is below
+    prefix: str  # the branches that lead to the sub-goal
+    below: str  # the branches that continue past it to the rows below
 
 
 def render_plan(goal: dict[str, Any]) -> Iterator[StyledLine]:
@@ -186,14 +186,14 @@ def render_sub_goal(one: dict[str, Any], branches: str) -> StyledLine:
 
 
 def format_other_dependencies(one: dict[str, Any]) -> str:
-    """What it waits for besides the one that it stands below."""
+    """Name the dependencies of a sub-goal other than its parent in the tree."""
     others = sorted(one["depends_on"])[:-1]
     more = f" and {len(others) - MAX_NAMED_DEPENDENCIES} more" if len(others) > MAX_NAMED_DEPENDENCIES else ""
     return f"also after {', '.join(f'#{number}' for number in others[:MAX_NAMED_DEPENDENCIES])}{more}" if others else ""
 
 
 def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
-    """Each below the newest of those that it waits for; the others are named beside it."""
+    """Arrange sub-goals as a tree, each below the newest of its dependencies. The other dependencies are named on its line."""
     known = {one["id"] for one in sub_goals}
     below: dict[int, list[dict[str, Any]]] = {}
     for one in sub_goals:
@@ -213,12 +213,12 @@ def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
 
 
 def clip_prefix(branches: str) -> str:
-    """A chain of many steps must not push what they say out of sight."""
+    """Shorten the branches of a deep tree, so that they do not push the descriptions off the screen."""
     return branches if len(branches) <= MAX_BRANCH_WIDTH else f"…{branches[1 - MAX_BRANCH_WIDTH :]}"
 
 
 def describe_deviation(one: dict[str, Any]) -> str:
-    """Whatever did not go as planned."""
+    """Say why a sub-goal failed or diverged from the plan. Empty if it did neither."""
     if one["status"] == "failed":
         return f"failed: {one['reason']}"
     if one["divergence"] in DIVERGENCE_LABELS:

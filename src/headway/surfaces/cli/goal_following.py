@@ -1,4 +1,4 @@
-"""A goal followed until it ends or is paused. If nobody else is at work on the database, it is pursued here meanwhile."""
+"""Follows a goal until it ends or pauses. If no other process works on the database, the goal is pursued in this process."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def follow_goal(call: Invocation, tenant_id: int, goal_id: int) -> dict[str, Any]:
-    """The goal as it is in the end, or as it was when whoever watched left."""
+    """Follow a goal and return its final state, or its state when the user stopped watching."""
     return asyncio.run(GoalFollower(call.settings(), tenant_id, goal_id).run(quiet=call.as_json))
 
 
@@ -48,7 +48,7 @@ class GoalFollower:
             return await self.headway.database.read(self.look)
         finally:
             try:
-                await self.headway.stop_agents()  # what is unfinished is handed back
+                await self.headway.stop_agents()  # hands unfinished jobs back to the queue
             finally:
                 self.headway.close()
 
@@ -68,13 +68,13 @@ class GoalFollower:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             for task in ended:
-                task.result()  # a model that is not there, say
+                task.result()  # raises the task's error, for example that the model is not available
         for one in STOP_SIGNALS:
             loop.remove_signal_handler(one)
         self.headway.feed.leave(channel, reader)
 
     async def show(self, view: GoalView, happening: AsyncIterator[tuple[str, dict[str, Any]]], known: int) -> None:
-        """What happens, until it is active no more or whoever watches leaves."""
+        """Show events until the goal is no longer active or the user stops watching."""
         async for kind, data in happening:
             if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > known:
                 view.entry(data["entry"])
@@ -86,7 +86,7 @@ class GoalFollower:
                 view.note("Everything is halted." if kind == "halted" else "Everything goes on.")
 
     async def pursue_when_alone(self, view: GoalView) -> None:
-        """Pursue it here as soon as nobody else would. Done with that when everything is halted."""
+        """Pursue the goal here once no other process works on the database. Raise Halted when a halt has stopped it."""
         while True:
             try:
                 halted, others = await self.headway.database.read(load_engine_state)
@@ -96,7 +96,7 @@ class GoalFollower:
                     await self.pursue()
                     view.note("Nobody else is at work on this database: it is pursued here.")
                 elif self.is_pursuing and await self.headway.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
-                    await self.adopt()  # whoever pursued it before is no more
+                    await self.adopt()  # the process that pursued it before has died
             except StorageError as error:
                 await wait_for_database(error)
             await asyncio.sleep(ENGINE_POLL_S)
@@ -113,7 +113,7 @@ class GoalFollower:
             self.headway.engine.adopt(run_id)
 
     def requeue_runs(self, tx: Transaction) -> list[str]:
-        """Its runs; what a process that is no more has left behind of them is queued again."""
+        """Return the ids of the goal's open runs, after requeuing those whose process has died."""
         found = [run.id for run in run_store.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
         self.headway.engine.recover(tx, found)
         return found
@@ -126,5 +126,5 @@ class GoalFollower:
 
 
 def load_engine_state(tx: Transaction) -> tuple[bool, int]:
-    """Whether everything is halted, and how many others are at work."""
+    """Return whether everything is halted, and how many other workers are alive."""
     return halt_store.find_active(tx) is not None, job_store.count_live_workers(tx, LEASE_MS)

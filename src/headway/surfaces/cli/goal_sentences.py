@@ -1,18 +1,18 @@
-"""The entries of a goal's journal, each as a sentence."""
+"""Renders the entries of a goal's journal, each as a sentence."""
 
 from collections.abc import Callable
 from typing import Any
 
 from headway.ledger.text import to_one_line
 
-MAX_QUOTE_LENGTH = 160  # characters of what others wrote
+MAX_QUOTE_LENGTH = 160  # characters of quoted text
 MAX_TITLE_LENGTH = 60
 
 Data = dict[str, Any]
 
 
 def describe_entry(entry: dict[str, Any]) -> str:
-    """One harmless line. Kinds that only a newer Headway writes are named."""
+    """Describe a journal entry in one line without control characters. Unknown kinds, written by a newer version, are named."""
     told = SENTENCES.get(entry["kind"])
     return to_one_line(told(entry["data"]) if told else entry["kind"].replace("_", " "))
 

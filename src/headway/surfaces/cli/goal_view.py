@@ -1,4 +1,4 @@
-"""How the pursuit of a goal looks while it goes on: its journal as it is written, and on a terminal its plan below."""
+"""Shows the pursuit of a goal live: journal entries as they are written and, on a terminal, the plan below them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class GoalView(Protocol):
 
 @contextmanager
 def open_goal_view(*, quiet: bool) -> Iterator[GoalView]:
-    """The view that fits where the output goes. Quiet: somebody wants the document at the end, and nothing before."""
+    """Open the view that fits the output: live on a terminal, plain lines elsewhere. With `quiet`, it prints nothing."""
     if quiet or not is_terminal():
         yield PlainGoalView(quiet=quiet)
         return
@@ -39,7 +39,7 @@ def open_goal_view(*, quiet: bool) -> Iterator[GoalView]:
 
 
 class PlainGoalView:
-    """For pipes: a line for each thing that happens."""
+    """Prints one line per journal entry, for pipes."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
@@ -53,7 +53,7 @@ class PlainGoalView:
         self.say(drawing.render_entry(entry))
 
     def update(self, goal: dict[str, Any]) -> None:
-        """The journal tells all there is to tell."""
+        """Do nothing: the journal entries already report every change."""
 
     def note(self, words: str) -> None:
         click.echo(f"headway: {to_one_line(words)}", err=True)
@@ -64,7 +64,7 @@ class PlainGoalView:
 
 
 class LiveGoalView:
-    """For people: what happened scrolls up, the plan stays at the bottom."""
+    """For terminals: journal entries scroll up, the plan stays at the bottom."""
 
     def __init__(self) -> None:
         self.console = build_console()
@@ -72,7 +72,7 @@ class LiveGoalView:
         self.goal: dict[str, Any] | None = None
 
     def __enter__(self) -> "LiveGoalView":
-        from rich.live import Live  # noqa: PLC0415  pipes never need it
+        from rich.live import Live  # noqa: PLC0415  not needed for pipes
 
         self.live = Live(console=self.console, transient=True, refresh_per_second=8)
         self.live.start()
@@ -104,7 +104,7 @@ class LiveGoalView:
         self.console.print(line.styled(self.console.width))
 
     def parts(self, goal: dict[str, Any]) -> "list[RenderableType]":
-        """As much of it as fits on the screen: what is over goes first."""
+        """Render as much of the plan as fits on the screen. The top rows, which are finished first, are left out."""
         from rich.spinner import Spinner  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ class LiveGoalView:
 
 
 def to_single_row(line: drawing.StyledLine, width: int) -> "RenderableType":
-    """One row, whatever it says."""
+    """Truncate a line to a single row."""
     row = line.styled(width)
     row.no_wrap = True
     return row

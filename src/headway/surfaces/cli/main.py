@@ -1,4 +1,4 @@
-"""`headway …`: finds the command, loads only what it needs, and turns failures into a sentence and an exit code."""
+"""The entry point of `headway`: finds the command, imports only its module, and turns errors into a message and an exit code."""
 
 import io
 import os
@@ -18,7 +18,7 @@ from headway.surfaces.cli.context import CommandGroup, get_exit_code
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Where each command lives. A module is imported when its command is called, so that `todo add` loads no web stack.
+# Where each command lives. A module is imported when its command is called, so that `todo add` does not load the web stack.
 COMMANDS = {
     "serve": "serve:serve",
     "worker": "worker:worker",
@@ -53,8 +53,8 @@ class RootGroup(CommandGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Names alone: for more than that every command would be loaded, while somebody waits with a finger on the Tab key."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415  for those who press it, not for every command
+        """Complete command names without help texts, which would mean importing every command while the user waits."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only needed for completion
 
         names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -63,13 +63,13 @@ class RootGroup(CommandGroup):
 @click.group(cls=RootGroup)
 @click.version_option(__version__, prog_name="headway")
 def headway() -> None:
-    """The work ledger and the engine room of LLM agents."""
+    """The work ledger and runtime for LLM agents."""
 
 
 def main() -> None:
     use_utf8_output()
     try:
-        code = headway(read_arguments(), standalone_mode=False)  # a command's Exit(n) comes back as n
+        code = headway(read_arguments(), standalone_mode=False)  # a command's Exit(n) is returned as n
     except NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
@@ -84,43 +84,44 @@ def main() -> None:
     except HeadwayError as error:
         exit_with_message(str(error), get_exit_code(error))
     except OSError as error:
-        # Commands explain the files they touch, and click takes broken pipes: this is mostly a full disk behind our output.
+        # Commands handle errors of the files they use, and click handles broken pipes. What remains is mostly a full disk behind
+        # standard output.
         discard_output()
         exit_with_message(f"The system refused: {error.strerror or error}.", 1)
     sys.exit(code)
 
 
 def run() -> None:
-    """The program. Once the answer is out and the database closed, the process ends on the spot: taking the interpreter
-    apart piece by piece would take a fifth of a short command's time."""
+    """Run the program. Once the output is flushed and the database is closed, exit without interpreter shutdown, which would take a
+    fifth of a short command's time."""
     try:
         main()
     except SystemExit as end:
         for stream in filter(None, (sys.stdout, sys.stderr)):
-            with suppress(OSError, ValueError):  # whoever read it has gone, or it was closed before we began
+            with suppress(OSError, ValueError):  # the reader has gone, or the stream was closed before we started
                 stream.flush()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
 def use_utf8_output() -> None:
-    """What we print is UTF-8 wherever it goes, like the documents we read: a narrow locale must not cost an answer."""
+    """Write UTF-8 to standard output and standard error, so that a narrow locale cannot make a command fail."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def read_arguments() -> list[str]:
-    """The arguments. Bytes that are no text arrive as lone surrogates, which no command could store or find."""
+    """Return the arguments, checked to be valid text. Invalid UTF-8 arrives as lone surrogates, which cannot be stored."""
     return [text.check_text(argument, f"Argument {place}", len(argument)) for place, argument in enumerate(sys.argv[1:], 1)]
 
 
 def discard_output() -> None:
-    """The interpreter would try to write the rest at exit, and complain again."""
+    """Redirect standard output to the null device. Otherwise the interpreter would flush it at exit and fail again."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def exit_with_message(message: str, code: int) -> NoReturn:
-    """One line, whatever is quoted in it."""
+    """Print an error as a single line, even if it quotes several, and exit."""
     click.echo(f"headway: {text.to_one_line(message)}", err=True)
     sys.exit(code)

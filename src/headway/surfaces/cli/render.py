@@ -1,4 +1,4 @@
-"""How todos look in a terminal. Piped, they are plain lines; on a terminal they are something to look at."""
+"""Renders todos for the terminal: a styled table on a terminal, plain lines in a pipe."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from headway.storage.stores.leases import Lease
 if TYPE_CHECKING:
     from rich.console import Console
 
-# A status has a shape of its own, never a colour alone.
+# Each status has its own symbol, so that no meaning depends on colour alone.
 MARKS: dict[Status, str] = {"in_progress": "▶", "pending": "○", "completed": "✔", "canceled": "✕"}
 STYLES: dict[Status, str] = {"in_progress": "bold cyan", "pending": "", "completed": "dim", "canceled": "dim strike"}
 
@@ -24,7 +24,7 @@ def is_terminal() -> bool:
 
 
 def build_console() -> "Console":
-    from rich.console import Console  # noqa: PLC0415  only terminals need it, and it takes longer than the command
+    from rich.console import Console  # noqa: PLC0415  only needed on a terminal, and slower to import than the command itself
 
     return Console(highlight=False, emoji=False, markup=False)
 
@@ -46,7 +46,7 @@ def format_counts(counts: dict[Status, int]) -> str:
 
 
 def print_todos(todos: Sequence[Todo]) -> None:
-    """One line a todo."""
+    """Print one line per todo."""
     if not is_terminal():
         for todo in todos:
             click.echo(format_todo(todo))
@@ -89,12 +89,12 @@ def print_todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: b
 
 
 def print_more_hint(shown: int) -> None:
-    """Whoever reads the lines should not take them for all; they are no part of the list."""
+    """Say on standard error that the list is incomplete, so that the hint is not part of the output."""
     click.echo(f"{shown} shown, there are more: --limit N", err=True)
 
 
 def print_todo(todo: Todo, lease: Lease | None = None) -> None:
-    """Everything about one todo."""
+    """Print everything about one todo."""
     click.echo(f"{MARKS[todo.status]} #{todo.id} {to_one_line(todo.subject)}")
     facts = [
         ("status", todo.status),
@@ -123,7 +123,7 @@ def format_time(milliseconds: int) -> str:
 
 
 def waiting_words(retry_at: int, reason: str) -> str:
-    """A call failed and is retried later; the date is omitted when that is today."""
+    """Say when and why a failed call is retried. The date is omitted if it is today."""
     moment, today = format_time(retry_at * 1000), time.strftime("%Y-%m-%d ")
     return f"waiting to retry until {moment.removeprefix(today)}: {reason}"
 

@@ -1,4 +1,4 @@
-"""How a turn looks in a terminal while it runs: what the agent says, the tools it calls, and the todo list below."""
+"""Shows a turn in the terminal while it runs: the agent's text, its tool calls, and the todo list below them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class TurnView(Protocol):
 
 @contextmanager
 def open_turn_view(*, quiet: bool) -> Iterator[TurnView]:
-    """The view that fits where the output goes. A script gets the answers and nothing else."""
+    """Open the view that fits the output: live on a terminal, plain text elsewhere. With `quiet`, it prints nothing."""
     if quiet or not is_terminal():
         yield PlainTurnView(quiet=quiet)
         return
@@ -39,7 +39,7 @@ def open_turn_view(*, quiet: bool) -> Iterator[TurnView]:
 
 
 class PlainTurnView:
-    """For pipes: what the agent said, as text."""
+    """Prints the agent's answers as text, for pipes."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
@@ -56,11 +56,11 @@ class PlainTurnView:
         click.echo(f"headway: {to_one_line(words)}", err=True)
 
     def show_resume_hint(self, conversation_id: int) -> None:
-        """A pipe needs none."""
+        """Do nothing: a pipe has no reader for a hint."""
 
 
 class LiveTurnView:
-    """For people: finished things scroll up, what is going on stays at the bottom."""
+    """For terminals: finished output scrolls up, the current text and the todo list stay at the bottom."""
 
     def __init__(self) -> None:
         self.console = build_console()
@@ -69,7 +69,7 @@ class LiveTurnView:
         self.items: list[dict[str, Any]] = []
 
     def __enter__(self) -> "LiveTurnView":
-        from rich.live import Live  # noqa: PLC0415  pipes never need it
+        from rich.live import Live  # noqa: PLC0415  not needed for pipes
 
         self.live = Live(console=self.console, transient=True, refresh_per_second=12)
         self.live.start()
@@ -110,7 +110,7 @@ class LiveTurnView:
         self.items = data["items"]
 
     def on_todos_assessed(self, data: dict[str, Any]) -> None:
-        if data["ok"]:  # what is not accepted is refused, with the same reason
+        if data["ok"]:  # a rejected answer is also reported as refused, with the same reason
             self.note(f"Accepted: {data['reason']}" if data["reason"] else "Accepted", "green")
 
     def on_todos_resubmitting(self, data: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ class LiveTurnView:
         self.note(f"conversation {conversation_id}: go on with `headway chat --conversation {conversation_id}`")
 
     def print(self, shown: "RenderableType") -> None:
-        self.refresh()  # what is printed takes the place of what was shown below
+        self.refresh()  # the printed text replaces the live text below
         self.console.print(shown)
 
     def render_markdown(self, words: str) -> "RenderableType":
@@ -173,7 +173,7 @@ class LiveTurnView:
         return shown
 
     def render_todos(self) -> "RenderableType":
-        """As many as fit, around the current one."""
+        """Render as many todos as fit, around the current one."""
         from rich.text import Text  # noqa: PLC0415
 
         current = next((n for n, item in enumerate(self.items) if item["status"] == "current"), len(self.items))
@@ -188,7 +188,7 @@ class LiveTurnView:
 
 
 def format_summary(value: Any) -> str:
-    """Arguments or a result in half a line."""
+    """Summarise a tool call's arguments or result in half a line."""
     if isinstance(value, dict):
         value = ", ".join(f"{name}={one}" for name, one in value.items())
     words = to_one_line(str(value))

@@ -1,4 +1,4 @@
-"""A turn in the words of AG-UI, the Agent-User Interaction protocol."""
+"""Encodes a turn as events of AG-UI, the Agent-User Interaction protocol."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ EMPTY_TODOS: Document = {"total": 0, "remaining": 0, "current": None, "items": [
 
 
 class AgUiEncoder:
-    """One run for a client: what it has of the conversation and of the shared state is kept, to be told apart from what changes."""
+    """Encodes one run for a client. Keeps the messages, to send them as a snapshot, and the todo list, to send its changes."""
 
     def __init__(self, thread_id: str, run_id: str, messages: list[Document], state: Any) -> None:
         self.ids = {"threadId": thread_id, "runId": run_id}
@@ -71,7 +71,7 @@ class AgUiEncoder:
                 yield {"type": "TEXT_MESSAGE_END", "messageId": id}
             case TextWithdrawn(id):
                 yield {"type": "TEXT_MESSAGE_END", "messageId": id}
-                yield {"type": "MESSAGES_SNAPSHOT", "messages": self.messages}  # the only way to take a message back
+                yield {"type": "MESSAGES_SNAPSHOT", "messages": self.messages}  # AG-UI has no other way to remove a message
 
     def tool(self, beat: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
         match beat:

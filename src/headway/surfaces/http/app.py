@@ -1,7 +1,7 @@
-"""The web application, assembled in one place.
+"""Assembles the web application.
 
-FastAPI's routes describe the handlers, for the OpenAPI document; plain ones run them. Handlers take the request as it is, and
-FastAPI's layers around them would cost more than all that they do.
+FastAPI routes describe the handlers for the OpenAPI document; plain Starlette routes run them. The handlers take the request as it
+is, and FastAPI's layers around them would cost more than the handlers themselves.
 """
 
 import asyncio
@@ -57,14 +57,14 @@ ROUTE_MODULES = (
 
 
 def list_documented_routes() -> list[APIRoute]:
-    """What the OpenAPI document describes; it knows which of them it leaves out."""
+    """Return every route of the API. Those marked `include_in_schema=False` are left out of the OpenAPI document."""
     return [route for one in ROUTE_MODULES for route in one.routes.routes if isinstance(route, APIRoute)]
 
 
 class PlainRoute(Route):
     def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str]) -> None:
         super().__init__(path, endpoint)
-        self.methods = methods  # exactly these: Starlette would add a HEAD that no document mentions
+        self.methods = methods  # exactly these: Starlette would add an undocumented HEAD
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
@@ -72,7 +72,7 @@ class PlainRoute(Route):
 
 
 class WebApp:
-    """Everything that is served, as one ASGI app."""
+    """The API, the web page and MCP as one ASGI app."""
 
     def __init__(self, headway: Headway, login_secret: str | None = None) -> None:
         self.headway = headway
@@ -86,7 +86,7 @@ class WebApp:
             PlainRoute("/openapi.json", self.serve_openapi, {"GET"}),
             PlainRoute("/mcp", self.mcp, {"GET", "POST", "DELETE"}),
         ]
-        # Without redirects for a slash too many: they would send callers to whatever host they named.
+        # No redirects for trailing slashes: they would send callers to the host in their own Host header.
         self.router = Router(self.routes, redirect_slashes=False, lifespan=self.lifespan)
         self.compressed_router = GZipMiddleware(self.router, COMPRESS_MIN_BYTES, compresslevel=5)
         self.openapi = cache(lambda: build_openapi(self.documented_routes, headway.roles.by_name))

@@ -1,4 +1,4 @@
-"""A request's head has a size and a time, too: uvicorn would gather one without end, and wait for it without end, from anybody."""
+"""Limits the size and the arrival time of request heads, which uvicorn does not limit."""
 
 import asyncio
 from typing import Final
@@ -9,12 +9,12 @@ HEAD_LIMIT: Final = 64 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's own, with an eye on what comes before a body."""
+    """uvicorn's protocol with a size limit and a timeout for request heads."""
 
     patience_s = 30.0
     in_head = True
     head_size = 0
-    waiting: asyncio.TimerHandle | None = None  # for the rest of a head
+    waiting: asyncio.TimerHandle | None = None  # fires if the head is not complete in time
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -39,7 +39,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self.in_head = True  # whatever comes now belongs to the next one
+        self.in_head = True  # the following bytes belong to the next request
         self.head_size = 0
         super().on_message_complete()
 
@@ -53,6 +53,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def give_up(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self.start_head_timer()  # it is still being answered, and has time to ask the next
+            self.start_head_timer()  # the last request is still being answered; the next one may take as long
         elif not self.transport.is_closing():
             self.send_400_response(f"The head of the request did not arrive within {self.patience_s:g} s.")

@@ -1,4 +1,4 @@
-"""What every request passes before and after its handler: limits, a request id, headers, metrics, one log line."""
+"""Wraps every request: rate limit, timeout, request id, security headers, metrics and one log line."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from headway.surfaces.http.problems import Problem, to_problem, to_problem_respo
 
 log = logging.getLogger("headway.http")
 
-RATE_LIMIT = 600  # requests a second for one token: it guards, it does not throttle ordinary clients
+RATE_LIMIT = 600  # requests per second and token: stops abuse, and does not slow down ordinary clients
 MAX_CALLERS = 10_000
 REQUEST_TIMEOUT_S = 30.0
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -37,14 +37,14 @@ NO_STORE = (b"cache-control", b"no-store")
 
 
 class RateLimiter:
-    """A token bucket for each caller, by whatever they present. Only the most recent callers are remembered."""
+    """A token bucket for each caller, identified by the credentials they send. Only the most recent callers are kept."""
 
     def __init__(self, rate: int = RATE_LIMIT) -> None:
         self.rate = rate
         self.level: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: bytes) -> int:
-        """How many requests the caller has left in this second; below 0: none, not even this one."""
+        """Take one request from the caller's bucket and return how many are left. Negative: this one is over the limit."""
         now = time.monotonic()
         level, since = self.level.pop(caller, (float(self.rate), now))
         level = min(float(self.rate), level + (now - since) * self.rate)
@@ -58,7 +58,7 @@ class RateLimiter:
 
 
 class HttpMetrics:
-    """Counts for /metrics."""
+    """Counters for /metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -77,7 +77,7 @@ class HttpMetrics:
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], measures: HttpMetrics, buckets: RateLimiter) -> None:
         self.scope = scope
@@ -97,7 +97,7 @@ class Exchange:
                 self.scope["headway.deadline"] = deadline
                 self.check_rate()
                 await app(self.scope, receive, self.send)
-        except Exception as error:  # noqa: BLE001  a caller gets an answer, whatever happened
+        except Exception as error:  # noqa: BLE001  every caller gets a response, whatever failed
             await self.refuse(self.explain_error(error), receive)
         finally:
             self.finish()
@@ -107,7 +107,7 @@ class Exchange:
             return error
         if isinstance(error, HeadwayError):
             return to_problem(error)
-        if isinstance(error, HTTPException):  # the router's own: no such path, no such method
+        if isinstance(error, HTTPException):  # raised by the router: unknown path or method
             return build_routing_problem(error, self.scope, self.routes)
         if isinstance(error, TimeoutError):
             return build_timeout_problem(self.scope)
@@ -145,12 +145,12 @@ class Exchange:
         await self.forward(message)
 
     async def refuse(self, problem: Problem, receive: Receive) -> None:
-        if not self.status:  # an answer that has begun cannot be taken back
+        if not self.status:  # a response that has started cannot be replaced
             await to_problem_response(problem)(self.scope, receive, self.send)
 
     def finish(self) -> None:
         method, route = self.scope["method"], get_route_template(self.scope)
-        self.measures.note(method, route, self.status, self.answered - self.began)  # a stream that lasts is no slow answer
+        self.measures.note(method, route, self.status, self.answered - self.began)  # a long stream is not a slow response
         if route not in UNLOGGED_ROUTES and log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,
@@ -182,6 +182,6 @@ def find_header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | 
 
 
 def get_route_template(scope: Scope) -> str:
-    """The route's template: never the path itself, which could hold anything."""
+    """Return the template of the matched route. The path itself could contain anything and is never logged."""
     route = scope.get("route")
     return str(route.path_format) if route is not None else "unmatched"

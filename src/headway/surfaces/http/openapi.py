@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI cannot see of handlers that take the plain request, said beside each route."""
+"""Builds the OpenAPI document. Handlers take the plain request, so each route declares what FastAPI cannot infer."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
 
-# What every route can answer with, what one that lets in by token adds, and one that takes a body. A route adds its own.
+# The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
 TOKEN_STATUSES = (400, 401, 403, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)
@@ -42,7 +42,7 @@ def document_route(
     idempotent: bool = False,
     public: bool = False,
 ) -> dict[str, Any]:
-    """The documentation of a route, as arguments for FastAPI's decorator."""
+    """Return the documentation of a route as keyword arguments for FastAPI's decorator."""
     statuses = {*COMMON_STATUSES, *also, *(() if public else TOKEN_STATUSES), *(() if body is None else BODY_STATUSES)}
     problems = {
         status: {"description": STATUS_TITLES[status], "content": {MEDIA_TYPE: PROBLEM_CONTENT}} for status in sorted(statuses)
@@ -95,7 +95,7 @@ def build_query_parameters(query: type[BaseModel] | None) -> list[dict[str, Any]
 
 
 def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query cannot say null; leaving a parameter out is how it is not given."""
+    """Remove null from a parameter's types: a query cannot express null, it omits the parameter."""
     kinds = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
     rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default") or value is not None}
     if not kinds:
@@ -105,7 +105,7 @@ def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
-    """FastAPI's document of these routes, with the shapes they refer to, the roles of this installation, and the way in."""
+    """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
     about = "The work ledger and the engine room of LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
     models = [one for module in SCHEMA_MODULES for one in vars(module).values() if is_document_schema(one)]
@@ -119,9 +119,9 @@ def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str
 
 
 def is_document_schema(one: Any) -> bool:
-    """Whether a body or an answer looks like this. Queries are described parameter by parameter, rows as loosely as taken in."""
+    """Return whether a model describes a body or an answer. Queries are documented parameter by parameter, batch rows loosely."""
     ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in {module.__name__ for module in SCHEMA_MODULES}
-    ours = ours and one.__name__.isidentifier()  # pydantic leaves generic ones of its own making beside ours
+    ours = ours and one.__name__.isidentifier()  # excludes the generic models that pydantic adds to the module
     return (
         ours
         and one not in (todo_schemas.NullIsAbsent, todo_schemas.StrictModel, todo_schemas.TodoChangeRow, front_ends.FrontEndModel)

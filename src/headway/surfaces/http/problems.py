@@ -1,4 +1,4 @@
-"""Failures as `application/problem+json`: one table from the error tree to HTTP."""
+"""Turns errors into `application/problem+json` responses: one table maps the error classes to HTTP statuses."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from headway.ledger.errors import (
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
-# The first class that fits decides.
+# The first class that matches decides.
 ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (Invalid, 422),
     (Unauthorized, 401),
@@ -55,7 +55,7 @@ STATUS_TITLES = {
 
 
 class Problem(Exception):
-    """A failure of the exchange itself, before or beside any action."""
+    """A failure of the HTTP exchange itself, outside any action."""
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -78,7 +78,7 @@ def to_problem(error: HeadwayError) -> Problem:
 
 
 def to_validation_problem(error: ValidationError) -> Problem:
-    """Every complaint in one sentence, without repeating what was sent."""
+    """Join the validation errors in one sentence, without repeating the input."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if found and found[0]["type"] == "json_invalid":
         return Problem(400, "malformed_json", f"{found[0]['msg']}.")
@@ -88,7 +88,7 @@ def to_validation_problem(error: ValidationError) -> Problem:
 
 
 def format_path(path: tuple[str | int, ...]) -> str:
-    """Where in the body; names are the caller's own and may be as long as they like. Ours stand in brackets."""
+    """Format the location of an error in the body. Names come from the caller and are cut; our own tags are left out."""
     return ".".join(str(part)[:60] for part in path if not str(part).startswith("(")) or "body"
 
 

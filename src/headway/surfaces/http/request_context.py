@@ -1,4 +1,4 @@
-"""One call: who it comes from, what it asks, and doing it. Handlers parse, name one action, and render."""
+"""One API request: authentication, parsing, and running an action. Handlers parse, call one action, and render its result."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 class RequestContext:
-    """A request from somebody who presented a secret. Whether it is a good one is settled in the transaction that
-    acts on it: a token revoked a moment ago is refused, and nothing has to be cached."""
+    """A request that presents a secret. The secret is checked in the transaction that acts on it, so a token revoked a moment ago
+    is refused and no cache is needed."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -40,7 +40,7 @@ class RequestContext:
         self.digest = tenants.hash_secret(get_secret(request))
         self.raw = b""
 
-    # Asking
+    # Parsing
 
     async def body(self, shape: TypeAdapter[T]) -> T:
         try:
@@ -70,7 +70,7 @@ class RequestContext:
         return int(text)
 
     async def known(self, find: Callable[[str], T], name: str) -> T:
-        """What a name stands for."""
+        """Look up a name. If it is unknown, refuse the request, but only after authentication."""
         try:
             return find(name)
         except HeadwayError as error:
@@ -78,7 +78,7 @@ class RequestContext:
             raise
 
     async def refuse(self, problem: Problem) -> None:
-        """A stranger hears only that they are one, whatever else is wrong."""
+        """Raise a problem, but authenticate first: a caller without a valid token learns nothing else."""
         await self.read(lambda _tx, _tenant_id: None)
         raise problem
 
@@ -91,7 +91,7 @@ class RequestContext:
 
         stale, value = await self.headway.database.read(work)
         if stale:
-            with suppress(StorageError):  # what was asked for is there; that it was asked for is noted next time
+            with suppress(StorageError):  # the read succeeded; the use of the token is recorded next time
                 await self.headway.database.write(lambda tx: tenants.record_use(tx, stale))
         return value
 
@@ -104,7 +104,7 @@ class RequestContext:
         return await self.headway.database.write(work)
 
     async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201) -> Response:
-        """Do it once per Idempotency-Key, and answer alike however often it is asked for."""
+        """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
         key = self.request.headers.get("idempotency-key")
         if key is None:
             return to_json_response(await self.write(action), status)
@@ -119,7 +119,8 @@ class RequestContext:
 
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
-    """The answer to keep. A refusal is one, too; a fault of ours is not, nor what came too early: these may be tried again."""
+    """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors and a turn
+    that is still running are not, because they may be retried."""
     try:
         document = tx.attempt(lambda tx: action(tx, tenant_id))
     except HeadwayError as error:
@@ -142,7 +143,7 @@ def to_json_response(document: Mapping[str, Any] | None, status: int = 200) -> R
     return Response(to_json(document), status, media_type="application/json")
 
 
-# Who is there
+# Authentication
 
 
 def get_secret(request: Request) -> str:
@@ -160,11 +161,11 @@ def get_secret(request: Request) -> str:
 
 
 def check_same_site(request: Request) -> None:
-    """A browser sends its cookie along with whatever another page makes it send; only our own page may use it."""
+    """Refuse a session cookie that another site made the browser send. Only our own page may use it."""
     host = request.headers.get("host", "")
     bound_to = request.app.state.headway.settings.host
     if bound_to in LOOPBACK_NAMES and parse_host_name(host) not in LOOPBACK_NAMES:
-        raise Forbidden("This server answers sessions only under a loopback name.")  # a rebound DNS name
+        raise Forbidden("This server answers sessions only under a loopback name.")  # DNS rebinding
     if request.method in SAFE_METHODS:
         return
     origin = request.headers.get("origin")
@@ -174,10 +175,10 @@ def check_same_site(request: Request) -> None:
 
 
 def parse_host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the name in a Host header, without the port."""
     try:
         return urlsplit(f"//{host}").hostname or ""
-    except ValueError:  # no host at all
+    except ValueError:  # not a valid host
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Running the web application until somebody stops it."""
+"""Runs the web application until it is stopped."""
 
 import asyncio
 import errno
@@ -26,7 +26,7 @@ from headway.surfaces.log_lines import configure_json_logging
 
 SHUTDOWN_GRACE_S = 5
 FLUSH_GRACE_S = 0.4
-KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would use it just when we close it
+KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that they do not reuse one while we close it
 
 
 class PortTaken(HeadwayError):
@@ -34,7 +34,7 @@ class PortTaken(HeadwayError):
 
 
 class HttpServer(uvicorn.Server):
-    """Says when it is there, and leaves at once: a stream never ends by itself."""
+    """Announces when it is ready, and closes event streams at shutdown, because they never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, headway: Headway, announce: Callable[[], None]) -> None:
         super().__init__(config)
@@ -51,14 +51,14 @@ class HttpServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def abort_stalled(self) -> None:
-        """Whoever does not take what we send cannot keep us from ending."""
+        """Abort connections whose client does not read, so that they cannot delay the shutdown."""
         for connection in list(self.server_state.connections):
             if connection.transport.get_write_buffer_size():
                 connection.transport.abort()
 
 
 def serve(settings: Settings, log_level: str, announce: Callable[[str, str | None], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `announce` is told the address and the one-time login link once it answers there."""
+    """Serve until SIGTERM or SIGINT. Once ready, call `announce` with the address and the one-time login link."""
     local = settings.host in LOOPBACK_NAMES
     if not local:
         check_has_tokens(settings)
@@ -74,14 +74,14 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
         loop="auto",
         http=choose_protocol(),
         access_log=False,
-        ws="none",  # there are none: whoever asks for one is answered as everybody is
-        proxy_headers=False,  # who a caller is, their token says
+        ws="none",  # WebSockets are not supported: an upgrade request is answered like any other
+        proxy_headers=False,  # callers are identified by their token, not by their address
         log_config=None,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
     )
-    # For a signal that comes before uvicorn takes them over, and for the one it raises again when all is closed.
+    # For a signal before uvicorn installs its handlers, and for the one that uvicorn raises again after its shutdown.
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: sys.exit(0))
     login = f"{address}/login?token={secret}" if secret else None
@@ -89,7 +89,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
 
 
 def replace_port(settings: Settings, port: int) -> Settings:
-    """What links say by themselves is the port that was found free; what HEADWAY_URL says, stands."""
+    """Put the port that was actually bound into the settings and into the default URL. A configured HEADWAY_URL is kept."""
     own = settings.url == build_local_url(settings.host, settings.port)
     return settings._replace(port=port, url=build_local_url(settings.host, port) if own else settings.url)
 
@@ -120,16 +120,16 @@ def open_listener(settings: Settings) -> socket.socket:
 
 def choose_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     if find_spec("httptools") is None:
-        return "h11"  # slower, and bounded by itself
-    from headway.surfaces.http.bounded_protocol import BoundedProtocol  # noqa: PLC0415  not everywhere
+        return "h11"  # slower, but limits request heads itself
+    from headway.surfaces.http.bounded_protocol import BoundedProtocol  # noqa: PLC0415  httptools is not available everywhere
 
     return BoundedProtocol
 
 
 def raise_file_limit() -> None:
-    """Every open stream is a file; the usual soft limit of 1,024 is too low for a thousand of them."""
+    """Raise the limit on open files. Every stream uses one, and the usual soft limit of 1,024 is too low for a thousand streams."""
     if sys.platform != "win32":
-        import resource  # noqa: PLC0415  not on Windows
+        import resource  # noqa: PLC0415  not available on Windows
 
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

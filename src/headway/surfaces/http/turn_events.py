@@ -1,14 +1,14 @@
-"""A turn as a chat front end sees it: one text after the other, tool calls with their results, the list, and one end.
+"""Translates the events of a turn into the simpler sequence that chat front ends understand.
 
-What the feed tells is about the ledger: an answer may be withdrawn, a message may come without the words before it. Here this
-becomes a sequence that every streaming protocol can say: each text begins, grows and ends, or is withdrawn.
+The feed describes the ledger: an answer may be withdrawn, and a message may arrive without live text before it. Here every text
+starts, grows and either finishes or is withdrawn, so that any streaming protocol can express it.
 """
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 TODO_LIST_KEYS = ("total", "remaining", "current", "items")
-# What a front end may show beside the conversation, or ignore.
+# Events that a front end may show beside the conversation, or ignore.
 SIDE_EVENT_KINDS = frozenset(
     {
         "todos_assessed",
@@ -43,7 +43,7 @@ class TextFinished(NamedTuple):
 
 
 class TextWithdrawn(NamedTuple):
-    """It ends, and it is not the answer."""
+    """The text ended and is not the answer."""
 
     id: str
 
@@ -99,13 +99,13 @@ TurnEvent = (
 
 
 class TurnEventTranslator:
-    """Where in a turn we are: which run is the turn's own, what is being said, and which calls wait for their result."""
+    """Holds the state of a turn: the run that answers it, the text being streamed, and the tool calls without a result."""
 
     def __init__(self) -> None:
         self.turn_id = ""
         self.run_id = ""
-        self.parts = 0  # texts and calls so far: what a model calls its calls may come again in the next turn
-        self.text = ""  # the id of the open one
+        self.parts = 0  # numbers texts and calls: the ids that models choose may repeat in later turns
+        self.text = ""  # the id of the text being streamed
         self.said = ""
         self.calls: dict[str, str] = {}
 
@@ -118,7 +118,7 @@ class TurnEventTranslator:
                 yield from self.withdraw() if data.get("restart") else self.append_text(data["text"])
             case "message" if data["role"] == "assistant":
                 yield from self.settle(data["content"])
-            case "tool_call" | "tool_result" if data["run_id"] == self.run_id:  # those of sub-agents are their own business
+            case "tool_call" | "tool_result" if data["run_id"] == self.run_id:  # calls of sub-agents are not shown
                 yield from self.withdraw()
                 yield from self.translate_tool(kind, data)
             case "todos_updated":
@@ -140,7 +140,7 @@ class TurnEventTranslator:
         yield TextAppended(self.text, words)
 
     def settle(self, content: str) -> Iterator[TurnEvent]:
-        """What stays. Who heard it word by word has it; who did not, or heard something else, gets the whole."""
+        """Finish the text with the stored content. Text that was not streamed is appended; text that differs is withdrawn first."""
         if self.said.strip() != content.strip():
             if not content.startswith(self.said):
                 yield from self.withdraw()

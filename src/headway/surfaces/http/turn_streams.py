@@ -1,4 +1,4 @@
-"""A turn that a request begins, and the stream that tells of it. Every front end begins one the same way."""
+"""Starts a turn for a request and streams its events. All front ends share this code."""
 
 import asyncio
 import json
@@ -19,18 +19,18 @@ from headway.surfaces.http.routes.events import ChunkTranslator, EventStream
 BeginTurn = Action[dict[str, Any]]
 EventEncoder = Callable[[str, dict[str, Any]], str]
 
-TURN_POLL_S = 0.1  # whether the running turn has ended
-REQUEST_ALLOWANCE_S = 30  # for everything but the waiting
-HEARTBEAT_COMMENT = b": ping\n\n"  # a comment: other protocols know no heartbeats
+TURN_POLL_S = 0.1  # how often to check whether the running turn has ended
+REQUEST_ALLOWANCE_S = 30  # for everything except the wait
+HEARTBEAT_COMMENT = b": ping\n\n"  # a comment, because other protocols have no heartbeat event
 
 
 async def stream_turn(
     call: RequestContext, begin: BeginTurn, begun: list[Job], wait_s: float, translate: ChunkTranslator | None = None
 ) -> Response:
-    """Begin a turn, and give its own stream, which ends with it. Who hangs up does not stop it."""
+    """Start a turn and return a stream of its events that ends with it. Disconnecting does not stop the turn."""
     feed = call.headway.feed
     tenant_id = await call.read(lambda _tx, tenant_id: tenant_id)
-    channel, reader = await feed.open(tenant_id, None, None)  # before it begins: to miss nothing
+    channel, reader = await feed.open(tenant_id, None, None)  # before the turn starts, so that no event is missed
     try:
         answer = await begin_when_free(call, begin, wait_s)
         start_jobs(call, begun)
@@ -43,18 +43,18 @@ async def stream_turn(
         feed.leave(channel, reader)
         raise
     reader.follow_turn(turn_id, start - 1)
-    call.request.scope["headway.deadline"].reschedule(None)  # a stream may last
+    call.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
     return EventStream(feed, channel, reader, call, translate)
 
 
 def get_turn_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
-    """Where in the log a turn begins."""
+    """Return the conversation of a turn and the number of its first event."""
     conversation_id = conversations.get_turn(tx, tenant_id, turn_id).conversation_id
     return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
 
 
 async def begin_when_free(call: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
-    """Begin a turn; while another one runs, wait for as long as the caller is willing to."""
+    """Start a turn. While another one runs in the conversation, wait up to `wait_s` for it to end."""
     await call.headway.agents_ready()
     until = time.monotonic() + wait_s
     call.request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + wait_s + REQUEST_ALLOWANCE_S)
@@ -62,19 +62,19 @@ async def begin_when_free(call: RequestContext, begin: BeginTurn, wait_s: float)
         try:
             return await call.post(begin, 202)
         except TurnRunning:
-            if time.monotonic() >= until or await call.request.is_disconnected():  # nobody waits any more
+            if time.monotonic() >= until or await call.request.is_disconnected():  # the caller no longer waits
                 raise
         await asyncio.sleep(TURN_POLL_S)
 
 
 def start_jobs(call: RequestContext, begun: list[Job]) -> None:
-    """An answer that was given before has begun nothing now."""
+    """Hand the started jobs to the engine. The list is empty if the response was replayed for an Idempotency-Key."""
     for job in begun:
         call.headway.engine.take(job)
 
 
 def build_translator(tell: EventEncoder) -> Callable[[bytes], bytes]:
-    """Our own stream in another protocol's words."""
+    """Return a function that translates our event stream into another protocol."""
 
     def translate(chunk: bytes) -> bytes:
         return b"".join(HEARTBEAT_COMMENT if kind == "ping" else tell(kind, data).encode() for kind, data in decode_events(chunk))
@@ -83,7 +83,7 @@ def build_translator(tell: EventEncoder) -> Callable[[bytes], bytes]:
 
 
 def decode_events(chunk: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events of whole frames as the feed makes them: of each, the last two lines are its name and its data."""
+    """Yield the events in a chunk of whole frames. The last two lines of each frame are its event name and its data."""
     for frame in chunk.decode().split("\n\n"):
         if frame:
             *_, kind, data = frame.split("\n")

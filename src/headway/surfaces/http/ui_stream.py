@@ -1,4 +1,4 @@
-"""A turn as a UI message stream of the Vercel AI SDK, version 1 of its protocol: what `useChat` reads."""
+"""Encodes a turn as a UI message stream (version 1) of the Vercel AI SDK, which `useChat` reads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,17 +22,17 @@ from headway.surfaces.http.turn_events import (
 )
 
 UI_STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
-SERVER_TOOL_FLAGS = {"providerExecuted": True, "dynamic": True}  # the client need not know our tools, and must not call them
+SERVER_TOOL_FLAGS = {"providerExecuted": True, "dynamic": True}  # the client neither knows nor calls our tools
 WITHDRAWN_METADATA = {"headway": {"withdrawn": True}}
 DONE_FRAME = "data: [DONE]\n\n"
 Document = dict[str, Any]
 
 
 class UiStreamEncoder:
-    """One message for a client. A step is what the model said and called before it heard of results."""
+    """Encodes one message for a client. A step ends once the model has received tool results or had its text withdrawn."""
 
     def __init__(self) -> None:
-        self.heard = False  # whether the model goes on with something new
+        self.heard = False  # whether the next output starts a new step
         self.translator = TurnEventTranslator()
 
     def tell(self, kind: str, data: Document) -> str:

@@ -1,6 +1,6 @@
-"""/mcp: the MCP server over streamable HTTP, with the same bearer token as the API.
+"""/mcp: the MCP server over streamable HTTP, with the same bearer tokens as the API.
 
-The protocol's library takes as long to import as the rest of the server together, so it is loaded when somebody knocks.
+The MCP library takes as long to import as the rest of the server, so it is loaded on the first request.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ TENANT_SCOPE_KEY = "headway.mcp_tenant"
 
 
 class HttpTransport:
-    """An ASGI app. It keeps no sessions: every request says with its headers where it belongs."""
+    """An ASGI app without sessions: the headers of each request give its scope."""
 
     def __init__(self, headway: Headway) -> None:
         self.headway = headway
@@ -36,13 +36,13 @@ class HttpTransport:
         self.opened: asyncio.Future[StreamableHTTPSessionManager] | None = None
 
     async def keep(self) -> None:
-        """Stand behind the door for as long as the server runs."""
+        """Load the MCP server on the first request and keep it running as long as the HTTP server."""
         self.opened = asyncio.get_running_loop().create_future()
         await self.first_request.wait()
         try:
             manager = await asyncio.to_thread(self.load)
         except Exception as error:
-            self.opened.set_exception(error)  # whoever knocks hears of it, instead of waiting
+            self.opened.set_exception(error)  # requests fail with this error instead of waiting
             raise
         async with manager.run():
             self.opened.set_result(manager)
@@ -59,7 +59,7 @@ class HttpTransport:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = RequestContext(Request(scope, receive))
         scope[TENANT_SCOPE_KEY] = await call.read(lambda _tx, tenant_id: tenant_id)
-        if scope["method"] == "GET":  # a stream on which nothing would ever come
+        if scope["method"] == "GET":  # a stream that would never send anything
             raise Problem(405, "no_stream", "There is nothing to listen to here: it only answers. Send POST.", {"Allow": "POST"})
         self.first_request.set()
         assert self.opened is not None

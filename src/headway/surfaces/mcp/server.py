@@ -1,4 +1,4 @@
-"""The MCP server: every tool, the list as resources, a prompt for planning. The transports only say where a call comes from."""
+"""The MCP server: all tools, the todo list as resources, and a prompt for planning. Transports only provide a call's scope."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from headway.ledger.todo import OPEN_STATUSES
 from headway.storage.transaction import Transaction
 
 McpContext = ServerRequestContext[Any]
-# Where a call belongs; the tool tells whether it needs a turn or a conversation.
+# Returns the scope of a call. It depends on the tool, which may need a turn or a conversation.
 ScopeResolver = Callable[[McpContext, Tool | None], Awaitable[ResolvedScope]]
 
 TODO_URI_PREFIX = "headway://todos/"
@@ -137,7 +137,7 @@ def to_mcp_tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_mcp_result(result: Result) -> types.CallToolResult:
-    """Structured where the tool's answer is; as text for clients that look no further."""
+    """Return a tool's result as structured content and as text, for clients that read only text."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=result.as_text)],
         structured_content=result.value if isinstance(result.value, dict) else None,

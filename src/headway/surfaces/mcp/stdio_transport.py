@@ -21,14 +21,14 @@ from headway.surfaces.mcp.server import McpContext, build_server
 
 
 class StdioSession:
-    """Where this assistant's calls belong: the ledger's verbs where it was started, its plans in a turn of its own,
-    which is opened when it first needs one."""
+    """The scope of an assistant's calls. Ledger tools use the scope that the command line chose. Plan tools use a turn of the
+    session, which is opened when it is first needed."""
 
     def __init__(self, headway: Headway, scope: Scope) -> None:
         self.headway = headway
         self.scope = scope
         self.plans = scope if scope.turn_id else None
-        self.opening = asyncio.Lock()  # an assistant that calls several tools at once still has one plan
+        self.opening = asyncio.Lock()  # parallel tool calls must share one plan
 
     async def resolve_scope(self, _context: McpContext, tool: Tool | None) -> ResolvedScope:
         scope = self.scope if tool is None or tool.family == "ledger" else await self.get_plan_scope()
@@ -47,7 +47,7 @@ class StdioSession:
 
 
 class PendingRequests:
-    """Requests that were read and have no answer yet."""
+    """Requests without an answer yet."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
@@ -60,7 +60,7 @@ class PendingRequests:
                 self.ids.add(str(request_id))
                 self.none.clear()
             case SessionMessage(message=JSONRPCNotification(method="notifications/cancelled", params=params)):
-                self.settle((params or {}).get("requestId"))  # nobody answers what was called off
+                self.settle((params or {}).get("requestId"))  # a canceled request gets no answer
 
     def answer(self, item: SessionMessage) -> None:
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
@@ -73,8 +73,8 @@ class PendingRequests:
 
 
 async def relay_messages(server: Server[Any], incoming: AsyncIterator[SessionMessage | Exception], outgoing: Any) -> None:
-    """Let every request that was read have its answer. The protocol's library drops calls at work when its input ends, and what
-    they did is committed by then: it hears of the end when nothing is left to be answered."""
+    """Relay messages until every request has been answered. The MCP library drops running calls when its input ends, although their
+    work may be committed, so the end of the input is passed on only after the last answer."""
     to_server, heard = anyio.create_memory_object_stream[SessionMessage | Exception]()
     said, from_server = anyio.create_memory_object_stream[SessionMessage]()
     unanswered = PendingRequests()
@@ -104,6 +104,6 @@ async def serve_stdio(settings: Settings, scope: Scope) -> None:
         async with stdio_server() as (incoming, outgoing):
             await relay_messages(build_server(headway, StdioSession(headway, scope).resolve_scope), incoming, outgoing)
     except* (BrokenPipeError, anyio.BrokenResourceError):
-        pass  # nobody is left to read an answer
+        pass  # the client has gone
     finally:
         headway.close()

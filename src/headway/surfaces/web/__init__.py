@@ -1,1 +1,1 @@
-"""The page: ES modules, styles, a font and icons, served as they are."""
+"""The web page: ES modules, styles, a font and icons, served without a build step."""

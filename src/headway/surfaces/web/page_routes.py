@@ -1,4 +1,4 @@
-"""The page and its files. What it shows, it asks of /v1 like everybody else."""
+"""Routes that serve the web page and its files. The page gets its data from /v1, like any other client."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -19,7 +19,7 @@ PAGE_PATHS = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}
 
 
 async def serve_page(request: Request) -> Response:
-    """Every page is the same shell: it says nothing of anybody's data, so it needs no session."""
+    """Serve the shell of the page, the same for every path. It contains no data, so it needs no session."""
     return build_shell_response(request)
 
 
@@ -29,7 +29,7 @@ for path in PAGE_PATHS:
 
 @routes.get("/static/{build}/{name:path}")
 async def serve_static_file(request: Request) -> Response:
-    """A file of this build. Of another one there is none: the page that asks is out of date, and says so."""
+    """Serve a file of the current build. A page of another build gets a 404, and shows that it is out of date."""
     found = load_site().files.get(request.path_params["name"])
     if found is None or request.path_params["build"] != load_site().build:
         raise Problem(404, "no_such_path", "There is no such file in this version of the page.")

@@ -1,7 +1,7 @@
-"""The files of the page, read and compressed once.
+"""The files of the web page, read and compressed once.
 
-They are served under a folder that is named after their content, so a browser may keep each for good: another build is another
-folder. Imports between modules are relative and stay inside of it.
+They are served under a path that contains a hash of their content, so browsers may cache them forever: a new build has a new path.
+Imports between modules are relative and stay within that path.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""`headway chat`: one turn, or one after the other, with the todo list in sight."""
+"""`headway chat`: run one turn or an interactive conversation, showing the todo list as it changes."""
 
 import asyncio
 import signal
@@ -39,9 +39,10 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 @click.option("-c", "--continue", "going_on", is_flag=True, help="Go on with the newest conversation.")
 @pass_invocation
 def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
-    """Have an agent answer MESSAGE, or talk to it turn by turn. Ctrl-C stops a turn, Ctrl-D ends the talk.
+    """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
-    Without MESSAGE and without a terminal, the message is read from standard input."""
+    Without MESSAGE and without a terminal, the message is read from standard input.
+    """
     at_terminal = message is None and sys.stdin is not None and sys.stdin.isatty()
     if message is None and not at_terminal:
         message = read_standard_input()
@@ -67,7 +68,7 @@ def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> 
 
 
 def parse_message(message: str) -> str:
-    """A message that can be said; whatever is wrong with it is found before a conversation is opened for it."""
+    """Validate a message before a conversation is opened for it."""
     words = text.check_text(message.strip(), "The message")
     if not words:
         raise Invalid("Say something: the message is empty.")
@@ -88,17 +89,17 @@ def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
     while True:
         try:
             words = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
-        except click.Abort:  # Ctrl-D or Ctrl-C
+        except click.Abort:
             click.echo(err=True)
             return
         try:
             answer(words)
-        except HeadwayError as error:  # the talk goes on: the next message may do
+        except HeadwayError as error:  # the chat continues: the next message may succeed
             click.echo(f"headway: {error}", err=True)
 
 
 class ChatSession:
-    """A conversation held from this process: its turns are driven here."""
+    """A conversation whose turns run in this process."""
 
     def __init__(self, settings: Settings, scope: Scope, mode: TurnMode, call: Invocation, *, once: bool) -> None:
         self.settings = settings
@@ -110,7 +111,7 @@ class ChatSession:
         self.failed = False
 
     async def begin(self) -> None:
-        from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who talk and not for `--help`
+        from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
 
         configure_plain_logging(self.settings)
         self.headway = Headway(self.settings)
@@ -123,7 +124,7 @@ class ChatSession:
             self.headway.close()
 
     async def turn(self, words: str) -> None:
-        """One turn, shown as it happens."""
+        """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
         headway = self.opened
         with open_turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
@@ -140,7 +141,7 @@ class ChatSession:
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
 
     def interrupted(self, tx: Transaction) -> Job | None:
-        """A turn of this conversation that a process which is no more has left behind, queued again."""
+        """Requeue the running turn of this conversation if its process has died, and return its job. None: nothing to resume."""
         run = run_store.find_running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
@@ -151,7 +152,7 @@ class ChatSession:
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
-        """Show what happens until the turn has ended, or cannot go on here."""
+        """Show events until the turn ends. Raise Halted if the kill switch stops the turn."""
         headway = self.opened
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(turns.get_turn_id(job), reader.after)
@@ -172,7 +173,7 @@ class ChatSession:
         raise Halted
 
     async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
-        """A turn that was halted tells nothing more."""
+        """Close the reader once a halt has stopped the turn, because a halted turn publishes no further events."""
         while job.id in self.opened.engine.tasks or not await self.opened.database.read(halt_store.find_active):
             await asyncio.sleep(HALT_POLL_S)
         reader.leave()

@@ -1,4 +1,4 @@
-"""`headway completion`: what teaches a shell the commands and options."""
+"""`headway completion`: print a script for shell completion."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -6,7 +6,7 @@ from click.shell_completion import get_completion_class
 from headway.surfaces.cli.context import Command, Invocation, UnusedFlags, pass_invocation
 
 SHELLS = ("bash", "zsh", "fish")
-COMPLETION_VARIABLE = "_HEADWAY_COMPLETE"  # where click looks for what a shell asks
+COMPLETION_VARIABLE = "_HEADWAY_COMPLETE"  # click reads the shell's completion request from this variable
 NO_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "looks at no ledger")
 
 
@@ -22,7 +22,7 @@ def completion(call: Invocation, context: click.Context, shell: str) -> None:
     zsh    headway completion zsh > ~/.zfunc/_headway    (with fpath+=~/.zfunc before compinit in ~/.zshrc)
     fish   headway completion fish > ~/.config/fish/completions/headway.fish
 
-    The folder has to be there; a new shell knows them.
+    The folder must exist. Completion works in newly started shells.
     """
     found = get_completion_class(shell)
     assert found is not None

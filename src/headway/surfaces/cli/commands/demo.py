@@ -1,4 +1,4 @@
-"""`headway demo`: a whole story in the terminal, with the commands that anybody could type, and a process that is really killed."""
+"""`headway demo`: a three-scene story in the terminal. It runs real commands in real processes, and kills one of them."""
 
 import os
 import shlex
@@ -38,11 +38,11 @@ GOAL = (
 )
 FRIENDS = ("ada", "alan", "edsger", "grace", "joan")
 INVITATIONS = "; ".join([*(f"write {friend}.md: Friday at 8?" for friend in FRIENDS), "list the files"])
-PACE_S = "0.25"  # slow enough to watch, and to be interrupted
+PACE_S = "0.25"  # slow enough to watch and to interrupt
 KILL_TIMEOUT_S = 60
 PROGRESS_POLL_S = 0.1
-KILL_DELAY_S = 0.15  # how long people see it half done before it is killed
-SHOW_CURSOR = "\r\x1b[?25h"  # whoever is killed leaves it hidden, in the middle of a line
+KILL_DELAY_S = 0.15  # how long the half-finished plan stays visible before the kill
+SHOW_CURSOR = "\r\x1b[?25h"  # a killed process leaves the cursor hidden, in the middle of a line
 WIDTH = 96
 NEXT_COMMANDS = (
     ("headway serve", "the page, the API and MCP, at one address"),
@@ -60,7 +60,7 @@ REPEAT_COMMAND = ("headway demo --keep DIR", "once more, and then look around: h
 )
 @pass_invocation
 def demo(call: Invocation, keep: str | None) -> None:
-    """See it all happen, offline, in less than a minute: a plan drained, a goal with sub-agents, a crash and the recovery."""
+    """Watch Headway work in under a minute, offline. It drains a plan, pursues a goal with sub-agents and survives a crash."""
     began = time.monotonic()
     with open_home(keep) as folder:
         stage = DemoRunner(folder, quiet=call.as_json)
@@ -85,7 +85,7 @@ def show_next_commands(stage: "DemoRunner", keep: str | None, words: str) -> Non
 
 @contextmanager
 def open_home(keep: str | None) -> Iterator[Path]:
-    """A folder of the demo's own: nobody's data is touched."""
+    """Yield a folder for the demo's ledger, so that no existing data is touched. A temporary folder is deleted afterwards."""
     if keep is not None:
         if (Path(keep) / "headway.db").exists():
             raise Invalid(f"{keep} holds a ledger already: name a folder that does not.")
@@ -99,7 +99,7 @@ def open_home(keep: str | None) -> Iterator[Path]:
 
 
 class DemoRunner:
-    """Runs the commands of the story, each in a process of its own, and shows them as one would type them."""
+    """Runs each command of the story in its own process and prints it as a user would type it."""
 
     def __init__(self, folder: Path, *, quiet: bool) -> None:
         self.folder = folder
@@ -127,7 +127,7 @@ class DemoRunner:
         self.say(self.styled(f"$ headway {shlex.join(arguments)}", fg="cyan"))
         command = [sys.executable, "-m", "headway", *arguments, *(["--json"] if self.quiet else [])]
         sys.stdout.flush()
-        return subprocess.Popen(  # noqa: S603  our own program, with arguments of ours
+        return subprocess.Popen(  # noqa: S603  runs this program, with arguments from this module
             command, env=self.environment, cwd=self.folder.parent, text=True, stdout=subprocess.PIPE if self.quiet else None
         )
 
@@ -138,7 +138,7 @@ class DemoRunner:
             raise HeadwayError(f"`headway {shlex.join(arguments)}` ended with exit code {process.returncode}; the demo ends here.")
 
     def read(self, view: Callable[..., Any], *arguments: Any) -> Any:
-        """What the story has written down so far, in the local tenant."""
+        """Run a view on the demo's database, in the local tenant."""
         database_url = settings.load(
             {"home": str(self.folder), "database_url": self.environment["HEADWAY_DATABASE_URL"]}
         ).database_url
@@ -204,7 +204,7 @@ def kill_after_first_outcome(stage: DemoRunner, process: "subprocess.Popen[str]"
 
 
 def find_goal_summary(stage: DemoRunner, goal_id: int) -> dict[str, Any]:
-    """The goal, without what the commands showed already; nothing while it is not there."""
+    """Return the id, description, status and progress of a goal, or an empty dictionary if it does not exist yet."""
     found = stage.read(goal_views.list_page, None, 10)
     kept = ("id", "description", "status", "progress")
     return next(({name: goal[name] for name in kept} for goal in (found.goals if found else ()) if goal["id"] == goal_id), {})

@@ -1,4 +1,4 @@
-"""`headway doctor`: looks at everything Headway stands on, and says what to mend."""
+"""`headway doctor`: check the installation and say how to fix problems."""
 
 from typing import Any, NamedTuple
 
@@ -22,13 +22,13 @@ class Finding(NamedTuple):
     name: str
     detail: str
     ok: bool = True
-    warning: bool = False  # nothing is broken, and yet it is not as it usually is
+    warning: bool = False  # unusual, but not a fault
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
 def doctor(call: Invocation) -> None:
-    """Check the database, the engine, the models and the operator's channels; say what to fix."""
+    """Check the database, the engine, the models and the operator's channels. Says how to fix problems."""
     settings = call.settings()
     findings = [
         Finding("home", settings.home),
@@ -61,17 +61,17 @@ def inspect_database(settings: Settings) -> list[Finding]:
 
 
 def build_halt_finding(halt: Halt) -> Finding:
-    """Somebody wants it so; whoever wonders why nothing moves should read it here."""
+    """Report an active halt as a warning: it is intended, but it explains why nothing runs."""
     reason = f": {halt.why}" if halt.why else ""
     detail = f"everything is halted since {format_time(halt.since)}{reason}. `headway unhalt` lets it go on."
     return Finding("halt", detail, warning=True)
 
 
 def inspect_channels(settings: Settings) -> list[Finding]:
-    """Whether each address can be understood. Nothing is sent, and no address is shown: it may hold a key."""
+    """Check that each notification URL can be parsed. Nothing is sent, and no URL is shown because it may contain a key."""
     if not settings.notify:
         return [Finding("operator", "no channels: notices are in the inbox and in the log; set HEADWAY_NOTIFY to send them")]
-    import apprise  # noqa: PLC0415  takes a while to load
+    import apprise  # noqa: PLC0415  slow to import
 
     return [
         Finding("operator", f"channel {place}: {describe_channel(channel)}", ok=channel is not None)
@@ -84,7 +84,7 @@ def describe_channel(channel: Any) -> str:
 
 
 def inspect_models(settings: Settings) -> list[Finding]:
-    """One for each model that is used. Whether it can be made is tried; nobody is called, for calls cost money."""
+    """Check each configured model once. The model is built but not called, because calls cost money."""
     tiers = {"model": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap}
     chosen = {name: [tier for tier in tiers if tiers[tier] == name] for name in dict.fromkeys(tiers.values())}
     return [inspect_model(name, tiers[0]) for name, tiers in chosen.items()]
@@ -94,7 +94,7 @@ def inspect_model(name: str, tier: str) -> Finding:
     if name == REHEARSAL_MODEL:
         detail = "rehearsal: the built-in stand-in that follows rules. It is not an LLM; set HEADWAY_MODEL to use one."
         return Finding(tier, detail)
-    from headway.agents.models.client import build_model  # noqa: PLC0415  takes a second to load
+    from headway.agents.models.client import build_model  # noqa: PLC0415  takes a second to import
 
     try:
         build_model(name)

@@ -1,4 +1,4 @@
-"""`headway jobs …`, `agents …`, `schedule …`: the engine room from the shell."""
+"""`headway jobs`, `headway agents` and `headway schedule`: inspect and control the engine."""
 
 import json
 from collections.abc import Callable
@@ -37,7 +37,7 @@ DEFAULT_PAGE_SIZE = 50
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def jobs() -> None:
-    """What keeps things running, and what died on the way."""
+    """Show and manage jobs and dead letters."""
 
 
 @jobs.command("list")
@@ -45,7 +45,7 @@ def jobs() -> None:
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
-    """Show jobs, the newest first."""
+    """List jobs, newest first."""
     with call.desk() as desk:
         page = desk.read(engine_views.list_jobs, "dead" if dead else None, limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
@@ -55,14 +55,14 @@ def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
 @click.argument("job_id")
 @pass_invocation
 def show_job(call: Invocation, job_id: str) -> None:
-    """Everything about a job: attempts, errors, payload."""
+    """Show a job: its attempts, errors and payload."""
     with call.desk() as desk:
         job = desk.read(job_actions.get, job_id)
     call.answer({"job": job.as_json()}, lambda: print_fields({**waiting(job), **job.as_json()}))
 
 
 def waiting(job: Job) -> dict[str, str]:
-    """What it waits for, in words, if its model failed and is asked again later."""
+    """Describe when and why a job waits to retry a failed model call. Empty if no retry is scheduled."""
     if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
         return {}
     return {"waits": waiting_words(job.retry_at, job.as_json()["error"])}
@@ -72,7 +72,7 @@ def waiting(job: Job) -> dict[str, str]:
 @click.argument("job_id")
 @pass_invocation
 def retry_job(call: Invocation, job_id: str) -> None:
-    """Run a dead job anew, with the same context, or one that waits to be tried again now."""
+    """Run a dead job again with the same context, or retry a delayed job now."""
     with call.desk() as desk:
         job = desk.write(dead_letters.retry, job_id)
     call.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
@@ -82,7 +82,7 @@ def retry_job(call: Invocation, job_id: str) -> None:
 @click.argument("job_id")
 @pass_invocation
 def cancel_job(call: Invocation, job_id: str) -> None:
-    """Stop a scheduled tool call, or keep it from starting."""
+    """Cancel a scheduled tool call, running or not yet started."""
     with call.desk() as desk:
         job = cancel_with_hint(desk, job_actions.cancel, job_id)
     call.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
@@ -93,7 +93,7 @@ def cancel_job(call: Invocation, job_id: str) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @pass_invocation
 def drop_job(call: Invocation, job_id: str, *, yes: bool) -> None:
-    """Give a dead job up for good."""
+    """Delete a dead job for good."""
     with call.desk() as desk:
         job_actions.check_dead(desk.read(job_actions.get, job_id))
         require_confirmation(f"Drop job {job_id} for good?", yes=yes)
@@ -102,7 +102,7 @@ def drop_job(call: Invocation, job_id: str, *, yes: bool) -> None:
 
 
 def cancel_with_hint(desk: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
-    """A refusal says what to cancel instead; here it says how, too."""
+    """Cancel a job or a run. If the action refuses because the row belongs to a turn, name the command that cancels the turn."""
     try:
         return desk.write(cancel, row_id)
     except Conflict as error:
@@ -120,7 +120,7 @@ def format_job(job: Job) -> str:
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def agents() -> None:
-    """Agents at work: those that answer turns, and their sub-agents."""
+    """Show and cancel agent runs: those that answer turns, and sub-agents."""
 
 
 @agents.command("list")
@@ -129,7 +129,7 @@ def agents() -> None:
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
-    """Show runs, the newest first."""
+    """List runs, newest first."""
     with call.desk() as desk:
         page = desk.read(engine_views.list_agents, RunFilter(turn, goal), limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor)))
@@ -139,7 +139,7 @@ def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int
 @click.argument("run_id")
 @pass_invocation
 def show_agent(call: Invocation, run_id: str) -> None:
-    """Everything about a run."""
+    """Show everything about a run."""
     with call.desk() as desk:
         run = desk.read(runs.get, run_id)
         job = desk.read(job_store.find, run_id)
@@ -151,7 +151,7 @@ def show_agent(call: Invocation, run_id: str) -> None:
 @click.argument("run_id")
 @pass_invocation
 def cancel_agent(call: Invocation, run_id: str) -> None:
-    """Stop a sub-agent, and all that it began."""
+    """Cancel a sub-agent and everything it started."""
     with call.desk() as desk:
         run = cancel_with_hint(desk, runs.cancel, run_id)
     call.answer({"agent": runs.as_json(run)}, lambda: click.echo(format_run(run)))
@@ -166,7 +166,7 @@ def format_run(run: Run) -> str:
 
 @click.group(cls=CommandGroup)
 def schedule() -> None:
-    """Recurring work."""
+    """Manage recurring work."""
 
 
 @schedule.command("put")
@@ -190,7 +190,7 @@ def put_schedule(
     tool_name: str | None,
     arguments: str,
 ) -> None:
-    """Make a schedule, or change the one of that name."""
+    """Create a schedule, or change the existing one with that name."""
     timing = parse_timing(cron, tz, every)
     with call.desk() as desk:
         work = {**build_goal_work(goal), **build_message_work(desk, message), **build_tool_work(desk, tool_name, arguments)}
@@ -223,8 +223,8 @@ def build_message_work(desk: TenantDatabase, message: str | None) -> dict[str, A
 
 
 def check_tool(settings: Settings, desk: TenantDatabase, work: dict[str, Any]) -> None:
-    """Whoever has the command line may schedule every tool there is."""
-    from pathlib import Path  # noqa: PLC0415  with what follows, longer to load than all else here
+    """Check that the tool and its arguments are valid. The command line may schedule any tool."""
+    from pathlib import Path  # noqa: PLC0415  this import and the next four take longer than the rest of the command
 
     from headway.agents import role_files  # noqa: PLC0415
     from headway.agents.roles import Roles  # noqa: PLC0415
@@ -252,7 +252,7 @@ def build_tool_work(desk: TenantDatabase, name: str | None, arguments: str) -> d
 @click.option("--limit", default=SCHEDULES_LIMIT, show_default=True, type=click.IntRange(1, SCHEDULES_LIMIT))
 @pass_invocation
 def list_schedules(call: Invocation, limit: int) -> None:
-    """Show schedules, with their last and next run."""
+    """List schedules with their last and next run."""
     with call.desk() as desk:
         page = desk.read(schedules.list_page, limit)
     call.answer(
@@ -264,7 +264,7 @@ def list_schedules(call: Invocation, limit: int) -> None:
 @click.argument("name")
 @pass_invocation
 def pause_schedule(call: Invocation, name: str) -> None:
-    """Let it rest."""
+    """Pause a schedule."""
     with call.desk() as desk:
         answer_with_schedule(call, desk.write(schedules.pause, name))
 
@@ -273,7 +273,7 @@ def pause_schedule(call: Invocation, name: str) -> None:
 @click.argument("name")
 @pass_invocation
 def resume_schedule(call: Invocation, name: str) -> None:
-    """Let it go on, from now."""
+    """Resume a schedule from now on. Ticks missed while paused are not made up."""
     with call.desk() as desk:
         answer_with_schedule(call, desk.write(schedules.resume, name))
 
@@ -282,7 +282,7 @@ def resume_schedule(call: Invocation, name: str) -> None:
 @click.argument("name")
 @pass_invocation
 def run_schedule(call: Invocation, name: str) -> None:
-    """Run it once, now. A `serve` or `worker` process does the work."""
+    """Run a schedule once, now. A `serve` or `worker` process does the work."""
     with call.desk() as desk:
         answer_with_schedule(call, desk.write(schedules.run_now, name, call.settings().limits))
 
@@ -321,7 +321,7 @@ def print_rows(lines: list[str], nothing: str, *, more: bool) -> None:
 
 
 def print_fields(document: dict[str, Any]) -> None:
-    """A line for each field that says something; moments as clocks show them."""
+    """Print one line per field that has a value. Fields ending in `_at` are printed as local times."""
     for name, found in document.items():
         value = format_time(found * 1000) if name.endswith("_at") else found
         if value not in (None, "", [], {}):

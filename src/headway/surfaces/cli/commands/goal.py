@@ -1,4 +1,4 @@
-"""`headway goal …`: what is pursued without a person, and what people have to say about it."""
+"""`headway goal`: set, follow and control goals."""
 
 from collections.abc import Callable
 from typing import Any, get_args
@@ -29,7 +29,7 @@ DEFAULT_PAGE_SIZE = 50
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def goal() -> None:
-    """Goals: objectives that are pursued without a person."""
+    """Manage goals: objectives that are pursued without a person."""
 
 
 @goal.command("add")
@@ -52,7 +52,7 @@ def add_goal(
     *,
     no_wait: bool,
 ) -> None:
-    """Set a goal. If no other process is at work on the database, it is pursued here until it ends or pauses."""
+    """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
     wanted = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR))
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
@@ -73,7 +73,7 @@ def add_goal(
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_goals(call: Invocation, status: GoalStatus | None, limit: int) -> None:
-    """Show goals, the newest first."""
+    """List goals, newest first."""
     with call.desk() as desk:
         page = desk.read(goal_views.list_page, status, limit)
     call.answer(page._asdict(), lambda: drawing.print_goals(page.goals, more=page.next_cursor is not None))
@@ -83,7 +83,7 @@ def list_goals(call: Invocation, status: GoalStatus | None, limit: int) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def show_goal(call: Invocation, goal_id: int) -> None:
-    """Draw a goal: how far it got, its sub-goals, and what happened last."""
+    """Show a goal: its progress, its sub-goals and the latest journal entries."""
     with call.desk() as desk:
         found = desk.read(goal_views.show, goal_id, call.settings().goals)
         entries = [entry.as_json() for entry in desk.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
@@ -94,7 +94,7 @@ def show_goal(call: Invocation, goal_id: int) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def watch_goal(call: Invocation, goal_id: int) -> None:
-    """Follow a goal until it ends or is paused. If nobody else is at work on the database, it is pursued here. Ctrl-C leaves."""
+    """Follow a goal until it ends or pauses. Pursues it if no other process works on the database. Ctrl-C stops watching."""
     with call.desk() as desk:
         desk.read(goals.get, goal_id)
         tenant_id = desk.scope.tenant_id
@@ -105,7 +105,7 @@ def watch_goal(call: Invocation, goal_id: int) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def pause_goal(call: Invocation, goal_id: int) -> None:
-    """Let it rest: nothing new begins, and what sub-agents are at is ended and kept."""
+    """Pause a goal. Nothing new starts; running sub-agents are stopped and their work is kept."""
     change_goal(call, goal_id, goals.pause)
 
 
@@ -113,7 +113,7 @@ def pause_goal(call: Invocation, goal_id: int) -> None:
 @click.argument("goal_id", type=GOAL_ID)
 @pass_invocation
 def resume_goal(call: Invocation, goal_id: int) -> None:
-    """Let a paused goal go on where it stopped."""
+    """Resume a paused goal where it stopped."""
     change_goal(call, goal_id, goals.resume, call.settings().limits)
 
 
@@ -122,7 +122,7 @@ def resume_goal(call: Invocation, goal_id: int) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
 @pass_invocation
 def abandon_goal(call: Invocation, goal_id: int, *, yes: bool) -> None:
-    """Give a goal up for good. What was done stays done."""
+    """Abandon a goal for good. Finished work is kept."""
     with call.desk() as desk:
         known = desk.read(goals.get, goal_id)
         if not known.ended:
@@ -136,7 +136,7 @@ def abandon_goal(call: Invocation, goal_id: int, *, yes: bool) -> None:
 @click.option("--note", default="", metavar="TEXT", help="What a new plan should know, or why.")
 @pass_invocation
 def decide_goal(call: Invocation, goal_id: int, action: Decision, note: str) -> None:
-    """Decide about a goal that is paused: let it continue, have it planned anew, or abandon it."""
+    """Decide about a paused goal: continue it, replan it or abandon it."""
     change_goal(call, goal_id, goals.decide, action, note, call.settings().limits)
 
 
@@ -145,7 +145,7 @@ def decide_goal(call: Invocation, goal_id: int, action: Decision, note: str) -> 
 @click.option("--sub-goal", type=SUB_GOAL_ID, metavar="ID", help="Why that one is not further.")
 @pass_invocation
 def explain_goal(call: Invocation, goal_id: int, sub_goal: int | None) -> None:
-    """Say what stands in the way of a goal."""
+    """Explain why a goal is not making progress."""
     with call.desk() as desk:
         why = desk.read(goal_views.explain, goal_id, sub_goal)
     call.answer({"why": why}, lambda: click.echo(to_one_line(why)))
@@ -175,10 +175,10 @@ def count_workers(desk: TenantDatabase) -> int:
 
 def follow_and_answer(call: Invocation, tenant_id: int, goal_id: int) -> None:
     try:
-        from headway.surfaces.cli.goal_following import follow_goal  # noqa: PLC0415  nor is an event loop
+        from headway.surfaces.cli.goal_following import follow_goal  # noqa: PLC0415  imports asyncio, which few commands need
 
         found = follow_goal(call, tenant_id, goal_id)
-    except KeyboardInterrupt:  # before there was anything to see
+    except KeyboardInterrupt:  # interrupted before the view was open
         with call.desk() as desk:
             found = desk.read(goal_views.show, goal_id, call.settings().goals)
 

@@ -13,7 +13,7 @@ from headway.surfaces.cli.render import format_time
 @click.option("--why", default="", metavar="TEXT", help="For whoever wonders why nothing moves.")
 @pass_invocation
 def halt(call: Invocation, why: str) -> None:
-    """Stop all agents: no model is called, no tool runs, nothing starts until `headway unhalt`."""
+    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts."""
     with call.database() as database:
         before, found = database.write(lambda tx: (halt_store.find_active(tx), halts.halt(tx, why)))
     said = f"Already halted since {format_time(found.since)}" if before else "Halted"
@@ -27,7 +27,7 @@ def halt(call: Invocation, why: str) -> None:
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
 def unhalt(call: Invocation) -> None:
-    """Let everything go on where it stopped."""
+    """Lift the halt, so that everything resumes where it stopped."""
     with call.database() as database:
         lifted = database.write(halts.unhalt)
     words = "Everything goes on." if lifted else "Nothing was halted."

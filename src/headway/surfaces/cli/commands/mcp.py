@@ -1,4 +1,4 @@
-"""`headway mcp`."""
+"""`headway mcp`: run an MCP server on standard input and output."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from headway.surfaces.log_lines import configure_plain_logging
 def mcp(call: Invocation, turn: str | None, agent: str) -> None:
     """Run an MCP server on standard input and output, for an assistant on this machine."""
     from headway.agents.tools.execution import resolve_scope  # noqa: PLC0415
-    from headway.surfaces.mcp.stdio_transport import serve_stdio  # noqa: PLC0415  the protocol's library, for this command alone
+    from headway.surfaces.mcp.stdio_transport import serve_stdio  # noqa: PLC0415  loads the MCP library
 
     with call.desk() as desk:
         scope = desk.scope._replace(turn_id=turn, agent_id=agent)

@@ -1,4 +1,4 @@
-"""`headway serve`."""
+"""`headway serve`: run the HTTP server."""
 
 import json
 
@@ -22,8 +22,8 @@ from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation,
 )
 @pass_invocation
 def serve(call: Invocation, host: str | None, port: str | None, log_level: str) -> None:
-    """Run the API, live events and the page; stop with Ctrl-C."""
-    from headway.surfaces.http.server import serve as run  # noqa: PLC0415  the web stack, for this command alone
+    """Serve the API, live events and the web page. Stop with Ctrl-C."""
+    from headway.surfaces.http.server import serve as run  # noqa: PLC0415  loads the web stack, which only this command needs
 
     chosen = settings.load({"home": call.home, "database_url": call.database_url, "host": host, "port": port})
     database = redact_database_url(chosen.database_url)

@@ -1,4 +1,4 @@
-"""`headway tenant …`, `token …`, `conversation …`: who may come in, and the threads they keep."""
+"""`headway tenant`, `headway token` and `headway conversation`: manage access and conversations."""
 
 from functools import partial
 from shutil import rmtree
@@ -24,14 +24,14 @@ from headway.surfaces.cli.render import format_time
 
 @click.group(cls=CommandGroup, unused=INSTALLATION_WIDE)
 def tenant() -> None:
-    """Isolated customers: everything belongs to exactly one."""
+    """Manage tenants: isolated customers. All data belongs to exactly one tenant."""
 
 
 @tenant.command("add")
 @click.argument("name")
 @pass_invocation
 def add_tenant(call: Invocation, name: str) -> None:
-    """Make a tenant."""
+    """Create a tenant."""
     with call.database() as database:
         made = database.write(partial(tenants.add, name=name))
     call.answer({"tenant": made.as_json()}, partial(click.echo, f"tenant {to_one_line(made.name)} ({made.id})"))
@@ -40,7 +40,7 @@ def add_tenant(call: Invocation, name: str) -> None:
 @tenant.command("list")
 @pass_invocation
 def list_tenants(call: Invocation) -> None:
-    """Show all tenants."""
+    """List all tenants."""
     with call.database() as database:
         found = database.read(tenant_store.list_all)
     call.answer(
@@ -66,7 +66,7 @@ def remove_tenant(call: Invocation, name: str, *, yes: bool) -> None:
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def token() -> None:
-    """Bearer tokens for the API. A token is shown once and stored hashed."""
+    """Manage bearer tokens for the API. A token is shown once and stored hashed."""
 
 
 @token.command("new")
@@ -74,7 +74,7 @@ def token() -> None:
 @click.option("--operator", is_flag=True, help="It may also halt the installation and raise cost limits.")
 @pass_invocation
 def new_token(call: Invocation, label: str, *, operator: bool) -> None:
-    """Make a token for --tenant and print it: it cannot be shown again."""
+    """Create a token for --tenant and print it. It cannot be shown again."""
     with call.desk() as desk:
         made = desk.write(tenants.create_token, label, operator=operator)
     call.answer({"token": made.secret, **made.token.as_json()}, partial(click.echo, made.secret))
@@ -83,7 +83,7 @@ def new_token(call: Invocation, label: str, *, operator: bool) -> None:
 @token.command("list")
 @pass_invocation
 def list_tokens(call: Invocation) -> None:
-    """Show the tokens of --tenant, without their secrets."""
+    """List the tokens of --tenant, without their secrets."""
     with call.desk() as desk:
         found = desk.read(tenant_store.list_tokens)
     call.answer(
@@ -96,7 +96,7 @@ def list_tokens(call: Invocation) -> None:
 @click.argument("token_id", metavar="ID", type=TOKEN_ID)
 @pass_invocation
 def revoke_token(call: Invocation, token_id: int) -> None:
-    """Shut a token out at once."""
+    """Revoke a token. It stops working at once."""
     with call.desk() as desk:
         revoked = desk.write(tenants.revoke_token, token_id)
     call.answer(revoked.as_json(), partial(click.echo, f"revoked token {revoked.id}"))
@@ -111,7 +111,7 @@ def format_token(one: Token) -> str:
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def conversation() -> None:
-    """Threads that keep a list of their own."""
+    """Manage conversations. Each has its own todo list."""
 
 
 @conversation.command("new")
@@ -119,7 +119,7 @@ def conversation() -> None:
 @click.option("--key", help="A name of your own for it (default: a UUID).")
 @pass_invocation
 def new_conversation(call: Invocation, title: str, key: str | None) -> None:
-    """Open a conversation."""
+    """Create a conversation."""
     with call.desk() as desk:
         made = desk.write(conversations.add, title, key)
     call.answer({"conversation": made.as_json()}, partial(click.echo, format_conversation(made)))
@@ -129,7 +129,7 @@ def new_conversation(call: Invocation, title: str, key: str | None) -> None:
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_conversations(call: Invocation, limit: int) -> None:
-    """Show the newest conversations."""
+    """List conversations, newest first."""
     with call.desk() as desk:
         found = desk.read(views.list_conversations, limit)
     call.answer(

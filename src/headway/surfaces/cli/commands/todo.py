@@ -1,4 +1,4 @@
-"""`headway todo …`: the ledger from the shell."""
+"""`headway todo`: read and change the ledger from the shell."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ from headway.surfaces.cli.context import (
 
 @click.group(cls=CommandGroup)
 def todo() -> None:
-    """The ledger: write work down, work it off."""
+    """Manage todos: add work, list it and complete it."""
 
 
 todo.add_command(export)
@@ -36,7 +36,7 @@ outcome_flag = click.option("--outcome", metavar="TEXT", help="What came of it."
 
 
 def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """For todos that an agent has claimed."""
+    """Add the options for todos that an agent has claimed."""
     command = click.option("--force", is_flag=True, help="Do it although another agent holds a lease.")(command)
     return click.option("--lease-token", metavar="TOKEN", help="The token that `claim` gave out.")(command)
 
@@ -53,7 +53,7 @@ def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--turn", metavar="UUID", help="Make it part of this turn's plan.")
 @pass_invocation
 def add(call: Invocation, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
-    """Write a todo down."""
+    """Add a todo."""
     with call.desk() as desk:
         draft = Draft(
             subject=" ".join(subject),
@@ -80,7 +80,7 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
 def list_todos(
     call: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
 ) -> None:
-    """Show the list: in progress, then pending in order, then (with --all) ended by most recent."""
+    """List todos. In progress first, then pending in order, then (with --all) ended, most recent first."""
     wanted = statuses or (() if everything else OPEN_STATUSES)
     with call.desk() as desk:
         selection = Selection(desk.conversation_id, turn, wanted, agent)
@@ -105,7 +105,7 @@ def show(call: Invocation, todo_id: int) -> None:
 @lease_flags
 @pass_invocation
 def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
-    """Begin work. One that has ended is reopened first, with `reopen`."""
+    """Start todos. An ended todo must be reopened first, with `reopen`."""
     with call.desk() as desk:
         started = apply_in_transaction(desk, lambda tx, one: todos.start(tx, desk.scope.tenant_id, one, **lease), ids)
     answer_with_todos(call, started)
@@ -117,7 +117,7 @@ def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @lease_flags
 @pass_invocation
 def done(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
-    """Complete."""
+    """Complete todos."""
     end_each(call, ids, "completed", outcome, lease)
 
 
@@ -127,7 +127,7 @@ def done(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease
 @lease_flags
 @pass_invocation
 def cancel(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
-    """Give up on; it stays in the ledger."""
+    """Cancel todos. They stay in the ledger."""
     end_each(call, ids, "canceled", outcome, lease)
 
 
@@ -136,7 +136,7 @@ def cancel(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lea
 @lease_flags
 @pass_invocation
 def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
-    """Put back to pending."""
+    """Set todos back to pending."""
     change_each(call, ids, Change(status="pending"), lease)
 
 
@@ -159,7 +159,7 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @lease_flags
 @pass_invocation
 def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: bool, **fields: Any) -> None:
-    """Change what a todo says."""
+    """Change the fields of a todo."""
     given = {name: value for name, value in fields.items() if value not in (None, ())}
     if given.get("description") == "-":
         given["description"] = read_standard_input()
@@ -178,7 +178,7 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: b
 @lease_flags
 @pass_invocation
 def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
-    """Delete for good. (`cancel` keeps the row.)"""
+    """Delete todos for good. (`cancel` keeps the row.)"""
     with call.desk() as desk:
         found = [desk.read(todos.get, one) for one in ids]
         require_confirmation(f"Delete {', '.join(f'#{one.id} {one.subject[:60]!r}' for one in found)} for good?", yes=yes)
@@ -190,7 +190,7 @@ def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) ->
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def ready(call: Invocation, limit: int) -> None:
-    """What could be started now: pending and not waiting for anything."""
+    """List todos that can start now: pending, with all dependencies ended."""
     with call.desk() as desk:
         found = desk.read(views.list_ready, desk.conversation_id, limit)
     call.answer({"todos": [one.as_json() for one in found]}, partial(render.print_todos, found))
@@ -201,7 +201,7 @@ def ready(call: Invocation, limit: int) -> None:
 @click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="For how long, unless renewed.")
 @pass_invocation
 def claim(call: Invocation, agent: str, lease_s: float) -> None:
-    """Take the next ready todo for an agent. Nothing ready: prints nothing and exits 3."""
+    """Claim the next ready todo for an agent. If none is ready, prints nothing and exits 3."""
     with call.desk() as desk:
         taken = desk.write(claims.claim, agent, desk.conversation_id, lease_s)
     if taken is None:
@@ -215,7 +215,7 @@ def claim(call: Invocation, agent: str, lease_s: float) -> None:
 @click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="For how long from now.")
 @pass_invocation
 def heartbeat(call: Invocation, todo_id: int, lease_token: str, lease_s: float) -> None:
-    """Keep a claimed todo for longer."""
+    """Extend the lease on a claimed todo."""
     with call.desk() as desk:
         kept = desk.write(claims.heartbeat, todo_id, lease_token, lease_s)
     call.answer(kept.as_json(), partial(print_claim, kept))
@@ -239,7 +239,7 @@ def end_each(call: Invocation, ids: tuple[int, ...], status: Any, outcome: str |
 
 
 def apply_in_transaction(desk: TenantDatabase, step: Callable[..., Todo], ids: tuple[int, ...]) -> list[Todo]:
-    """All of them, or none: a typo in the last id leaves the others alone."""
+    """Apply a step to all todos in one transaction, so that a typo in the last id changes none of them."""
     return desk.database.write(lambda tx: [step(tx, one) for one in ids])
 
 

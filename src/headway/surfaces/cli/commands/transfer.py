@@ -1,4 +1,4 @@
-"""`headway todo export` and `import`."""
+"""`headway todo export` and `headway todo import`."""
 
 import os
 from functools import partial
@@ -26,7 +26,7 @@ def choose_format(file: str, form: str | None) -> str:
 @format_flag
 @pass_invocation
 def export(call: Invocation, file: str, form: str | None) -> None:
-    """Write todos, ended ones included, to a file or standard output. JSON loses nothing."""
+    """Write todos, including ended ones, to a file or standard output. JSON is lossless."""
     chosen = choose_format(file, form)
     with call.desk() as desk:
         made = desk.read(
@@ -81,7 +81,7 @@ def write_document(file: str, text: str) -> None:
     try:
         if os.path.isfile(file) or not os.path.exists(file):
             replace_file(os.path.realpath(file), text)
-        else:  # a device or a pipe: it takes the text, and must not be replaced
+        else:  # a device or a pipe must be written to, not replaced
             with open(file, "w", encoding="utf-8") as target:
                 target.write(text)
     except OSError as error:
@@ -89,12 +89,12 @@ def write_document(file: str, text: str) -> None:
 
 
 def replace_file(file: str, text: str) -> None:
-    """Whole or not at all: a full disk must not cost the copy that is there."""
+    """Replace a file atomically, so that a full disk cannot destroy the existing copy."""
     scratch = f"{file}.{os.getpid()}.tmp"
     try:
         with open(scratch, "w", encoding="utf-8") as target:
             if os.path.exists(file):
-                os.chmod(scratch, os.stat(file).st_mode)  # whoever could not read the old copy cannot read the new one
+                os.chmod(scratch, os.stat(file).st_mode)  # the new copy is no more readable than the old one
             target.write(text)
             target.flush()
             os.fsync(target.fileno())

@@ -1,4 +1,4 @@
-"""`headway turn …`: what an agent answers, stopped from the shell."""
+"""`headway turn`: control turns from the shell."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def turn() -> None:
-    """What agents answer. `headway chat` begins one."""
+    """Manage turns. `headway chat` starts one."""
 
 
 @turn.command("cancel")
 @click.argument("turn_id")
 @pass_invocation
 def cancel_turn(call: Invocation, turn_id: str) -> None:
-    """Stop a turn, sub-agents included. What was done stays done, what was planned stays open."""
+    """Cancel a turn and its sub-agents. Finished work is kept, planned work stays open."""
     limits = call.settings().limits
 
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:

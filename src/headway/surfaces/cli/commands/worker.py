@@ -1,4 +1,4 @@
-"""`headway worker`: one more process that works on jobs."""
+"""`headway worker`: run one more process that works on jobs."""
 
 import asyncio
 import json
@@ -15,14 +15,14 @@ from headway.surfaces.log_lines import configure_json_logging
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(["debug", "info", "warning", "error"]))
 @pass_invocation
 def worker(call: Invocation, log_level: str) -> None:
-    """Work on jobs of this database until Ctrl-C: turns, sub-agents, schedules. `serve` does so, too."""
+    """Run jobs of this database until Ctrl-C: turns, sub-agents, goals and schedules. `serve` runs jobs, too."""
     settings = call.settings()
     configure_json_logging(log_level, settings)
     asyncio.run(run_worker(call, settings))
 
 
 async def run_worker(call: Invocation, settings: Settings) -> None:
-    from headway.assembly import Headway  # noqa: PLC0415  the agents' libraries, for those who work and not for `--help`
+    from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
 
     headway = Headway(settings)
     stopped = asyncio.Event()

@@ -1,4 +1,4 @@
-"""/v1/tools and /v1/writs: what agents hold in their hands, for any framework."""
+"""/v1/tools and /v1/writs: the agents' tools and slash commands, for any framework."""
 
 from typing import Any
 
@@ -46,9 +46,9 @@ async def call_tool(request: Request) -> Response:
         return call.headway.execution(resolve_scope(tx, scope), role)
 
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
-        with use_execution(await call.read(place)):  # files are slow: not while others wait for the writer
+        with use_execution(await call.read(place)):  # file access is slow and must not block the writer
             return to_json_response((await call.headway.remote_tools.call(tool.name, wanted.arguments)).as_json())
-    outside: list[Result] = []  # what was done to files: a transaction that is run again does not do it again
+    outside: list[Result] = []  # results of file access, kept so that a repeated transaction does not repeat it
 
     def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         result = outside[0] if outside else call_in_transaction(tool, wanted.arguments, place(tx, tenant_id), tx)

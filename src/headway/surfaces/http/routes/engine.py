@@ -1,4 +1,4 @@
-"""/v1/jobs, /v1/agents and /v1/schedules: the engine room, seen from outside."""
+"""/v1/jobs, /v1/agents and /v1/schedules: inspect and control the engine."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ async def get_agent(request: Request) -> Response:
 async def cancel_agent(request: Request) -> Response:
     call, run_id = RequestContext(request), request.path_params["run_id"]
     answer = await call.post(lambda tx, tenant_id: {"agent": runs.as_json(runs.cancel(tx, tenant_id, run_id))}, 200)
-    if answer.status_code == 200:  # with a key, a refusal is an answer as well
+    if answer.status_code == 200:  # with an Idempotency-Key, a refusal is a stored response, too
         call.headway.interrupt([run_id])
         call.headway.nudge()
     return answer
@@ -131,7 +131,7 @@ async def put_schedule(request: Request) -> Response:
     kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
     work = {kind: one.model_dump() for kind, one in kinds.items() if one}
 
-    if "tool" in work:  # apart from the write: the arguments of own tools are checked by code of others
+    if "tool" in work:  # before the write: a custom tool's own code checks its arguments
         tools, roles = call.headway.toolbox, call.headway.roles
         await call.read(lambda tx, tenant_id: scheduled.check_remote_call(tx, tenant_id, work["tool"], tools, roles))
     return await answer_with_schedule(
@@ -154,7 +154,7 @@ async def delete_schedule(request: Request) -> Response:
 
 
 def add_verb_route(name: str, summary: str, action: Any) -> None:
-    """POST /schedules/{name}/VERB"""
+    """Add the route POST /schedules/{name}/VERB."""
 
     async def handle(request: Request) -> Response:
         call = RequestContext(request)

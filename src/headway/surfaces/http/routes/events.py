@@ -1,4 +1,4 @@
-"""/v1/events: the log, live, as Server-Sent Events."""
+"""/v1/events: the event log, live, as Server-Sent Events."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ def document_stream(path: str | None = None, also: tuple[int, ...] = ()) -> dict
         headers=(LAST_EVENT_ID_PARAMETER,),
     )
     documentation["responses"] |= STREAM_RESPONSE
-    documentation["response_class"] = Response  # FastAPI's default would add that it can be JSON, too
+    documentation["response_class"] = Response  # FastAPI's default would also document a JSON response
     return documentation
 
 
@@ -73,12 +73,12 @@ async def open_stream(call: RequestContext, conversation_id: int | None) -> Resp
     after = parse_resume_point(call.request)
     feed = call.headway.feed
     channel, reader = await feed.open(tenant_id, conversation_id, after)
-    call.request.scope["headway.deadline"].reschedule(None)  # a stream may last
+    call.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
     return EventStream(feed, channel, reader, call)
 
 
 def parse_resume_point(request: Request) -> int | None:
-    """Where to go on: `after` wins over the header a browser sends by itself when it reconnects."""
+    """Return the event to continue after. The `after` parameter overrides the header that browsers send when they reconnect."""
     unknown = set(request.query_params) - {"after"}
     if unknown:
         raise Problem(422, "invalid", f"{min(unknown)[:60]}: unknown parameter")
@@ -91,7 +91,7 @@ def parse_resume_point(request: Request) -> int | None:
 
 
 class EventStream(Response):
-    """Frames as they come. Written straight to the server: a thousand readers cost a thousand writes and little else."""
+    """Streams frames as they arrive, straight to the server: a thousand readers cost little more than a thousand writes."""
 
     def __init__(
         self, feed: Feed, channel: FeedChannel, reader: FeedReader, call: RequestContext, translate: ChunkTranslator | None = None
@@ -108,7 +108,7 @@ class EventStream(Response):
         watch = asyncio.create_task(self._watch_disconnect(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            send = scope["headway.send"]  # past the layers that had to see the start, and have no use for the rest
+            send = scope["headway.send"]  # bypasses the middleware, which only needs the start of the response
             next_look = time.monotonic() + self.feed.heartbeat_s
             async for chunk in self.feed.follow(self.channel, self.reader):
                 body = self.translate(chunk) if self.translate else chunk
@@ -129,11 +129,11 @@ class EventStream(Response):
         self.reader.leave()
 
     async def _is_still_admitted(self) -> bool:
-        """A token that was revoked ends its streams, too."""
+        """Return whether the token is still valid, so that revoking a token also ends its streams."""
         try:
             await self.call.headway.database.read(partial(tenants.authenticate, secret_digest=self.call.digest))
         except Unauthorized:
             return False
         except StorageError:
-            pass  # while the database is away nobody is revoked
+            pass  # without the database, no token counts as revoked
         return True

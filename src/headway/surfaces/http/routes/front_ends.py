@@ -1,4 +1,4 @@
-"""Turns for chat front ends that speak a protocol of their own."""
+"""Runs turns for chat front ends, in the streaming protocols they use: AG-UI and the Vercel AI SDK."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""/v1/goals: what is pursued without a person, and what people have to say about it."""
+"""/v1/goals: set, follow and control goals."""
 
 from collections.abc import Callable
 from typing import Any
@@ -92,7 +92,7 @@ async def get_why(request: Request) -> Response:
 
 
 def add_verb_route(name: str, summary: str, action: Callable[[Transaction, int, int, Limits], Goal]) -> None:
-    """POST /goals/{goal_id}/VERB"""
+    """Add the route POST /goals/{goal_id}/VERB."""
 
     async def handle(request: Request) -> Response:
         call = RequestContext(request)
@@ -138,6 +138,6 @@ async def answer_with_goal(call: RequestContext, action: Action[Goal], status: i
 
 
 async def interrupt_ended_runs(call: RequestContext, goal_id: int) -> None:
-    """Agents of an abandoned goal that are at work here need not wait for what they wait for."""
+    """Interrupt the goal's ended runs in this process, so that they do not wait for a model or a tool."""
     found = await call.read(lambda tx, tenant_id: runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, goal_id))
     call.headway.interrupt(run.id for run in found if run.ended)

@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics: for whoever keeps the server running."""
+"""/healthz, /readyz and /metrics: monitoring endpoints."""
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest

@@ -1,4 +1,4 @@
-"""/v1/halt, /v1/costs and /v1/notices: what an operator watches, and the two switches only operators may touch."""
+"""/v1/halt, /v1/costs and /v1/notices: what an operator monitors, and the two controls reserved for operators."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""/login and /logout: from a link or a token to a cookie that only our own page can use."""
+"""/login and /logout: exchange a link or a token for a cookie that only our own page can use."""
 
 import hmac
 import time
@@ -35,7 +35,7 @@ TOKEN = TypeAdapter(TokenLogin)
 
 
 class LoginLink:
-    """The secret in the link that `serve` prints. It opens the door once, and not for long: what is printed is often kept."""
+    """The secret in the login link that `serve` prints. It works once and expires soon, because terminal output is often kept."""
 
     def __init__(self, secret: str | None, now: Callable[[], float] = time.monotonic) -> None:
         self.secret = secret
@@ -53,7 +53,7 @@ class LoginLink:
 
 @routes.get("/login")
 async def login(request: Request) -> Response:
-    """The page asks for a token; the link that `serve` printed brings one along."""
+    """Serve the login form. With the token from the link that `serve` printed, open a session and redirect to the page."""
     check_same_site(request)
     given = request.query_params.get("token")
     if given is None:
@@ -68,7 +68,7 @@ async def login(request: Request) -> Response:
 
 @routes.post("/login")
 async def login_with_token(request: Request) -> Response:
-    """A session for whoever has a token. It may do what the token may, ends by itself, and leaves the token alone."""
+    """Open a session for a token. The session has the token's rights and its own expiry, and does not affect the token."""
     check_same_site(request)
     try:
         given = TOKEN.validate_json(await read_body(request)).token.strip()
@@ -84,12 +84,12 @@ async def login_with_token(request: Request) -> Response:
 
 
 def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken:
-    """A session is a token that lives in a cookie: hashed, revocable, and it ends by itself."""
+    """Create a session: a token that lives in a cookie. It is stored hashed, can be revoked and expires."""
     return tenants.create_token(tx, tenant_id, "browser session", SESSION_LIFETIME_S, operator=operator)
 
 
 def set_session_cookie(request: Request, answer: Response, session: NewToken) -> Response:
-    """Behind a proxy with TLS the cookie never travels without. That there is one, the page's own address says."""
+    """Set the session cookie. It is marked Secure if the page's origin uses HTTPS, as it does behind a TLS proxy."""
     secure = request.headers.get("origin", "").startswith("https://")
     answer.set_cookie(SESSION_COOKIE, session.secret, SESSION_LIFETIME_S, path="/", secure=secure, httponly=True, samesite="strict")
     return answer

@@ -25,7 +25,7 @@ HEARTBEAT = TypeAdapter(todo_schemas.Heartbeat)
 
 
 class TodoIdConvertor(Convertor[str]):
-    """Whatever stands in an id's place, but for the words beside it: DELETE /todos/ready is a wrong method, not a wrong id."""
+    """Matches any path segment except the names of sibling routes: DELETE /todos/ready is a wrong method, not a wrong id."""
 
     regex = "(?!(?:ready|claim)(?:/|$))[^/]+"
 

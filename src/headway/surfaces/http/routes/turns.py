@@ -1,4 +1,4 @@
-"""Turns: what is said in a conversation, and what agents make of it."""
+"""Routes for turns: messages, timelines, and starting and canceling turns."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ SAY_DOCS["responses"] |= STREAM_RESPONSE
 
 @routes.post("/conversations/{conversation_id}/messages", summary="Say something, and have an agent answer it", **SAY_DOCS)
 async def say(request: Request) -> Response:
-    """The turn's own stream for those who accept one; the turn's id for everybody else. Who hangs up does not stop it."""
+    """With `Accept: text/event-stream`, answers with the turn's events; otherwise with its id. Disconnecting does not stop it."""
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
     query = await call.query(agents.WaitQuery)

@@ -1,4 +1,4 @@
-"""The shapes of turns, messages and tools."""
+"""Schemas of turns, messages and tools."""
 
 from typing import Annotated, Any, Literal
 
@@ -34,14 +34,14 @@ class ToolCall(StrictModel):
     conversation_id: ListId = 0
     turn_id: Name | None = None
     agent_id: Name = DEFAULT_AGENT
-    role: str = SUPERVISOR  # the document says which there are
+    role: str = SUPERVISOR  # the OpenAPI document lists the roles
 
 
 class WritText(StrictModel):
     text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
     conversation_id: ListId = 0
     agent_id: Name = DEFAULT_AGENT
-    role: str = SUPERVISOR  # the document says which there are
+    role: str = SUPERVISOR  # the OpenAPI document lists the roles
 
 
 class MessagesQuery(PageQuery):
@@ -125,7 +125,7 @@ class QueueShape(BaseModel):
 
 
 class Words(BaseModel):
-    """What was said so far of an answer that is not complete."""
+    """The text of an answer that is still being streamed."""
 
     step: Annotated[int, Field(description="Which answer of the turn it is")]
     n: Annotated[int, Field(description="How many pieces (`text_delta`) it was said in; those that come are numbered from there")]

@@ -1,4 +1,4 @@
-"""The shapes of jobs, agents and schedules."""
+"""Schemas of jobs, agents and schedules."""
 
 from typing import Annotated, Any, Literal
 
@@ -49,7 +49,7 @@ class ScheduledTool(StrictModel):
 
 
 def simplify_schedule_schema(schema: dict[str, Any]) -> None:
-    """One of each pair; what is not given is left out, never null."""
+    """Document the optional fields as omitted rather than null, and add an example."""
     for name in ("cron", "every_s", "goal", "message", "tool"):
         told = schema["properties"][name]
         (kind,) = (one for one in told.pop("anyOf") if one != {"type": "null"})
@@ -59,7 +59,7 @@ def simplify_schedule_schema(schema: dict[str, Any]) -> None:
 
 
 class NewSchedule(StrictModel):
-    """Either `cron` or `every_s`, and one of `goal`, `message` and `tool`."""
+    """A schedule has either `cron` or `every_s`, and exactly one of `goal`, `message` and `tool`."""
 
     model_config = ConfigDict(json_schema_extra=simplify_schedule_schema)
 

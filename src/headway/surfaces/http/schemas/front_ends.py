@@ -1,4 +1,4 @@
-"""What chat front ends send. Their protocols grow, so what we do not know is let through, and what we need is checked."""
+"""Schemas of chat front ends' requests. Their protocols evolve, so unknown fields are ignored."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ NO_USER_TEXT = "messages must hold a message of the user with text in it: the la
 
 
 def check_finite(document: Any) -> Any:
-    """What is told again must be JSON, which has no NaN."""
+    """Check that a document contains no NaN or infinity. It is sent back, and JSON cannot express them."""
     json.dumps(document, allow_nan=False)
     return document
 
@@ -23,7 +23,7 @@ Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(c
 
 
 class FrontEndModel(NullIsAbsent):
-    """A document in somebody else's protocol."""
+    """A request in a third-party protocol."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, json_schema_extra={"additionalProperties": True})
 
@@ -33,7 +33,7 @@ class ForwardedProps(FrontEndModel):
 
 
 class RunAgentInput(FrontEndModel):
-    """AG-UI. Of the messages only the last one of the user counts: the history is the ledger's."""
+    """An AG-UI run request. Only the last user message is used, because the ledger holds the history."""
 
     threadId: Annotated[Name, Field(description="The conversation's key; it is created on first use")]
     runId: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, description="Told again")]
@@ -49,7 +49,7 @@ class RunAgentInput(FrontEndModel):
 
 
 class UiMessages(FrontEndModel):
-    """What `useChat` sends. Of the messages only the last one of the user counts: the history is the ledger's."""
+    """A request from `useChat`. Only the last user message is used, because the ledger holds the history."""
 
     id: Annotated[Name, Field(description="The conversation's key; it is created on first use")]
     messages: Annotated[
@@ -60,7 +60,7 @@ class UiMessages(FrontEndModel):
 
 
 def get_request_text(messages: list[dict[str, Any]]) -> str:
-    """What the user said last."""
+    """Return the text of the last user message."""
     last: dict[str, Any] = next((message for message in reversed(messages) if message.get("role") == "user"), {})
     said = join_text_parts(last.get("parts") or last.get("content"))
     if not said.strip():
@@ -69,7 +69,7 @@ def get_request_text(messages: list[dict[str, Any]]) -> str:
 
 
 def join_text_parts(content: Any) -> str:
-    """The words of a message that is one text, or has texts among its parts."""
+    """Return the text of a message, whose content is either a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []

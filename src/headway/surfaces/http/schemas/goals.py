@@ -1,4 +1,4 @@
-"""The shapes of goals."""
+"""Schemas of goals."""
 
 from typing import Annotated, Any
 
@@ -63,7 +63,7 @@ class WhyQuery(QueryModel):
 
 
 class Progress(BaseModel):
-    """How many sub-goals there are, by what became of them."""
+    """The number of sub-goals by status."""
 
     total: int
     pending: int
@@ -120,7 +120,7 @@ class SubGoalShape(BaseModel):
 
 
 class ExperienceShape(BaseModel):
-    """What became of the tenant's sub-goals of one kind."""
+    """The track record of one kind of sub-goal in this tenant."""
 
     kind: str
     tried: int

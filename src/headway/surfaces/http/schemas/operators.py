@@ -1,4 +1,4 @@
-"""The shapes of the kill switch, of costs, and of what an operator is told."""
+"""Schemas of the halt switch, costs, notices and the session."""
 
 from typing import Annotated
 

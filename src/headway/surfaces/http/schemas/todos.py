@@ -1,4 +1,4 @@
-"""What may be sent and what comes back: the shapes of the OpenAPI document."""
+"""Schemas of todos and conversations, and the base classes of all schemas."""
 
 from typing import Annotated, Any, Literal, Optional
 
@@ -16,16 +16,16 @@ from headway.storage.stores.todo_pages import CURSOR_PATTERN
 
 
 def to_whole_number(number: Any) -> Any:
-    """JSON has one kind of number: 3.0 is the integer 3."""
+    """Convert 3.0 to 3. JSON does not distinguish integers from floats."""
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def milliseconds(seconds: float) -> int:
-    """A time as the ledger keeps it."""
+    """Convert seconds to the milliseconds that the ledger stores."""
     return round(seconds * 1000)
 
 
-# The patterns are documentation: the rule itself is the ledger's, and every surface goes through it.
+# The patterns are documentation. The ledger enforces the rules, for every surface.
 Id = Annotated[int, Field(ge=1, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
 ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-wide list"), BeforeValidator(to_whole_number)]
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
@@ -42,10 +42,12 @@ Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
 
 
 class NullIsAbsent(BaseModel):
-    """A body in which null for an optional field means that the field is absent, and the document says that it may be null.
+    """A body in which null for an optional field means that the field is absent. The OpenAPI document shows such fields as
+    nullable.
 
-    The fields themselves are made nullable: a validator in front of the model would take JSON's lists for Python's, and those
-    are no tuples where types are strict. A field whose default is null says by itself what null means."""
+    The fields themselves are made nullable. A validator in front of the model would turn JSON arrays into Python lists, which
+    strict types do not accept as tuples. A field whose default is null already defines what null means.
+    """
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -58,15 +60,15 @@ class NullIsAbsent(BaseModel):
 
 
 def make_nullable(field: FieldInfo) -> None:
-    """What the field says of its values goes inside, beside null."""
+    """Make a field accept null. Its constraints move inside, so that they apply to the other values only."""
     inside = (field.annotation, *field.metadata, Field(json_schema_extra=field.json_schema_extra))
-    field.annotation = Optional[Annotated[inside]]  # type: ignore[assignment]  # noqa: UP045  a type made of values
+    field.annotation = Optional[Annotated[inside]]  # type: ignore[assignment]  # noqa: UP045  the type is built at run time
     field.metadata = [AfterValidator(lambda value: field.get_default() if value is None else value)]
     field.json_schema_extra = None
 
 
 class StrictModel(NullIsAbsent):
-    """A body: nothing unknown, nothing guessed."""
+    """A body with strict types and no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -100,7 +102,7 @@ class NewTodo(StrictModel):
         )
 
 
-# Documentation, too: of a batch, only so many may ask for a place.
+# Documentation, too: only a limited number of rows in a batch may set a position.
 PLACED_ROWS_SCHEMA: JsonDict = {"contains": {"required": ["position"]}, "minContains": 0, "maxContains": POSITIONED_LIMIT}
 
 
@@ -109,7 +111,7 @@ class NewTodos(StrictModel):
 
 
 class TodoFields(StrictModel):
-    """What can be changed; what is left out stays."""
+    """The fields that can be changed. Omitted fields keep their values."""
 
     subject: Subject | None = None
     description: Text | None = None
@@ -124,7 +126,7 @@ class TodoFields(StrictModel):
     force: bool = False
 
     def change(self) -> Change:
-        """Null clears agent_type and outcome, and means nothing for the others."""
+        """Return the requested change. Null clears agent_type and outcome, and is ignored for the other fields."""
         given = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set}
         clearable = ("agent_type", "outcome")
         wanted = {name: value for name, value in given.items() if value is not None or name in clearable}
@@ -136,7 +138,7 @@ class TodoFields(StrictModel):
 
 
 class TodoChangeRow(TodoFields):
-    """One row of a batch of changes. Everything but the id is judged row by row."""
+    """One row of a batch of changes. Everything but the id is validated row by row."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -144,9 +146,9 @@ class TodoChangeRow(TodoFields):
 
 
 class LooseRow(BaseModel):
-    """A row as the batch takes it in: an id and whatever else; the rest is checked when its turn comes."""
+    """A row as the batch accepts it: an id and any other fields, which are validated when the row is processed."""
 
-    # Constants: what is not a number stays one on its way to the check, where null would pass for "not given".
+    # Constants keep NaN as NaN until the row is validated. Null would pass as "not given".
     model_config = ConfigDict(extra="allow", strict=True, ser_json_inf_nan="constants")
 
     id: Id
@@ -176,13 +178,13 @@ class NewConversation(StrictModel):
 
 
 class QueryModel(BaseModel):
-    """A query string: everything arrives as text, so numbers are read from it."""
+    """A query string. All values arrive as text, so numbers are parsed from it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def parse_list_id(given: int | str | None) -> int | None:
-    """0 as a filter means no filter; the word `tenant` means the tenant-wide list."""
+    """Parse the filter by list: 0 means no filter, the word `tenant` means the tenant-wide list."""
     return 0 if given == "tenant" else int(given or 0) or None
 
 
@@ -221,12 +223,12 @@ class ReadyQuery(PageQuery):
 
 
 def parse_boolean(text: Any) -> Any:
-    """As JSON spells it, and nothing else that might pass for one."""
+    """Parse `true` and `false` as JSON spells them, and nothing else."""
     return {"true": True, "false": False}.get(text, text)
 
 
 class DeleteQuery(QueryModel):
-    """What a body says where there is one: a DELETE has none that all clients could send."""
+    """The options of a DELETE. They are in the query because not all clients can send a body with it."""
 
     lease_token: Annotated[Name | None, Field(description="Needed while an agent holds a lease, unless forced")] = None
     force: Annotated[bool, Field(strict=True), BeforeValidator(parse_boolean)] = False
@@ -245,7 +247,7 @@ class StreamQuery(QueryModel):
     after: Annotated[str | None, Field(pattern=r"^[0-9]{1,18}$", description=AFTER_DESCRIPTION)] = None
 
 
-# Answers. Handlers render them by hand, fast; these say what they look like.
+# Answers. Handlers render them by hand, for speed; these models document them.
 
 
 class TodoShape(BaseModel):
@@ -276,7 +278,7 @@ class ManyTodos(BaseModel):
 
 
 class OneOrManyTodos(RootModel[OneTodo | ManyTodos]):
-    """As it was asked for."""
+    """One todo or several, like the request."""
 
 
 class TodoPage(ManyTodos):
@@ -343,7 +345,7 @@ class Ready(BaseModel):
 
 
 class ProblemShape(BaseModel):
-    """What every failure looks like."""
+    """The body of every error response."""
 
     title: str
     status: int
@@ -351,7 +353,7 @@ class ProblemShape(BaseModel):
     code: str
 
 
-# What may be one thing or another is told apart before it is judged, so that complaints are about the one that was meant.
+# A union is resolved by its tag before validation, so that errors refer to the variant that the caller meant.
 ONE_TAG, MANY_TAG = "(one)", "(many)"
 
 
@@ -367,6 +369,6 @@ CHANGES: TypeAdapter[list[LooseRow] | Rows] = TypeAdapter(TodoChanges)
 
 
 def build_json_schema(shape: Any) -> dict[str, Any]:
-    """The JSON Schema of a shape, its parts referring to the document's components."""
+    """Return the JSON Schema of a type, with references into the document's components."""
     schema: dict[str, Any] = TypeAdapter(shape).json_schema(ref_template="#/components/schemas/{model}")
     return schema
