@@ -87,6 +87,14 @@ class Ended(NamedTuple):
     seconds: float
 
 
+def parse_log_line(line: str) -> dict[str, Any]:
+    try:
+        parsed: dict[str, Any] = json.loads(line)
+    except ValueError:
+        raise AssertionError(f"The server's log has a line that is not JSON: {line!r}") from None
+    return parsed
+
+
 class Service:
     """One server process, and the database behind it."""
 
@@ -118,7 +126,7 @@ class Service:
 
     def lines(self) -> list[dict[str, Any]]:
         """What it logged."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [parse_log_line(line) for line in self.log.read_text().splitlines()]
 
     def close(self) -> None:
         self.database.close()

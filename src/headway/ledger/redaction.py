@@ -12,4 +12,4 @@ class Redactor(NamedTuple):
         return words
 
     def __repr__(self) -> str:
-        return f"Hush({len(self.secrets)} secrets)"
+        return f"Redactor({len(self.secrets)} secrets)"
