@@ -6,7 +6,7 @@ from delegating import answered, asked, awaited, begun, cast, holding, over, sai
 from turning import Talk, talking
 
 from headway.actions import runs
-from headway.ledger.run import Limits
+from headway.ledger.run import Limits, RunEnd
 from headway.storage.transaction import Transaction
 from model_server import Reply, Request, calls, text
 
@@ -79,7 +79,7 @@ def past_lives(talk: Talk, number: int) -> None:
 
     def lived(tx: Transaction) -> None:
         for n in range(number):
-            runs.end_child(tx, runs.begin_child(tx, parent, "researcher", f"past {n}", 10), "completed", "over")
+            runs.end_child(tx, runs.begin_child(tx, parent, "researcher", f"past {n}", 10), RunEnd("completed", "over"))
 
     talk.database.write(lived)
 
