@@ -18,8 +18,9 @@ from typing import Any
 
 from bench.harness import Unavailable, Workshop, progress
 
+ROOT = Path(__file__).parent.parent
 SCRIPTS = Path(__file__).with_name("peers")
-ENVIRONMENTS = Path(__file__).parent.parent / ".bench"
+ENVIRONMENTS = ROOT / ".bench"
 INSTALLING_S = 600
 
 
@@ -30,9 +31,8 @@ class Peer:
         self.name = name
         python = environment(name)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HEADWAY_"))}
-        self.process = subprocess.Popen(
-            [python, str(SCRIPTS / f"{name}.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=inherited
-        )
+        command = [python, "-m", f"bench.peers.{name}"]
+        self.process = subprocess.Popen(command, cwd=ROOT, env=inherited, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         shop.closing.callback(self.close)
 
     def ask(self, what: str, **given: Any) -> Any:

@@ -19,8 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 
-sys.path.append(str(Path(__file__).parent / "surfaces"))  # to start servers and to talk to them is not for tests of doors alone
-pytest_plugins = ["proofs", "lasting"]
+pytest_plugins = ["tests.proofs", "tests.surfaces.lasting"]
 
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)

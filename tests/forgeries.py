@@ -6,7 +6,7 @@ from itertools import cycle, islice, product
 from typing import Any, Final
 
 from headway.storage.direct import DirectDatabase
-from model_server import Request
+from tests.model_server import Request
 
 BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\u0085\u2028\u2029]")
 EDGES: Final = (

@@ -14,7 +14,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
-from planning import begun
+from tests.planning import begun
 
 
 @dataclass

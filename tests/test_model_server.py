@@ -20,7 +20,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Tool
 from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.tools import ToolDefinition
 
-from model_server import (
+from tests.model_server import (
     ModelServer,
     Reply,
     Script,

@@ -13,11 +13,12 @@ from queue import SimpleQueue
 from typing import Any
 from uuid import uuid4
 
-from answering import serve
 from dbos import DBOS, DBOSPortableJSONSerializer
-from queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+
+from bench.peers.answering import serve
+from bench.peers.queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 
 POLL_S = 0.1
 BEGUN: "SimpleQueue[float]" = SimpleQueue()

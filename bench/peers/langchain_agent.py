@@ -4,13 +4,14 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from answering import serve
-from errand import REQUEST, call, milliseconds, time_now
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+
+from bench.peers.answering import serve
+from bench.peers.errand import REQUEST, call, milliseconds, time_now
 
 
 class Model(BaseChatModel):

@@ -11,11 +11,12 @@ from itertools import count
 from typing import Any
 
 import aiosqlite
-from answering import serve
-from garden import sub_goal
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from bench.peers.answering import serve
+from bench.peers.garden import sub_goal
 
 THREADS = count(1)
 RUNNER = asyncio.Runner()

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, suppress
 
 import procrastinate
 import psycopg
-from answering import serve
-from queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
+
+from bench.peers.answering import serve
+from bench.peers.queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 
 RUNNER = asyncio.Runner()
 logging.getLogger("procrastinate").setLevel(logging.ERROR)  # its warning about an app in a script is expected

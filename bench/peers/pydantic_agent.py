@@ -5,13 +5,14 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from answering import serve
-from errand import REQUEST, call, milliseconds, time_now
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import UsageLimits
 from typing_extensions import TypedDict
+
+from bench.peers.answering import serve
+from bench.peers.errand import REQUEST, call, milliseconds, time_now
 
 
 class Todo(TypedDict):

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from working import Agent, at_work
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
+from tests.agents.working import Agent, at_work
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ import json
 from itertools import count
 from typing import Any
 
-from turning import Talk
-
 from headway.actions import jobs, turns
 from headway.agents.roles import BUILT_IN_ROLES
 from headway.ledger.job import Job
 from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store
-from model_server import Call, Reply, Request, Script, call, calls, scripted
+from tests.agents.turning import Talk
+from tests.model_server import Call, Reply, Request, Script, call, calls, scripted
 
 # What is said
 

@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from turning import Talk
-
 from headway.actions import conversations, dead_letters, turns
 from headway.ledger.job import Job
 from headway.storage.stores import runs as run_store
+from tests.agents.turning import Talk
 
 LONG_S = "60"  # a delay that no test waits for
 

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from working import Agent
-
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
+from tests.agents.working import Agent
 
 
 class Hands:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from reaching import Hands, hands
-from working import Agent
 
 from headway.agents.tools import shell
 from headway.agents.tools.builtin import ExternalAccess
 from headway.ledger.errors import Invalid
+from tests.agents.reaching import Hands, hands
+from tests.agents.working import Agent
 
 LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from working import Agent
 
 from headway.testing import FixedClock
+from tests.agents.working import Agent
 
 
 def write(agent: Agent, *items: str, tool: str = "write_todos") -> Any:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from delegating import asked, cast, delegated, envelope_of, handed, said
-from turning import Talk, complete_next, planned, talking
 
 from headway.actions import conversations, memory, tenants, todos
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change, Draft
-from model_server import Reply, Request, text
+from tests.agents.delegating import asked, cast, delegated, envelope_of, handed, said
+from tests.agents.turning import Talk, complete_next, planned, talking
+from tests.model_server import Reply, Request, text
 
 MEMORY = "Pipeline memory (entries written by prior agents this conversation):"
 TODOS = "Open todos (mark progress as you go — /todo start <id>, /todo done <id>):"

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from working import Agent
 
 from headway.actions import conversations
 from headway.agents import roles
@@ -17,6 +16,7 @@ from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
+from tests.agents.working import Agent
 
 BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}

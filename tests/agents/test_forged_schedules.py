@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turning import Talk, talking
 
-from forgeries import OWNED, PAYLOADS, shape
 from headway.actions import conversations, schedules
 from headway.actions.schedules import Timing
 from headway.ledger.text import CONTROLS
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from model_server import Reply, Request, text
-from proofs import Proof
+from tests.agents.turning import Talk, talking
+from tests.forgeries import OWNED, PAYLOADS, shape
+from tests.model_server import Reply, Request, text
+from tests.proofs import Proof
 
 AT_A_TIME = 20
 NEVER = Timing(every_ms=86_400_000)

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from delegating import speaker
-from turning import CHEAP, CHEAP_TIER, Talk, open_ids, talking
 
 import headway
-from forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges, shape
 from headway.actions import conversations
 from headway.agents.prompts import CUT_OFF_PREFIX, render_check_in
 from headway.ledger.text import to_one_line
-from model_server import Reply, Request, calls, error, text
-from proofs import Proof
+from tests.agents.delegating import speaker
+from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, open_ids, talking
+from tests.forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges, shape
+from tests.model_server import Reply, Request, calls, error, text
+from tests.proofs import Proof
 
 HARMLESS = "look"
 FAILING = {"agent": "researcher", "task": "break down"}

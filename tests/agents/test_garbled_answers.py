@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turning import CHEAP_TIER, Talk, in_order, planned, queued, talking, tiers
 
-from model_server import Reply, calls, chunk, raw, stream_of, text
+from tests.agents.turning import CHEAP_TIER, Talk, in_order, planned, queued, talking, tiers
+from tests.model_server import Reply, calls, chunk, raw, stream_of, text
 
 HELLO = text("Hello.")
 HI = chunk({"role": "assistant", "content": "Hi"})

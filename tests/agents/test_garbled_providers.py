@@ -16,7 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents import transcript
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcript import build_user_message
-from model_server import chunk, raw, stream_of
+from tests.model_server import chunk, raw, stream_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
 

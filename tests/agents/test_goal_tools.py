@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turning import Talk, talking
 
 from headway.actions import goal_views, goals, spending
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
-from model_server import Reply, Request, calls, text
+from tests.agents.turning import Talk, talking
+from tests.model_server import Reply, Request, calls, text
 
 WISH = {"description": "Keep the docs right", "success_criteria": "No broken link", "priority": 7}
 FOUND = {"description": "Mend the build", "evidence": "It is red since Monday."}

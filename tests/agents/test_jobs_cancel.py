@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
-from jobbing import LONG_S, another_turn_ends, cancel, delayed, enqueue, make_due
-from turning import in_order, talking
 
 from headway.actions import dead_letters
 from headway.ledger.errors import Conflict
-from model_server import calls, error, midway, text
+from tests.agents.jobbing import LONG_S, another_turn_ends, cancel, delayed, enqueue, make_due
+from tests.agents.turning import in_order, talking
+from tests.model_server import calls, error, midway, text
 
 HELLO = text("Hello.")
 SOON_S = 2.0  # a sign of life is given every second

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
 
 from headway.actions import halts, jobs
 from headway.engine import POLL_S, PRUNE_OWN_JOBS_AT, Engine, EngineLimits
@@ -23,6 +22,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
+from tests.agents.counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
 
 SLOTS, PER_FAMILY = 8, 2
 STAGGER_S = 40

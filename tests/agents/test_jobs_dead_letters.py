@@ -4,15 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from jobbing import LONG_S, delayed, enqueue, errors, make_due, over, retry, spoil_transcript
 from pydantic_ai.messages import ModelResponse, TextPart
-from turning import in_order, talking
 
 from headway.actions import dead_letters, jobs
 from headway.engine import INTERRUPTED_ERROR, MAX_LOST_WORKERS
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
 from headway.testing import scripted_model
-from model_server import calls, error, text
+from tests.agents.jobbing import LONG_S, delayed, enqueue, errors, make_due, over, retry, spoil_transcript
+from tests.agents.turning import in_order, talking
+from tests.model_server import calls, error, text
 
 HELLO = text("Hello.")
 ENDS = ("turn_failed", "turn_resumed", "turn_finished")

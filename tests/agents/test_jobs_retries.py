@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over, spoil_transcript
-from turning import Talk, in_order, talking
 
-from model_server import ModelServer, Reply, calls, drop, error, flaky, slow, text
+from tests.agents.jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over, spoil_transcript
+from tests.agents.turning import Talk, in_order, talking
+from tests.model_server import ModelServer, Reply, calls, drop, error, flaky, slow, text
 
 HELLO = text("Hello.")
 

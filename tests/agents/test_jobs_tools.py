@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turning import Talk, talking
 
 from headway.actions import jobs, runs, turns
 from headway.agents.loop.job_handlers import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
-from model_server import text
+from tests.agents.turning import Talk, talking
+from tests.model_server import text
 
 OWN = '''
 from pathlib import Path

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from working import Agent
 
 from headway.actions import claims
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
+from tests.agents.working import Agent
 
 FIELDS = {
     "id",

@@ -1,13 +1,13 @@
 """What agents remember, and who is reminded of it."""
 
 import pytest
-from reaching import Hands, hands
-from working import Agent
 
 from headway.actions import memory
 from headway.ledger.errors import NotFound
 from headway.ledger.scope import TENANT_WIDE
 from headway.testing import FixedClock, TenantHarness
+from tests.agents.reaching import Hands, hands
+from tests.agents.working import Agent
 
 
 def texts(caller: Hands, query: str = "", limit: int = 10) -> list[str]:

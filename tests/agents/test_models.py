@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from pydantic_ai.models import ModelRequestParameters
-from turning import CHEAP, CHEAP_TIER, Talk, in_order, talking, tiers
 
 from headway.agents.models.client import ModelFailed, build_model
 from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits
-from model_server import Reply, calls, drop, error, flaky, midway, slow, text
+from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, in_order, talking, tiers
+from tests.model_server import Reply, calls, drop, error, flaky, midway, slow, text
 
 HELLO = text("Hello to you.")
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"

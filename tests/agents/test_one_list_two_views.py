@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from working import PAIR, Agent
 
 from headway.actions import import_export, todos, turn_plan
 from headway.actions.turn_plan import PlanItem
@@ -14,6 +13,7 @@ from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
+from tests.agents.working import PAIR, Agent
 
 
 def queue(agent: Agent) -> list[tuple[int, str, str]]:

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field
-from reaching import Hands
-from working import Agent
 
 from headway.agents.tools.builtin import BUILTIN_NAMES
 from headway.agents.tools.custom import find_tool, load, tool
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
+from tests.agents.reaching import Hands
+from tests.agents.working import Agent
 
 
 def made(function: Any) -> Tool:

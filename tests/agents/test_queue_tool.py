@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from working import PAIR, Agent, at_work
 
 from headway.actions import todos, turn_queue
 from headway.actions.turn_state import load_queue_state
@@ -13,6 +12,7 @@ from headway.agents.tools import catalogue
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.agents.working import PAIR, Agent, at_work
 
 
 def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
-from working import Agent
 
 from headway.agents import prompts
 from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
@@ -35,6 +34,7 @@ from headway.agents.transcript import TranscriptEntry, build_user_message, selec
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
+from tests.agents.working import Agent
 
 BUILT_IN = (*build_builtin_tools(ExternalAccess(http_hosts=("example.com",))), *LEDGER_TOOLS)
 PLANNING = [tool for tool in PLAN_TOOLS if tool.name in ("create_todo", "list_todo", "start_todo", "complete_todo")]

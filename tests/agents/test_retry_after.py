@@ -5,11 +5,11 @@ from email.utils import formatdate
 from pathlib import Path
 
 import pytest
-from jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over, retry
-from turning import CHEAP_TIER, Talk, in_order, queued, talking, tiers
 
 from headway.actions import runs
-from model_server import Reply, calls, error, raw, text
+from tests.agents.jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over, retry
+from tests.agents.turning import CHEAP_TIER, Talk, in_order, queued, talking, tiers
+from tests.model_server import Reply, calls, error, raw, text
 
 HELLO = text("Hello.")
 

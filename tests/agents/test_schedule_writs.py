@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_forged_frames import BREAKS, HOSTILE, frames
-from turning import in_order, talking
-from working import Agent
 
 from headway.actions import schedules
 from headway.actions.schedules import Timing
@@ -16,7 +13,10 @@ from headway.ledger.schedule import Schedule
 from headway.ledger.scope import Scope
 from headway.storage.stores import schedules as schedule_store
 from headway.testing import TenantHarness
-from model_server import text
+from tests.agents.test_forged_frames import BREAKS, HOSTILE, frames
+from tests.agents.turning import in_order, talking
+from tests.agents.working import Agent
+from tests.model_server import text
 
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 

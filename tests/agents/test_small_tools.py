@@ -3,12 +3,12 @@
 import time
 
 import pytest
-from reaching import hands
-from working import Agent
 
 from headway.agents.tools.arithmetic import calculate
 from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools
 from headway.ledger.errors import Invalid
+from tests.agents.reaching import hands
+from tests.agents.working import Agent
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from delegating import (
+from headway.actions import runs, spending, turns
+from headway.ledger.events import TURN_ENDS
+from headway.ledger.run import NANOS_PER_DOLLAR, Run
+from headway.storage.direct import DirectDatabase
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
+from headway.storage.transaction import Transaction
+from tests.agents.delegating import (
     asked,
     awaited,
     begun,
@@ -20,16 +27,8 @@ from delegating import (
     states,
     sub_agents,
 )
-from turning import Talk, talking
-
-from headway.actions import runs, spending, turns
-from headway.ledger.events import TURN_ENDS
-from headway.ledger.run import NANOS_PER_DOLLAR, Run
-from headway.storage.direct import DirectDatabase
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores import runs as run_store
-from headway.storage.transaction import Transaction
-from model_server import slow, text
+from tests.agents.turning import Talk, talking
+from tests.model_server import slow, text
 
 CANCELED = ("canceled", "canceled")
 SLOW = slow(15, text("At last."))

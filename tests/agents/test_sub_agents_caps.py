@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from delegating import answered, asked, awaited, begun, cast, holding, over, said, spawned, states, sub_agents
-from turning import Talk, talking
-
 from headway.actions import runs
 from headway.ledger.run import Limits, RunEnd
 from headway.storage.transaction import Transaction
-from model_server import Reply, Request, calls, text
+from tests.agents.delegating import answered, asked, awaited, begun, cast, holding, over, said, spawned, states, sub_agents
+from tests.agents.turning import Talk, talking
+from tests.model_server import Reply, Request, calls, text
 
 FIVE = ("a", "b", "c", "d", "e")
 

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from delegating import asked, begun, cast, delegated, die, holding, over, result_of, said, sub_agents
-from turning import CHEAP, CHEAP_TIER, Talk, in_order, talking
 
 from headway.agents import transcript
 from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
 from headway.agents.transcript import TranscriptEntry
-from model_server import Reply, Request, call, calls, text
+from tests.agents.delegating import asked, begun, cast, delegated, die, holding, over, result_of, said, sub_agents
+from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, in_order, talking
+from tests.model_server import Reply, Request, call, calls, text
 
 INDEX = said(delegated("dig"), text("Dug."))
 STORY = "The first hole is one metre deep. The second hole is two metres deep."

@@ -3,13 +3,27 @@
 from pathlib import Path
 
 import pytest
-from delegating import answered, asked, begun, cast, delegated, die, holding, over, raw, result_of, said, states, sub_agents
-from turning import Talk, complete_next, open_ids, planned, talking
 
 from headway.actions import todos
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Change
-from model_server import Reply, Request, calls, error, text
+from tests.agents.delegating import (
+    answered,
+    asked,
+    begun,
+    cast,
+    delegated,
+    die,
+    holding,
+    over,
+    raw,
+    result_of,
+    said,
+    states,
+    sub_agents,
+)
+from tests.agents.turning import Talk, complete_next, open_ids, planned, talking
+from tests.model_server import Reply, Request, calls, error, text
 
 
 def delegate_next(request: Request) -> Reply:

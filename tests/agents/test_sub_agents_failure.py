@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from delegating import answered, asked, cast, delegated, job_of, result_of, said, states, sub_agents
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from turning import Talk, talking
 
 from headway.actions import dead_letters
 from headway.testing import scripted_model
-from model_server import Reply, calls, drop, error, filtered, flaky, text
+from tests.agents.delegating import answered, asked, cast, delegated, job_of, result_of, said, states, sub_agents
+from tests.agents.turning import Talk, talking
+from tests.model_server import Reply, calls, drop, error, filtered, flaky, text
 
 INDEX = said(delegated("dig"), text("I go on."))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-from turning import Talk, talking
 
 from headway.actions import runs, turns
 from headway.agents import transcript
@@ -24,7 +23,8 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
-from model_server import text
+from tests.agents.turning import Talk, talking
+from tests.model_server import text
 
 WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 CALL = ModelCall("strong", "somebody's", 1, 1, 1_000)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from delegating import answered, asked, cancel_turn, cast, delegated, job_of, over, said, states, sub_agents
-from turning import Talk, talking
 
 from headway.actions import jobs, spending
 from headway.ledger.run import NANOS_PER_DOLLAR
-from model_server import Reply, Request, calls, text
+from tests.agents.delegating import answered, asked, cancel_turn, cast, delegated, job_of, over, said, states, sub_agents
+from tests.agents.turning import Talk, talking
+from tests.model_server import Reply, Request, calls, text
 
 PRICED = "openai-chat:gpt-4o"
 WORKER = said(calls(("now", {}), usage=(1_000, 500)), text("A hole.", usage=(2_000, 700)))

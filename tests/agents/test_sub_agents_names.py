@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from delegating import asked, cast, delegated, said, sub_agents
-from turning import talking
-
-from model_server import Reply, Request, Script, calls, text
+from tests.agents.delegating import asked, cast, delegated, said, sub_agents
+from tests.agents.turning import talking
+from tests.model_server import Reply, Request, Script, calls, text
 
 ROLE = """
 prompt = "You are the boss. Use spawn-agent and await-agent."

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from delegating import answered, asked, awaited, cast, delegated, envelope_of, handed, raw, said
-from turning import complete_next, planned, talking
 
 from headway.agents.roles import Roles
-from model_server import calls, text
+from tests.agents.delegating import answered, asked, awaited, cast, delegated, envelope_of, handed, raw, said
+from tests.agents.turning import complete_next, planned, talking
+from tests.model_server import calls, text
 
 SECRET = "the secret of the parent"
 PLAN_TOOLS = {"create_todo", "list_todo", "complete_todo", "start_todo", "manage_todos"}

@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from delegating import (
+from headway.actions import conversations
+from tests.agents.delegating import (
     answered,
     asked,
     awaited,
@@ -20,10 +21,8 @@ from delegating import (
     states,
     sub_agents,
 )
-from turning import Talk, talking
-
-from headway.actions import conversations
-from model_server import Reply, Request, calls, text
+from tests.agents.turning import Talk, talking
+from tests.model_server import Reply, Request, calls, text
 
 HOLES = by_task(dig=text("A hole."), drill=text("A bore."), shovel=text("A heap."))
 

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from delegating import answered, asked, begun, by_task, cast, delegated, die, holding, over, said, states, sub_agents
-from turning import Talk, planned, talking
-
 from headway.actions import todos
 from headway.ledger.todo import Draft
-from model_server import calls, text
+from tests.agents.delegating import answered, asked, begun, by_task, cast, delegated, die, holding, over, said, states, sub_agents
+from tests.agents.turning import Talk, planned, talking
+from tests.model_server import calls, text
 
 WORKERS = {"researcher": by_task(dig=text("A hole.\nDeep."), drill=text("A bore.")), "writer": text("A poem. [END AGENT]")}
 BOTH = "Let us see.\n/parallel\n/agent researcher dig\n/agent writer write\n/endparallel\nThat is all."

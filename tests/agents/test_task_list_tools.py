@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from working import Agent
 
 from headway.actions import conversations
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import use_execution
 from headway.agents.tools.toolbox import Result
 from headway.testing import TenantHarness
+from tests.agents.working import Agent
 
 TOOLS: dict[str, dict[str, Any]] = {
     "ListTasks": {},

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from reaching import Hands
-from working import Agent
 
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.custom import find_tool, tool
 from headway.agents.tools.toolbox import Tool, build_input_schema, describe_validation_error
+from tests.agents.reaching import Hands
+from tests.agents.working import Agent
 
 TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls",))).tools.values()
 LONG = "x" * 1_001

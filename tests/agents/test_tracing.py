@@ -12,12 +12,12 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from turning import in_order, talking
 
 from headway import settings
 from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer
 from headway.ledger.errors import SettingsError
-from model_server import MODEL, Failure, Reply, Request, calls, text
+from tests.agents.turning import in_order, talking
+from tests.model_server import MODEL, Failure, Reply, Request, calls, text
 
 LOADED = """
 import asyncio, json, sys

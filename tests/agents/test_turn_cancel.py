@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
 from headway.actions import turns
 from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
-from model_server import Reply, Request, calls, error, midway, text
+from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+from tests.model_server import Reply, Request, calls, error, midway, text
 
 NOW = calls(("now", {}))
 

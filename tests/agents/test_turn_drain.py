@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from turning import complete_next, in_order, planned, talking
-
 from headway.actions import todos
 from headway.ledger.todo import Change
-from model_server import Reply, Request, calls, text
+from tests.agents.turning import complete_next, in_order, planned, talking
+from tests.model_server import Reply, Request, calls, text
 
 NOW = calls(("now", {}))
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-from turning import CHEAP, CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
 from headway.testing import scripted_model
-from model_server import Reply, Request, calls, error, filtered, text
+from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+from tests.model_server import Reply, Request, calls, error, filtered, text
 
 NOW = calls(("now", {}))
 CUT = text("The first half of a long", finish="length")

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from turning import Talk, complete_next, in_order, open_ids, planned, talking
 
-from model_server import Reply, Request, calls, text
+from tests.agents.turning import Talk, complete_next, in_order, open_ids, planned, talking
+from tests.model_server import Reply, Request, calls, text
 
 NOW = calls(("now", {}))
 ENDLESS = [planned("Bake", "Frost"), *[NOW] * 60]

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from working import Agent
 
 from headway.actions import views
 from headway.ledger.scope import Selection
+from tests.agents.working import Agent
 
 # Everybody puts new items at the front, and ends what is already there.
 CROWD = """

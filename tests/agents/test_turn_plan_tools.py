@@ -5,10 +5,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from working import Agent
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
+from tests.agents.working import Agent
 
 NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled": 0}
 

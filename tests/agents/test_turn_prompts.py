@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from turning import talking
 
 from headway.agents.tools.tasks import TASK_TOOLS
 from headway.ledger.run import TurnMode
-from model_server import Request, text
+from tests.agents.turning import talking
+from tests.model_server import Request, text
 
 HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "Goals", "The runtime"}
 PLAIN = {"Planning", "Task list", "Ledger", "Commands in your text", "The runtime"}

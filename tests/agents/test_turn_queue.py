@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from turning import CHEAP, CHEAP_TIER, Talk, in_order, queued, talking, tiers
 
 from headway.actions import todos
-from model_server import Reply, Request, error, filtered, text
+from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, in_order, queued, talking, tiers
+from tests.model_server import Reply, Request, error, filtered, text
 
 YES = text(json.dumps({"ok": True, "reason": "fine"}), usage=(20, 4))
 NO = text(json.dumps({"ok": False, "reason": "It lacks butter."}))

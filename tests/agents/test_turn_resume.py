@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 
 from headway.actions import conversations
 from headway.agents.loop.job_handlers import build_handlers
@@ -15,8 +14,9 @@ from headway.agents.transcript import encode
 from headway.engine import Engine
 from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
-from lost_commits import losing_a_commit
-from model_server import Reply, Request, by_turn, calls, midway, text
+from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+from tests.lost_commits import losing_a_commit
+from tests.model_server import Reply, Request, by_turn, calls, midway, text
 
 OWN = '''
 import threading

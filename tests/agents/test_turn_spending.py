@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from genai_prices import Usage, calc_price
 from pydantic_ai.usage import RequestUsage
-from turning import Talk, complete_next, in_order, planned, talking
 
 from headway.actions import runs, spending, turns
 from headway.agents.loop.driver import drive
 from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR
-from model_server import Reply, Request, calls, error, text
+from tests.agents.turning import Talk, complete_next, in_order, planned, talking
+from tests.model_server import Reply, Request, calls, error, text
 
 PRICED = "openai-chat:gpt-4o"
 USED = (1_000, 500)

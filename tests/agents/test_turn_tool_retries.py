@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from delegating import cast, delegated, said, states
-from jobbing import LONG_S, make_due, over, until_state
-from turning import Talk, in_order, talking
 
 from headway.actions import dead_letters, engine_views, jobs
 from headway.ledger.job import Job
-from model_server import Call, call, calls, text
+from tests.agents.delegating import cast, delegated, said, states
+from tests.agents.jobbing import LONG_S, make_due, over, until_state
+from tests.agents.turning import Talk, in_order, talking
+from tests.model_server import Call, call, calls, text
 
 DONE = text("Done.")
 

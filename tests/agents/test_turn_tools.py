@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-from turning import Talk, in_order, planned, talking
 
 from headway.agents import transcript
 from headway.testing import scripted_model
-from model_server import Call, call, calls, text
+from tests.agents.turning import Talk, in_order, planned, talking
+from tests.model_server import Call, call, calls, text
 
 DONE = text("Done.")
 

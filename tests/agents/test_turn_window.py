@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from turning import Talk, complete_next, context_of, in_order, planned, talking
-
 from headway.actions import todos
 from headway.ledger.todo import Change, Draft
-from model_server import Reply, Request, calls, error, text
+from tests.agents.turning import Talk, complete_next, context_of, in_order, planned, talking
+from tests.model_server import Reply, Request, calls, error, text
 
 NOW = calls(("now", {}))
 PAIR = calls(("now", {}), ("recall", {"query": "cake"}))

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
-
 from headway.actions import schedules, todos
 from headway.actions.schedules import Timing
 from headway.ledger.todo import Draft
-from model_server import Reply, by_turn, calls, drop, error, midway, text
+from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
+from tests.model_server import Reply, by_turn, calls, drop, error, midway, text
 
 ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
 

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-from delegating import asked, cast, delegated, envelope_of, said
-from reaching import hands
-from test_writs import Writer
-from turning import in_order, talking
-from working import Agent
 
 from headway.actions import conversations
 from headway.ledger.scope import Scope
 from headway.testing import TenantHarness
-from model_server import calls, text
+from tests.agents.delegating import asked, cast, delegated, envelope_of, said
+from tests.agents.reaching import hands
+from tests.agents.test_writs import Writer
+from tests.agents.turning import in_order, talking
+from tests.agents.working import Agent
+from tests.model_server import calls, text
 
 
 def subjects(agent: Agent) -> list[str]:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reaching import hands
-from working import Agent
 
 from headway.agents.tools.addresses import Address, is_host_allowed, is_public
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.web import fetch
 from headway.ledger.errors import Invalid, OutOfReach
+from tests.agents.reaching import hands
+from tests.agents.working import Agent
 
 # Made for these tests, signed by itself: nobody has a reason to trust it.
 CERTIFICATE = """\

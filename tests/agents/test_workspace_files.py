@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reaching import Hands, hands
-from working import Agent
+
+from tests.agents.reaching import Hands, hands
+from tests.agents.working import Agent
 
 SECRET = "the secret of the house"
 

@@ -37,7 +37,7 @@ from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
-from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
+from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
-from model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, scripted, text
+from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, scripted, text
 
 T = TypeVar("T")
 

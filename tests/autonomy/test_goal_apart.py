@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, agent, cast, plan, pursuing, step, told
 
 from headway.actions import goal_views, goals, spending, tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
-from model_server import Reply, Request
+from tests.autonomy.pursuing import Gate, agent, cast, plan, pursuing, step, told
+from tests.model_server import Reply, Request
 
 
 def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, Part, agent, cast, done, in_order, intervention, plan, pursuing, replan, step, told
 
 from headway.actions import jobs
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
-from model_server import calls, error, text
+from tests.autonomy.pursuing import Gate, Part, agent, cast, done, in_order, intervention, plan, pursuing, replan, step, told
+from tests.model_server import calls, error, text
 
 WRONG = calls(("no_such_tool", {}))
 SOON = {"check_in_s": "0.1"}

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from pursuing import Pursuit, agent, cast, plan, pursuing, step
 
 from headway.actions import goals
+from tests.autonomy.pursuing import Pursuit, agent, cast, plan, pursuing, step
 
 REFUSE = {
     "sqlite": """CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.kind = 'sub_goal_ended'

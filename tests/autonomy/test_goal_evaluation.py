@@ -3,10 +3,24 @@
 from pathlib import Path
 
 import pytest
-from pursuing import Pursuit, agent, cast, failed, in_order, judged, plan, pursuing, replan, said, step, told, verdict
 
 from headway.ledger.run import NANOS_PER_DOLLAR
-from model_server import MODEL, Reply, calls, error, text
+from tests.autonomy.pursuing import (
+    Pursuit,
+    agent,
+    cast,
+    failed,
+    in_order,
+    judged,
+    plan,
+    pursuing,
+    replan,
+    said,
+    step,
+    told,
+    verdict,
+)
+from tests.model_server import MODEL, Reply, calls, error, text
 
 CHEAP = "cheap-1"
 DIG = plan(step("dig"))

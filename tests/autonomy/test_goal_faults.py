@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
 
 from headway.actions import dead_letters, goal_views, goals, jobs
 from headway.autonomy.pursuit import fail_pursuit
-from model_server import Reply, chunk, error, raw, stream_of, text
+from tests.autonomy.pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
+from tests.model_server import Reply, chunk, error, raw, stream_of, text
 
 DOWN = error(500, "no model here")
 DIG = plan(step("dig"))

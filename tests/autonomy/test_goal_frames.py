@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import (
+
+from headway.actions import goals, runs
+from headway.actions.goals import NewGoal
+from headway.agents.prompts import CHECK_IN_PREFIX
+from headway.autonomy import recovery
+from headway.storage.stores import goals as goal_store
+from headway.storage.transaction import Transaction
+from tests.autonomy.pursuing import (
     Gate,
     Pursuit,
     agent,
@@ -26,16 +33,9 @@ from pursuing import (
     told,
     verdict,
 )
-
-from forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges
-from headway.actions import goals, runs
-from headway.actions.goals import NewGoal
-from headway.agents.prompts import CHECK_IN_PREFIX
-from headway.autonomy import recovery
-from headway.storage.stores import goals as goal_store
-from headway.storage.transaction import Transaction
-from model_server import Reply, Request, calls, text
-from proofs import Proof
+from tests.forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges
+from tests.model_server import Reply, Request, calls, text
+from tests.proofs import Proof
 
 HARMLESS = "look"
 OF_WORK = (("[GOALCONTEXT", "[ENDGOAL"), ("[DELEGATIONCONTEXT", "[ENDDELEGATION"))

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, task_of, told
 
 from headway.actions import engine_views
-from model_server import calls, text
+from tests.autonomy.pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, task_of, told
+from tests.model_server import calls, text
 
 
 def test_inline_work_uses_tools(database_url: str, tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from pursuing import cast, plan, pursuing, step
 
-from lost_commits import losing_a_commit
+from tests.autonomy.pursuing import cast, plan, pursuing, step
+from tests.lost_commits import losing_a_commit
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO sub_goals", b"SET divergence"], ids=["of a plan", "of an evaluation"])

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import Gate, Pursuit, agent, cast, failed, in_order, plan, pursuing, replan, said, step
 
 from headway.actions import tenants
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
-from model_server import Reply, calls, text
+from tests.autonomy.pursuing import Gate, Pursuit, agent, cast, failed, in_order, plan, pursuing, replan, said, step
+from tests.model_server import Reply, calls, text
 
 EVERYTHING = (99_500, 0)  # tokens; the pool has a hundred dollars
 

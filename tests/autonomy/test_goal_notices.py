@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import Pursuit, cast, failed, plan, pursuing, replan, step
 
 from headway.actions import notices
 from headway.ledger.job import Job
+from tests.autonomy.pursuing import Pursuit, cast, failed, plan, pursuing, replan, step
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # says a library that apprise brings along
 

@@ -4,14 +4,14 @@ import time
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, Pursuit, agent, cast, done, in_order, plan, pursuing, said, step
 
 from headway.actions import goals, halts, runs
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-from model_server import Reply, Request, Script, calls, text
+from tests.autonomy.pursuing import Gate, Pursuit, agent, cast, done, in_order, plan, pursuing, said, step
+from tests.model_server import Reply, Request, Script, calls, text
 
 
 def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:

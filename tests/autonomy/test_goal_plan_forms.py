@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import Pursuit, cast, in_order, judged, plan, pursuing, replan, step, told
 
 from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
-from model_server import Reply, call, calls, text
+from tests.autonomy.pursuing import Pursuit, cast, in_order, judged, plan, pursuing, replan, step, told
+from tests.model_server import Reply, call, calls, text
 
 DIG, FILL, RAKE = ({"description": words} for words in ("dig", "fill", "rake"))
 

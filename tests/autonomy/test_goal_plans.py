@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pursuing import Pursuit, agent, cast, in_order, plan, pursuing, step, told
 
 from headway.actions import goal_views
-from model_server import Reply, calls, text
+from tests.autonomy.pursuing import Pursuit, agent, cast, in_order, plan, pursuing, step, told
+from tests.model_server import Reply, calls, text
 
 
 def twenty_five() -> list[dict[str, Any]]:

@@ -5,11 +5,26 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from pursuing import Gate, Pursuit, agent, cast, done, failed, in_order, judged, key_of, plan, pursuing, replan, step, told
 
 from headway.actions import goals
 from headway.ledger.errors import Conflict
-from model_server import Reply, Request, Script, calls, text
+from tests.autonomy.pursuing import (
+    Gate,
+    Pursuit,
+    agent,
+    cast,
+    done,
+    failed,
+    in_order,
+    judged,
+    key_of,
+    plan,
+    pursuing,
+    replan,
+    step,
+    told,
+)
+from tests.model_server import Reply, Request, Script, calls, text
 
 
 def attempts() -> Script:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect
-from serving import Client
 
 from headway.actions import tenants
+from tests.surfaces.serving import Client
 
 PATIENCE_MS = 20_000
 ROOT = Path(__file__).parent.parent.parent

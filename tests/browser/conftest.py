@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from browsing import Visit, launched, visiting
 from playwright.sync_api import Browser, sync_playwright
-from serving import Client, Service
 
-from model_server import ModelServer
+from tests.browser.browsing import Visit, launched, visiting
+from tests.model_server import ModelServer
+from tests.surfaces.serving import Client, Service
 
 OPEN = ExitStack()
 

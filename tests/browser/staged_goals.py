@@ -6,7 +6,7 @@ from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
-from planning import end, found, judge, main_run, planned
+from tests.planning import end, found, judge, main_run, planned
 
 STEPS: dict[str, list[str]] = {
     "Map services on the checkout path": [],

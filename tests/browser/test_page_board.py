@@ -2,9 +2,10 @@
 
 import re
 
-from browsing import Visit
 from playwright.sync_api import APIResponse, Locator, Route, expect
-from serving import Client
+
+from tests.browser.browsing import Visit
+from tests.surfaces.serving import Client
 
 COLUMNS = 4
 

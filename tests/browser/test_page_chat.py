@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from browsing import Visit
-from chatting import give_patience
 from playwright.sync_api import Route, expect
-from serving import Client
 
-from model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, midway, text
+from tests.browser.browsing import Visit
+from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, midway, text
+from tests.surfaces.chatting import give_patience
+from tests.surfaces.serving import Client
 
 ANSWER = """All of them share **one** pattern:
 

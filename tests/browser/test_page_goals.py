@@ -5,17 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import staged_goals
-from browsing import Visit
 from playwright.sync_api import Locator, expect
-from serving import Client
 
 from headway.actions import goals
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
-from model_server import ModelServer
-from planning import end, planned
+from tests.browser import staged_goals
+from tests.browser.browsing import Visit
+from tests.model_server import ModelServer
+from tests.planning import end, planned
+from tests.surfaces.serving import Client
 
 
 @pytest.fixture

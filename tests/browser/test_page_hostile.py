@@ -2,17 +2,17 @@
 
 from urllib.parse import quote
 
-from browsing import Visit
-from chatting import ended, say
 from playwright.sync_api import expect
-from serving import Client
-from staged_goals import asleep
 
 from headway.actions import notices
 from headway.actions.goals import NewGoal
 from headway.storage.transaction import Transaction
-from model_server import ModelServer, Reply, Request, calls, error, text
-from planning import end, judge, planned
+from tests.browser.browsing import Visit
+from tests.browser.staged_goals import asleep
+from tests.model_server import ModelServer, Reply, Request, calls, error, text
+from tests.planning import end, judge, planned
+from tests.surfaces.chatting import ended, say
+from tests.surfaces.serving import Client
 
 HOSTILE = {
     "script": "<script>window.owned = 1</script>",

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browsing import DESK, PATIENCE_MS, Visit
 from playwright.sync_api import Browser, expect
-from serving import Client, Service
 
 from headway.actions import tenants
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
+from tests.browser.browsing import DESK, PATIENCE_MS, Visit
+from tests.surfaces.serving import Client, Service
 
 
 @pytest.fixture

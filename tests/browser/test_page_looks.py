@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import staged_goals
-from browsing import DESK, PHONE, Visit, flaws
 from playwright.sync_api import expect
-from serving import Client
 
 from headway.actions import goals, jobs, notices
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from model_server import ModelServer, Reply, Request, calls, text
+from tests.browser import staged_goals
+from tests.browser.browsing import DESK, PHONE, Visit, flaws
+from tests.model_server import ModelServer, Reply, Request, calls, text
+from tests.surfaces.serving import Client
 
 SIZES = {"desk": DESK, "phone": PHONE}
 TITLES = [
@@ -160,7 +160,7 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
 
 
 def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
-    from browsing import AXE  # noqa: PLC0415
+    from tests.browser.browsing import AXE  # noqa: PLC0415
 
     context = browser.new_context(viewport=DESK)
     context.add_init_script(path=AXE)

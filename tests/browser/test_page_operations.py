@@ -2,13 +2,13 @@
 
 import re
 
-from browsing import Visit
-from chatting import ended, say
 from playwright.sync_api import Locator, expect
-from serving import Client
 
 from headway.actions import notices
-from model_server import ModelServer, calls, error, text
+from tests.browser.browsing import Visit
+from tests.model_server import ModelServer, calls, error, text
+from tests.surfaces.chatting import ended, say
+from tests.surfaces.serving import Client
 
 
 def dialog(page: Visit, title: str) -> Locator:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from browsing import Visit, visiting
 from playwright.sync_api import Browser, Locator, expect
-from serving import Client, Service, serving, until
 
-from model_server import ModelServer, environment, text
+from tests.browser.browsing import Visit, visiting
+from tests.model_server import ModelServer, environment, text
+from tests.surfaces.serving import Client, Service, serving, until
 
 LOST = ("ERR_", "Failed to load resource", "401", "503")
 

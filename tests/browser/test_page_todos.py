@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from browsing import Visit
-from chatting import drains
 from playwright.sync_api import Locator, expect
-from serving import Client, until
 
-from model_server import ModelServer, Reply, Request, calls, slow, text
+from tests.browser.browsing import Visit
+from tests.model_server import ModelServer, Reply, Request, calls, slow, text
+from tests.surfaces.chatting import drains
+from tests.surfaces.serving import Client, until
 
 
 def waiting_after(model: ModelServer, *first: Reply) -> Callable[[Request], Reply]:

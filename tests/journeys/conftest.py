@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("reckoning", "errands")  # so that they tell what they compared
+pytest.register_assert_rewrite("tests.journeys.reckoning", "tests.journeys.errands")  # so that they tell what they compared
 
-import errands  # noqa: E402
-from lives import Zygote, zygote  # noqa: E402
-
-from model_server import ModelServer  # noqa: E402
+from tests.journeys import errands  # noqa: E402
+from tests.journeys.lives import Zygote, zygote  # noqa: E402
+from tests.model_server import ModelServer  # noqa: E402
 
 
 @pytest.fixture(scope="session")

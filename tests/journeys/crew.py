@@ -10,16 +10,15 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
-from lives import older
-from serving import until
-
 from headway.actions import conversations, turns
 from headway.engine import LEASE_MS
 from headway.ledger.events import TURN_ENDS
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
-from model_server import Reachable, environment
-from warm_start import Program
+from tests.journeys.lives import older
+from tests.model_server import Reachable, environment
+from tests.surfaces.serving import until
+from tests.warm_start import Program
 
 OWN = '''
 from pathlib import Path

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from crew import FOREVER_S, OWN
-from lives import Life
-from party_home import PRICES
-
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from model_server import Reply, Request, calls, slow, text
+from tests.journeys.crew import FOREVER_S, OWN
+from tests.journeys.lives import Life
+from tests.journeys.party_home import PRICES
+from tests.model_server import Reply, Request, calls, slow, text
 
 GOAL = "Run every errand there is."
 # No more tools than the story needs: every request carries them all.

@@ -84,7 +84,7 @@ def zygote(model_url: str, folder: Path) -> Iterator[Zygote]:
     env = {
         **own,
         "OPENAI_BASE_URL": model_url,
-        "PYTHONPATH": str(Path(__file__).parent.parent),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
         "SSL_CERT_DIR": str(folder),  # certificates, which nobody needs here, take each life a tenth of a second to load
     }
     command = [sys.executable, __file__]
@@ -99,7 +99,7 @@ def zygote(model_url: str, folder: Path) -> Iterator[Zygote]:
 
 
 def main() -> None:
-    from mortality import count_statements  # noqa: PLC0415
+    from tests.journeys.mortality import count_statements  # noqa: PLC0415
 
     count_statements()
     asyncio.run(be(Life._make(json.loads(sys.stdin.readline()))))  # the first is lived here: it loads all that takes long
@@ -129,11 +129,10 @@ def be_born(life: Life) -> None:
 
 
 async def be(life: Life) -> None:
-    from mortality import doom  # noqa: PLC0415
-    from party_model import CHEAP, STRONG  # noqa: PLC0415
-
     from headway import settings  # noqa: PLC0415
     from headway.assembly import Headway  # noqa: PLC0415
+    from tests.journeys.mortality import doom  # noqa: PLC0415
+    from tests.journeys.party_model import CHEAP, STRONG  # noqa: PLC0415
 
     os.environ["OPENAI_API_KEY"] = f"{life.key}.{os.getpid()}"
     names = {"model": f"openai-chat:{STRONG}", "model_cheap": f"openai-chat:{CHEAP}"}
@@ -156,7 +155,7 @@ async def be(life: Life) -> None:
 
 
 async def answer(headway: Any, life: Life, found: dict[str, Any]) -> None:
-    from party_model import REQUEST  # noqa: PLC0415
+    from tests.journeys.party_model import REQUEST  # noqa: PLC0415
 
     if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
         await headway.run_turn(life.tenant_id, life.conversation_id, REQUEST)
@@ -181,7 +180,7 @@ async def pursue(headway: Any, life: Life, found: dict[str, Any]) -> None:
 
 def remains(life: Life) -> dict[str, Any]:
     """What is in the database, and which tools were called outside of it."""
-    from remains import read  # noqa: PLC0415
+    from tests.journeys.remains import read  # noqa: PLC0415
 
     calls = life.workspace / "calls.jsonl"
     ran = [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []

@@ -3,11 +3,10 @@
 from pathlib import Path
 from uuid import uuid4
 
-from lives import Life
-from party_model import CHEAP, STRONG
-
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
+from tests.journeys.lives import Life
+from tests.journeys.party_model import CHEAP, STRONG
 
 TOOLS = Path(__file__).parent / "party_tools.py"
 # No more tools than the story needs: every request carries them all.

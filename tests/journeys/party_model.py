@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from model_server import Door, ModelProcess, ModelServer, Reply, Request, call, calls, text, text_of
+from tests.model_server import Door, ModelProcess, ModelServer, Reply, Request, call, calls, text, text_of
 
 REQUEST = "Prepare the party: read who comes, order what we need, and tell everybody."
 STRONG, CHEAP = "fake-strong", "fake-cheap"
@@ -138,7 +138,7 @@ def kill(process: int) -> None:
 @contextmanager
 def party_model() -> Iterator[ModelProcess]:
     """Run it in a process of its own until the block ends."""
-    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True, env=path) as process:
         try:
             assert process.stdout is not None

@@ -4,10 +4,9 @@ import json
 import os
 from pathlib import Path
 
-from mortality import passing
-
 from headway.agents.tools.custom import tool
 from headway.agents.tools.execution import Execution
+from tests.journeys.mortality import passing
 
 
 @tool(idempotent=True)

@@ -4,11 +4,10 @@ import json
 from collections import Counter
 from typing import Any
 
-from lives import Life
-from party_model import AGAIN, FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
-from remains import Remains, essence
-
 from headway.ledger.events import TURN_ENDS
+from tests.journeys.lives import Life
+from tests.journeys.party_model import AGAIN, FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
+from tests.journeys.remains import Remains, essence
 
 PLAN = [READ, ORDER, TELL]
 

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crew import rows
-from errands import Script, move_in
-from lives import Life, Zygote
-from serving import until
-
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from model_server import ModelServer, Request
+from tests.journeys.crew import rows
+from tests.journeys.errands import Script, move_in
+from tests.journeys.lives import Life, Zygote
+from tests.model_server import ModelServer, Request
+from tests.surfaces.serving import until
 
 Living = Future[bool]  # whether it ended by itself
 

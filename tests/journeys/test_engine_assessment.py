@@ -5,13 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from crew import all_end, lapse, rows, surroundings, told, working
 
 from headway.actions import conversations, turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from model_server import model_process
+from tests.journeys.crew import all_end, lapse, rows, surroundings, told, working
+from tests.model_server import model_process
 
 CHEAP, STUCK_S = "cheap-1", 600
 YES = {"text": json.dumps({"ok": True, "reason": "fine"})}

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from crew import (
+
+from headway.storage.direct import DirectDatabase
+from headway.storage.postgres_connection import LOG_LOCK
+from headway.testing import TenantHarness
+from tests.journeys.crew import (
     Worker,
     all_end,
     check_each_ended_once,
@@ -23,12 +27,8 @@ from crew import (
     told,
     working,
 )
-from serving import until
-
-from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import LOG_LOCK
-from headway.testing import TenantHarness
-from model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, model_process
+from tests.surfaces.serving import until
 
 SLOW = '''
 from pathlib import Path

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from chatting import messages_path, say
-from crew import all_end, enqueue, furnish, named, owners, rows, surroundings, told, unfinished, working
-from serving import Client, serving, until
-
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from model_server import ModelServer, Reply, Request, calls, slow, text
-from warm_start import PATIENCE_S, Program
+from tests.journeys.crew import all_end, enqueue, furnish, named, owners, rows, surroundings, told, unfinished, working
+from tests.model_server import ModelServer, Reply, Request, calls, slow, text
+from tests.surfaces.chatting import messages_path, say
+from tests.surfaces.serving import Client, serving, until
+from tests.warm_start import PATIENCE_S, Program
 
 OURS, THEIRS = named(range(3)), named(range(3, 6))  # of a worker, and of a server
 A_WHILE_S = 1.0

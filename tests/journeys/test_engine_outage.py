@@ -4,14 +4,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from chatting import say
-from crew import all_end, enqueue, furnish, named, notes, owners, rows, surroundings, told, unfinished, working
-from serving import Client, serving, until
-
 from headway.ledger.events import TURN_ENDS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from model_server import model_process
+from tests.journeys.crew import all_end, enqueue, furnish, named, notes, owners, rows, surroundings, told, unfinished, working
+from tests.model_server import model_process
+from tests.surfaces.chatting import say
+from tests.surfaces.serving import Client, serving, until
 
 STEPS = 4
 OURS, THEIRS = named(range(8)), named(range(8, 16))  # of a worker, and of a server

@@ -4,8 +4,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from chatting import say
-from crew import (
+
+from headway.storage.direct import DirectDatabase
+from headway.testing import TenantHarness
+from tests.journeys.crew import (
     all_end,
     check_each_ended_once,
     enqueue,
@@ -21,11 +23,9 @@ from crew import (
     unfinished,
     working,
 )
-from serving import serving
-
-from headway.storage.direct import DirectDatabase
-from headway.testing import TenantHarness
-from model_server import model_process
+from tests.model_server import model_process
+from tests.surfaces.chatting import say
+from tests.surfaces.serving import serving
 
 STAGGER_S = 1
 FIRST, SECOND = named(range(60)), named(range(60, 100))  # of two tenants

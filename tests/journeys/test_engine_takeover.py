@@ -7,7 +7,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from crew import (
+
+from headway.engine import LEASE_MS
+from headway.storage.direct import DirectDatabase
+from headway.testing import TenantHarness
+from tests.journeys.crew import (
     Worker,
     all_end,
     check_each_ended_once,
@@ -23,11 +27,7 @@ from crew import (
     told,
     working,
 )
-
-from headway.engine import LEASE_MS
-from headway.storage.direct import DirectDatabase
-from headway.testing import TenantHarness
-from model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, model_process
 
 NAMES = named(range(8))
 

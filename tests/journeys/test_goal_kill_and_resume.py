@@ -8,14 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import errands
 import pytest
-from errands import GOAL, TEN, Errand, Script, check_books, check_once, notes
-from lives import Life, Zygote
 
 from headway.storage.direct import DirectDatabase
-from model_server import ModelServer
-from proofs import Proof
+from tests.journeys import errands
+from tests.journeys.errands import GOAL, TEN, Errand, Script, check_books, check_once, notes
+from tests.journeys.lives import Life, Zygote
+from tests.model_server import ModelServer
+from tests.proofs import Proof
 
 pytestmark = pytest.mark.proof
 TORTURE = [pytest.mark.torture]

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crew import rows, told
-from errands import Errand, Script, check_books, entries, errand_of, notes
-from lives import Zygote
-from serving import until
-from stories import Story, story
 
 from headway.actions import dead_letters, goals, halts
 from headway.engine import MAX_LOST_WORKERS
 from headway.ledger.job import NEVER
-from model_server import ModelServer, Reply, Request, calls, error
+from tests.journeys.crew import rows, told
+from tests.journeys.errands import Errand, Script, check_books, entries, errand_of, notes
+from tests.journeys.lives import Zygote
+from tests.journeys.stories import Story, story
+from tests.model_server import ModelServer, Reply, Request, calls, error
+from tests.surfaces.serving import until
 
 TORTURE = pytest.mark.torture
 EITHER = ["sqlite", pytest.param("postgres", marks=TORTURE)]

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from crew import Worker, notes, owners, rows, surroundings, told, working
-from errands import Errand, Script, furnish
-from lives import older
-from serving import until
 
 from headway.actions import goals
 from headway.engine import LEASE_MS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from model_server import ModelServer
+from tests.journeys.crew import Worker, notes, owners, rows, surroundings, told, working
+from tests.journeys.errands import Errand, Script, furnish
+from tests.journeys.lives import older
+from tests.model_server import ModelServer
+from tests.surfaces.serving import until
 
 TORTURE = pytest.mark.torture
 # A main agent and two of its sub-agents at work at the same time, and what comes of that.

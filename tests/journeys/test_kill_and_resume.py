@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
-import party_home
 import pytest
-from lives import Life, Zygote, zygote
-from party_model import party_model
-from reckoning import reckon
-from remains import Remains
 
-from model_server import ModelProcess
-from proofs import Proof
+from tests.journeys import party_home
+from tests.journeys.lives import Life, Zygote, zygote
+from tests.journeys.party_model import party_model
+from tests.journeys.reckoning import reckon
+from tests.journeys.remains import Remains
+from tests.model_server import ModelProcess
+from tests.proofs import Proof
 
 STRIDE = 12  # of which one in twelve is an ordinary test: all of them take minutes
 ORDINARY = 4

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import party_home
 import pytest
-from crew import lapse
-from listening import log_of
-from lives import Life
-from party_model import CHEAP, FINAL, REQUEST, STRONG, party_model
-from reckoning import check_log, check_money, check_story
-from remains import read
-from serving import Client, plain, serving
 
 from headway.ledger.events import TURN_ENDS
+from tests.journeys import party_home
+from tests.journeys.crew import lapse
+from tests.journeys.lives import Life
+from tests.journeys.party_model import CHEAP, FINAL, REQUEST, STRONG, party_model
+from tests.journeys.reckoning import check_log, check_money, check_story
+from tests.journeys.remains import read
+from tests.surfaces.listening import log_of
+from tests.surfaces.serving import Client, plain, serving
 
 HELD = 5  # the request whose answer never comes: the one after the refusal
 
@@ -28,7 +28,7 @@ def test_a_turn_goes_on_after_its_server_was_killed_and_nobody_misses_an_event(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for what the user's tools import
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for what the user's tools import
     with party_model() as model:
         settle(tmp_path, model.url, database_url)
         with serving(database_url, tmp_path) as first, first.tenant() as client:

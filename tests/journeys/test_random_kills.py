@@ -12,14 +12,14 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from serving import plain, serving
-from writers import Office, Writing, office
 
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from proofs import Proof
-from walks import contradictions
+from tests.journeys.writers import Office, Writing, office
+from tests.proofs import Proof
+from tests.surfaces.serving import plain, serving
+from tests.walks import contradictions
 
 CALLERS = 4
 

@@ -18,17 +18,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import errands
 import httpx
 import psutil
 import pytest
-from crew import Worker, notes, rows, surroundings, working
-from errands import Errand
-from listening import log_of
-from serving import Client, Service, plain, serving, until
 
-from model_server import ModelServer, Reply, Request, text
-from proofs import Proof
+from tests.journeys import errands
+from tests.journeys.crew import Worker, notes, rows, surroundings, working
+from tests.journeys.errands import Errand
+from tests.model_server import ModelServer, Reply, Request, text
+from tests.proofs import Proof
+from tests.surfaces.listening import log_of
+from tests.surfaces.serving import Client, Service, plain, serving, until
 
 MINUTES = 30
 READERS = 20

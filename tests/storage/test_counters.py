@@ -9,7 +9,7 @@ from headway.ledger.scope import Selection
 from headway.ledger.todo import STATUSES, Draft
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from walks import Walk, contradictions
+from tests.walks import Walk, contradictions
 
 
 @pytest.mark.parametrize("seed", range(3))

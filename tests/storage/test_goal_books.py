@@ -22,7 +22,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from planning import end, judge, planned, start, sub_goal
+from tests.planning import end, judge, planned, start, sub_goal
 
 EVERYTHING = 1_000
 

@@ -18,7 +18,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
-from planning import begun, end, found, judge, main_run, planned, start, sub_goal
+from tests.planning import begun, end, found, judge, main_run, planned, start, sub_goal
 
 
 def kinds(desk: TenantHarness, goal: Goal) -> list[str]:

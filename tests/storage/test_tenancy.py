@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from furnishing import NOBODYS, Ids, belongings, furnish, say_in
 from headway.actions import (
     claims,
     conversations,
@@ -38,6 +37,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import goals as goal_store
 from headway.testing import TenantHarness
+from tests.furnishing import NOBODYS, Ids, belongings, furnish, say_in
 
 CHANGE = Change(subject="meddled")
 

@@ -6,14 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from listening import Stream, Told, listening
-from serving import Client, until
-from shell import Shell
-
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Row
-from model_server import ModelServer, Reply, Request, Script, calls, text
-from warm_start import Program
+from tests.model_server import ModelServer, Reply, Request, Script, calls, text
+from tests.surfaces.listening import Stream, Told, listening
+from tests.surfaces.serving import Client, until
+from tests.surfaces.shell import Shell
+from tests.warm_start import Program
 
 TURN_ENDS = {"turn_finished", "turn_failed", "turn_canceled"}
 

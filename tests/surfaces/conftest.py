@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lasting import impatient
-from serving import Client, Service, serving
-from shell import Shell
 
-from model_server import ModelServer
+from tests.model_server import ModelServer
+from tests.surfaces.lasting import impatient
+from tests.surfaces.serving import Client, Service, serving
+from tests.surfaces.shell import Shell
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from serving import Client
+from tests.surfaces.serving import Client
 
 TESTS = Path(__file__).parent.parent
 SCRIPTS = TESTS / "clients"

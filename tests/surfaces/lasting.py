@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from serving import Service, serving
 
-from model_server import ModelServer, environment, scripted, text
+from tests.model_server import ModelServer, environment, scripted, text
+from tests.surfaces.serving import Service, serving
 
 
 @pytest.fixture(scope="session")

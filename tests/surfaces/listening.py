@@ -8,9 +8,9 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import httpx
-from serving import PATIENCE_S, Client
 
 from headway.storage.stores import events as event_store
+from tests.surfaces.serving import PATIENCE_S, Client
 
 
 class Told(NamedTuple):

@@ -18,7 +18,7 @@ from pathlib import Path
 from struct import pack
 from typing import NamedTuple
 
-from shell import read_terminal, screen
+from tests.surfaces.shell import read_terminal, screen
 
 ROOT = Path(__file__).parents[2]
 PORT = "8484"

@@ -16,7 +16,7 @@ import httpx
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
-from warm_start import Program
+from tests.warm_start import Program
 
 PATIENCE_S = 30
 

@@ -17,7 +17,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from headway.surfaces.cli.main import main
-from warm_start import Program
+from tests.warm_start import Program
 
 HEADWAY = (sys.executable, "-m", "headway")
 PATIENCE_S = 60

@@ -12,10 +12,10 @@ from typing import IO
 
 import apsw
 import pytest
-from reading import session
-from shell import HEADWAY, PATIENCE_S, Shell, one_error
 
 from headway.storage.direct import DirectDatabase
+from tests.surfaces.reading import session
+from tests.surfaces.shell import HEADWAY, PATIENCE_S, Shell, one_error
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 LOCK = """

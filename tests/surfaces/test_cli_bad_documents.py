@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from shell import Shell, one_error
+
+from tests.surfaces.shell import Shell, one_error
 
 TIMES = {"created_at": 1700000000, "updated_at": 1700000003, "started_at": 1700000001, "completed_at": 1700000002}
 

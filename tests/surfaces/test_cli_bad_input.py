@@ -1,7 +1,8 @@
 """Bad input: one line, the right exit code, nothing lost and nothing half-written."""
 
 import pytest
-from shell import Shell, one_error
+
+from tests.surfaces.shell import Shell, one_error
 
 MEGABYTE = 1_000_000
 

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from chatting import conversations, drains, elsewhere, replies, rows, statuses
-from serving import until
-from shell import PATIENCE_S, Shell, one_error
 
 from headway.storage.direct import DirectDatabase
-from model_server import ModelServer, environment, error, flaky, text
+from tests.model_server import ModelServer, environment, error, flaky, text
+from tests.surfaces.chatting import conversations, drains, elsewhere, replies, rows, statuses
+from tests.surfaces.serving import until
+from tests.surfaces.shell import PATIENCE_S, Shell, one_error
 
 
 def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelServer) -> None:

@@ -4,10 +4,10 @@ import json
 from threading import Event
 
 import pytest
-from chatting import conversations, drains, elsewhere, replies, rows, statuses
-from shell import Shell, screen
 
-from model_server import ModelServer, Reply, Request, calls, error, midway, text
+from tests.model_server import ModelServer, Reply, Request, calls, error, midway, text
+from tests.surfaces.chatting import conversations, drains, elsewhere, replies, rows, statuses
+from tests.surfaces.shell import Shell, screen
 
 PROMPT = " › "
 

@@ -4,11 +4,11 @@ import time
 from typing import Any
 
 import pytest
-from shell import Shell, one_error
 
 from headway.actions import claims, tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock
+from tests.surfaces.shell import Shell, one_error
 
 
 def claim(headway: Shell, *options: str) -> Any:

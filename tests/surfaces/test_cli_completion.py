@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from shell import Shell, one_error
+
+from tests.surfaces.shell import Shell, one_error
 
 # As bash does it at the Tab key: the words so far, and the one that is to be completed.
 TAB = """

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from shell import Shell
+from tests.surfaces.shell import Shell
 
 
 def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
-from shell import Ran, Shell
 
-from model_server import ModelServer, environment, text
+from tests.model_server import ModelServer, environment, text
+from tests.surfaces.shell import Ran, Shell
 
 
 def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_url: str) -> None:

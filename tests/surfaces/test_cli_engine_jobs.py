@@ -7,14 +7,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from serving import Client, Service
-from shell import Shell, one_error
 
 from headway.actions import conversations, jobs, runs, tenants, turns
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
+from tests.surfaces.serving import Client, Service
+from tests.surfaces.shell import Shell, one_error
 
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 

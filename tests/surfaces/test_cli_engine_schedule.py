@@ -5,8 +5,9 @@ import re
 from typing import Any
 
 import pytest
-from serving import Client, Service
-from shell import Shell, one_error
+
+from tests.surfaces.serving import Client, Service
+from tests.surfaces.shell import Shell, one_error
 
 NOW = ("--tool", "now")
 HOURLY = ("--every", "1h")

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from serving import Service, until
-from shell import PATIENCE_S, Shell, one_error
 
-from warm_start import Program
+from tests.surfaces.serving import Service, until
+from tests.surfaces.shell import PATIENCE_S, Shell, one_error
+from tests.warm_start import Program
 
 NOTE = ("--tool", "todo_add", "--args", '{"subject": "look"}')
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pytest
-from shell import Shell, one_error, screen
 
 from headway.actions import goals, halts, tenants
 from headway.actions.goals import NewGoal
@@ -18,8 +17,9 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock
-from planning import begun, end, judge, planned, start
-from warm_start import Program
+from tests.planning import begun, end, judge, planned, start
+from tests.surfaces.shell import Shell, one_error, screen
+from tests.warm_start import Program
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ import re
 import time
 
 import pytest
-from shell import Shell, one_error
 
 from headway.storage.direct import DirectDatabase
+from tests.surfaces.shell import Shell, one_error
 
 
 def kinds(database_url: str) -> list[str]:

@@ -5,13 +5,13 @@ import re
 import unicodedata
 
 import pytest
-from shell import Shell, one_error, screen
 
 from headway.actions import goals, sub_goals, tenants
 from headway.actions.goals import NewGoal
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from planning import end, found, judge, planned
+from tests.planning import end, found, judge, planned
+from tests.surfaces.shell import Shell, one_error, screen
 
 # A window title, a colour, a cursor jump, a C1 control, a bell, reading order turned around, and line breaks of all kinds.
 HOSTILE = "a\x1b]0;owned\x07b\x1b[31mc\x1b[2Jd\x9b31me\x7ff\u202eg\u2066h\u2028i\u2029j\x85k\x0bl\rm\nn\to"

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from shell import Shell, one_error
+
+from tests.surfaces.shell import Shell, one_error
 
 TURN = "6f2c1a9e-0d6b-4b53-9a51-3f3c0c7f9d10"
 

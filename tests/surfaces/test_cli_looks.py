@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from shell import Shell
+
+from tests.surfaces.shell import Shell
 
 BOLD, DIM = "1", "2"
 

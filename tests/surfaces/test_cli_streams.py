@@ -4,7 +4,8 @@ import json
 import subprocess
 
 import pytest
-from shell import HEADWAY, PATIENCE_S, Shell
+
+from tests.surfaces.shell import HEADWAY, PATIENCE_S, Shell
 
 
 @pytest.mark.parametrize("command", [["todo", "list"], ["todo", "list", "--json"], ["todo", "export"], ["doctor"]])

@@ -4,7 +4,8 @@ import hashlib
 import re
 
 import pytest
-from shell import Shell, one_error
+
+from tests.surfaces.shell import Shell, one_error
 
 
 def stored_bytes(headway: Shell) -> bytes:

@@ -4,7 +4,8 @@ import time
 from typing import Any
 
 import pytest
-from shell import Ran, Shell, one_error
+
+from tests.surfaces.shell import Ran, Shell, one_error
 
 FIELDS = [
     "id",

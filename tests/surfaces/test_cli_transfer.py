@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell import HEADWAY, Shell, one_error
+
+from tests.surfaces.shell import HEADWAY, Shell, one_error
 
 TURN = "6f2c1a9e-0d6b-4b53-9a51-3f3c0c7f9d10"
 TIMES = {"created_at": 1700000000.001, "updated_at": 1700000003.999, "started_at": 1700000001.25, "completed_at": 1700000002.5}

@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from reading import reading, session
-from serving import Client, plain
 
 from headway.storage.direct import DirectDatabase
-from model_server import MODEL, ModelServer, calls, environment, text
+from tests.model_server import MODEL, ModelServer, calls, environment, text
+from tests.surfaces.reading import reading, session
+from tests.surfaces.serving import Client, plain
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

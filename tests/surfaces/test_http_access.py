@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from documented import Operation, operations
-from serving import Client, Service, plain, problem
 
 from headway.actions import tenants
 from headway.storage.stores import tenants as tenant_store
+from tests.surfaces.documented import Operation, operations
+from tests.surfaces.serving import Client, Service, plain, problem
 
 MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
 CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")

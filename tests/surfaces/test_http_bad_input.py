@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from documented import METHODS, operations
-from serving import Client, problem
+
+from tests.surfaces.documented import METHODS, operations
+from tests.surfaces.serving import Client, problem
 
 LONGEST_BODY = 1024 * 1024
 PAYLOADS = ("null", "true", "0", '"text"', "[]", "[[]]", "[null]", "{}", '{"":0}', '{"todos":{}}', '{"todos":[{}]}', '{"id":{}}')

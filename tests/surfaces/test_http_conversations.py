@@ -6,7 +6,8 @@ import time
 from uuid import UUID
 
 import pytest
-from serving import Client, Service
+
+from tests.surfaces.serving import Client, Service
 
 
 def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:

@@ -4,15 +4,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from chatting import ended, say
-from listening import listening
-from serving import Client, Service, until
 
 from headway.actions import halts, jobs, tenants
 from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from model_server import ModelServer, Reply, Request, calls, error, text
+from tests.model_server import ModelServer, Reply, Request, calls, error, text
+from tests.surfaces.chatting import ended, say
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Client, Service, until
 
 SHAPE = {"id", "kind", "state", "attempts", "max_attempts", "error", "errors", "payload", "result", "due_at"}
 RUN_SHAPE = {"id", "parent_run_id", "conversation_id", "turn_id", "role", "task", "depth", "status", "result", "iterations"}

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Client, serving, until
-from shell import Shell, one_error
+
+from tests.surfaces.serving import Client, serving, until
+from tests.surfaces.shell import Shell, one_error
 
 OWN = '''
 from pathlib import Path

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from chatting import said
-from listening import listening
-from serving import Client, Service, until
 
 from headway.actions import halts, schedules
 from headway.actions.schedules import Timing
-from model_server import ModelServer
+from tests.model_server import ModelServer
+from tests.surfaces.chatting import said
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Client, Service, until
 
 TOOL = {"tool": {"name": "now", "arguments": {}}}
 SHAPE = {"name", "paused", "next_at", "last_at", "last_job", "skipped", "created_at", "updated_at"}

@@ -1,8 +1,9 @@
 """The event streams: what they tell, from where on, and to whom."""
 
 import pytest
-from listening import listening, log_of
-from serving import Client, Service
+
+from tests.surfaces.listening import listening, log_of
+from tests.surfaces.serving import Client, Service
 
 
 def test_a_stream_first_tells_its_place_then_what_happens(client: Client) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
-from chatting import drains, ended, replies, said, say, turn
-from fronting import AG_UI, AI_SDK, ag_ui, ui_stream
-from serving import Client, problem
 
 from headway.actions import halts
-from model_server import Failure, ModelServer, Reply, calls, text
+from tests.model_server import Failure, ModelServer, Reply, calls, text
+from tests.surfaces.chatting import drains, ended, replies, said, say, turn
+from tests.surfaces.fronting import AG_UI, AI_SDK, ag_ui, ui_stream
+from tests.surfaces.serving import Client, problem
 
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/ag-ui": {"threadId": "mine", "runId": "1", "messages": [{"id": "1", "role": "user", "content": "hello"}]},

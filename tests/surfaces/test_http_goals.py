@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from listening import listening
-from serving import Client, Service
 
 from headway.actions import goals, halts, jobs
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
-from planning import begun, end, judge, planned
+from tests.planning import begun, end, judge, planned
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Client, Service
 
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),

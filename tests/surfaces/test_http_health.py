@@ -5,8 +5,9 @@ from pathlib import Path
 from time import monotonic
 
 import httpx
-from listening import listening
-from serving import Client, Service, problem, serving, until
+
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Client, Service, problem, serving, until
 
 
 def metrics(service: Service) -> dict[str, float]:

@@ -4,12 +4,11 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from inside import inside
-from listening import Told, frames
-
 from headway.actions import tenants, todos
 from headway.assembly import Headway
 from headway.ledger.todo import Draft
+from tests.surfaces.inside import inside
+from tests.surfaces.listening import Told, frames
 
 
 async def streams(headway: Headway, count: int) -> None:

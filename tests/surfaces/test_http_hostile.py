@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from serving import PATIENCE_S, Client
+
+from tests.surfaces.serving import PATIENCE_S, Client
 
 KINDS = {"Content-Type": "application/json"}
 DEEP = 400_000

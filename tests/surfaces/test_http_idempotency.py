@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from documented import operations
-from serving import PATIENCE_S, Client, Service, serving
 
 from headway.actions import goals, jobs, runs, turns
 from headway.actions.goals import NewGoal
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
+from tests.surfaces.documented import operations
+from tests.surfaces.serving import PATIENCE_S, Client, Service, serving
 
 
 def key() -> dict[str, str]:

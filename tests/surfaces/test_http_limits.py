@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from inside import inside
-from listening import listening
-from serving import PATIENCE_S, Client, Service
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.surfaces.http.middleware import Exchange, HttpMetrics, RateLimiter
+from tests.surfaces.inside import inside
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import PATIENCE_S, Client, Service
 
 RATE = 600
 HARDEST = 20_000

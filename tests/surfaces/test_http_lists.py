@@ -1,10 +1,10 @@
 """GET /v1/todos and /v1/todos/ready: order, filters, pages."""
 
 import pytest
-from serving import Client, Service
 
 from headway.actions import todos
 from headway.ledger.todo import Draft
+from tests.surfaces.serving import Client, Service
 
 
 def test_a_list_shows_what_is_in_progress_then_pending_by_position_then_what_ended_last(client: Client, service: Service) -> None:

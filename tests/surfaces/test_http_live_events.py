@@ -11,11 +11,11 @@ from time import monotonic
 import httpx
 import psutil
 import pytest
-from listening import listening, log_of
-from serving import PATIENCE_S, Client, Service, until
 
 from headway.ledger.events import build_todo_event
 from headway.testing import TenantHarness
+from tests.surfaces.listening import listening, log_of
+from tests.surfaces.serving import PATIENCE_S, Client, Service, until
 
 WRITERS = 4
 EACH = 100

@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from listening import listening
-from serving import Service, plain, serving, until
+
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Service, plain, serving, until
 
 HUSH = "hush-hush"
 

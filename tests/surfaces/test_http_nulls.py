@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
-from serving import Client
 
 from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
+from tests.surfaces.serving import Client
 
 MODULES = (todo_schemas, agents, engine, front_ends, goals, operators)
 BODIES = {

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documented import operations
-from serving import Client, Service
 
-from proofs import Proof
+from tests.proofs import Proof
+from tests.surfaces.documented import operations
+from tests.surfaces.serving import Client, Service
 
-HERE = Path(__file__).parent
-KEPT = HERE.parent.parent / ".hypothesis"  # what characters there are takes seconds to find out
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".hypothesis"  # what characters there are takes seconds to find out
 SHARES = 4  # of the routes, so that no worker has to try all of them
 # 413 refuses what breaks the rules as well as what is only too long; the fuzzer does not count it by itself.
 CONFIG = """
@@ -57,8 +57,8 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     command += ["--checks", "all", "--generation-database", "none", "--continue-on-failure", "--phases", phases]
     command += [flag for name in names for flag in ("--include-name", name)]
     command += ["--report", "json", "--report-json-path", str(report), "--no-color", *flags]
-    own = {"SCHEMATHESIS_HOOKS": "fuzzing_hooks", "PYTHONPATH": str(HERE), "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT)}
-    env = {**os.environ, **own}
+    hooks = {"SCHEMATHESIS_HOOKS": "tests.surfaces.fuzzing_hooks", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, **hooks, "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT)}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr  # it says with which seed
     found: dict[str, Any] = json.loads(report.read_text())

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from documented import document_of, operations
-from inside import inside
-from serving import Client, Service
+
+from tests.surfaces.documented import document_of, operations
+from tests.surfaces.inside import inside
+from tests.surfaces.serving import Client, Service
 
 # Pages for people, the document itself, and a door with a protocol of its own.
 PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations", "/static/{build}/{name}", "/login")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from chatting import ended, messages_path, said, say, turn
-from listening import listening
-from serving import Client, Service, plain, serving, until
 
 from headway.actions import halts, tenants
-from model_server import MODEL, ModelServer, calls, environment, text
+from tests.model_server import MODEL, ModelServer, calls, environment, text
+from tests.surfaces.chatting import ended, messages_path, said, say, turn
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Client, Service, plain, serving, until
 
 PRICED = "openai-chat:gpt-4o"
 

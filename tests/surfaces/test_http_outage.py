@@ -5,12 +5,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from listening import listening, log_of
-from serving import Client, Service, problem, serving, until
-from wire import Wire, wire_to
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
+from tests.surfaces.listening import listening, log_of
+from tests.surfaces.serving import Client, Service, problem, serving, until
+from tests.surfaces.wire import Wire, wire_to
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import Client, Service, problem
 
 from headway.ledger import todo
 from headway.surfaces.web import static_files
 from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
+from tests.surfaces.serving import Client, Service, problem
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (FOLDER / "js").iterdir()}

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import PATIENCE_S, Service, serving
-from shell import Shell, one_error
 
 from headway.actions import notices, tenants
 from headway.actions.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
+from tests.surfaces.serving import PATIENCE_S, Service, serving
+from tests.surfaces.shell import Shell, one_error
 
 SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
 

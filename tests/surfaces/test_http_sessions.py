@@ -7,13 +7,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import Client, Service, plain, problem, serving
 
 from headway.actions import tenants
 from headway.ledger.tenancy import Token
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.routes.sessions import LoginLink
+from tests.surfaces.serving import Client, Service, plain, problem, serving
 
 
 @pytest.fixture

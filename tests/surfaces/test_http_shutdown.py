@@ -5,8 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from listening import listening
-from serving import serving
+
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import serving
 
 STREAMS = 50
 

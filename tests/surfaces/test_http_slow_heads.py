@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from serving import PATIENCE_S, Service, plain
 
 from headway.surfaces.http.bounded_protocol import BoundedProtocol
+from tests.surfaces.serving import PATIENCE_S, Service, plain
 
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 DRIPS = {

@@ -1,11 +1,10 @@
 """GET /v1/conversations/{id}/timeline and /v1/notices: what a page shows before it listens on."""
 
-from chatting import drains, ended, logged, say, whole_turn
-from listening import listening, log_of
-from serving import Client, until
-
 from headway.actions import notices
-from model_server import ModelServer, Reply, Request, calls, midway, text
+from tests.model_server import ModelServer, Reply, Request, calls, midway, text
+from tests.surfaces.chatting import drains, ended, logged, say, whole_turn
+from tests.surfaces.listening import listening, log_of
+from tests.surfaces.serving import Client, until
 
 
 def timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]

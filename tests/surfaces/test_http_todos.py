@@ -4,10 +4,10 @@ import time
 from typing import Any
 
 import pytest
-from serving import Client, Service
 
 from headway.actions import claims
 from headway.testing import TenantHarness
+from tests.surfaces.serving import Client, Service
 
 FIELDS = {
     "id": int,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inside import inside
-from listening import listening
-from serving import Client, Service
 
 from headway.storage.transaction import Transaction
+from tests.surfaces.inside import inside
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import Client, Service
 
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"

@@ -4,11 +4,23 @@ import json
 import time
 
 import pytest
-from chatting import begin_with_patience, drains, ended, kinds, messages_path, replies, said, say, talking, turn, whole_turn
-from serving import Client, Service, problem, until
 
 from headway.ledger.text import TEXT_LIMIT
-from model_server import ModelServer, calls, error, flaky, text
+from tests.model_server import ModelServer, calls, error, flaky, text
+from tests.surfaces.chatting import (
+    begin_with_patience,
+    drains,
+    ended,
+    kinds,
+    messages_path,
+    replies,
+    said,
+    say,
+    talking,
+    turn,
+    whole_turn,
+)
+from tests.surfaces.serving import Client, Service, problem, until
 
 TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
 TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]

@@ -7,11 +7,11 @@ from time import monotonic
 from uuid import uuid4
 
 import pytest
-from chatting import ended, kinds, logged, messages_path, replies, said, say, talking, turn, whole_turn
-from listening import log_of
-from serving import PATIENCE_S, Client, problem, until
 
-from model_server import ModelServer, error, text
+from tests.model_server import ModelServer, error, text
+from tests.surfaces.chatting import ended, kinds, logged, messages_path, replies, said, say, talking, turn, whole_turn
+from tests.surfaces.listening import log_of
+from tests.surfaces.serving import PATIENCE_S, Client, problem, until
 
 STREAM = {"Accept": "text/event-stream"}
 

@@ -7,12 +7,12 @@ from time import monotonic
 
 import httpx
 import pytest
-from chatting import drains, ended, heard_to_the_end, kinds, messages_path, said, say, talking, turn, whole_turn
-from listening import listening
-from serving import PATIENCE_S, Client, Service, serving, until
 
-from model_server import ModelServer, Reply, Request, environment, midway, text
-from warm_start import Program
+from tests.model_server import ModelServer, Reply, Request, environment, midway, text
+from tests.surfaces.chatting import drains, ended, heard_to_the_end, kinds, messages_path, said, say, talking, turn, whole_turn
+from tests.surfaces.listening import listening
+from tests.surfaces.serving import PATIENCE_S, Client, Service, serving, until
+from tests.warm_start import Program
 
 
 def cancel_path(turn_id: str) -> str:

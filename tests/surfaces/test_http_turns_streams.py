@@ -3,11 +3,23 @@
 from itertools import pairwise
 from typing import Any
 
-from chatting import TURN_ENDS, drains, ended, heard_to_the_end, kinds, logged, said, say, spoken, talking, turn, whole_turn
-from listening import Stream, Told, listening, log_of
-from serving import Client, Service
-
-from model_server import ModelServer, Reply, Request, calls, midway, text
+from tests.model_server import ModelServer, Reply, Request, calls, midway, text
+from tests.surfaces.chatting import (
+    TURN_ENDS,
+    drains,
+    ended,
+    heard_to_the_end,
+    kinds,
+    logged,
+    said,
+    say,
+    spoken,
+    talking,
+    turn,
+    whole_turn,
+)
+from tests.surfaces.listening import Stream, Told, listening, log_of
+from tests.surfaces.serving import Client, Service
 
 ANSWER = "This is a long answer, told word by word,\nover several lines, and in the end it is whole."
 

@@ -17,8 +17,9 @@ from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
-from serving import PATIENCE_S, Client, Service, problem
-from shell import Shell, one_error
+
+from tests.surfaces.serving import PATIENCE_S, Client, Service, problem
+from tests.surfaces.shell import Shell, one_error
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 

@@ -4,8 +4,8 @@ import json
 import subprocess
 import sys
 
-from serving import PATIENCE_S
-from shell import Shell
+from tests.surfaces.serving import PATIENCE_S
+from tests.surfaces.shell import Shell
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
 GREETING = (

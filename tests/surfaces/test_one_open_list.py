@@ -3,12 +3,11 @@
 import asyncio
 from typing import Any
 
-from serving import Client, Service
-from shell import Shell
-from test_mcp import call, over_http
-
 from headway.agents import delegation
 from headway.ledger.scope import Scope
+from tests.surfaces.serving import Client, Service
+from tests.surfaces.shell import Shell
+from tests.surfaces.test_mcp import call, over_http
 
 
 class Thread:

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reading import blocks, pasted, reading, session
-
-from model_server import ModelServer, text
+from tests.model_server import ModelServer, text
+from tests.surfaces.reading import blocks, pasted, reading, session
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Client, Service, serving, until
-from wire import Wire, wire_to
 
 from headway.actions import goals, notices
 from headway.actions.goals import NewGoal
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from model_server import ModelServer, Reply, Request, calls, environment, error, text
-from proofs import Proof
+from tests.model_server import ModelServer, Reply, Request, calls, environment, error, text
+from tests.proofs import Proof
+from tests.surfaces.serving import Client, Service, serving, until
+from tests.surfaces.wire import Wire, wire_to
 
 # With and without digits, long and short: whatever a pattern for secrets could overlook.
 CANARIES = {

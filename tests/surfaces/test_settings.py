@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shell import Shell, one_error
 
 from headway import settings
+from tests.surfaces.shell import Shell, one_error
 
 NAMES = ("home", "database_url", "model", "host", "port")
 FLAG = {"home": "/flag", "database_url": "sqlite:////flag", "model": "test:flag", "host": "flag", "port": "1"}

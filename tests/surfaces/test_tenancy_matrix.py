@@ -15,11 +15,7 @@ from typing import Any
 import click
 import httpx
 import pytest
-from documented import METHODS, Operation
-from serving import Client, Service
-from shell import Shell
 
-from furnishing import Ids, belongings, furnish
 from headway import settings
 from headway.actions import conversations, tenants
 from headway.assembly import Headway
@@ -27,7 +23,11 @@ from headway.storage.direct import DirectDatabase
 from headway.surfaces.cli.main import headway as command_line
 from headway.surfaces.http.app import WebApp
 from headway.testing import TenantHarness
-from model_server import ModelServer, text
+from tests.furnishing import Ids, belongings, furnish
+from tests.model_server import ModelServer, text
+from tests.surfaces.documented import METHODS, Operation
+from tests.surfaces.serving import Client, Service
+from tests.surfaces.shell import Shell
 
 NEVER = Ids(
     todo=888_888_888_888_881,

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from serving import Client, Service, problem, serving
-from shell import Shell, one_error
+from tests.surfaces.serving import Client, Service, problem, serving
+from tests.surfaces.shell import Shell, one_error
 
 LARGE = "x" * 60_000
 MANY = 200

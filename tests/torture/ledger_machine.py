@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from ledger_model import Item, Lease, LedgerModel, Refused
 
 from headway.actions import claims, conversations, todos, views
 from headway.ledger.errors import HeadwayError
@@ -17,6 +16,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import events as event_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.torture.ledger_model import Item, Lease, LedgerModel, Refused
 
 TENANT = st.integers(0, 1)
 ONE = st.integers(0, 11)  # which of the youngest todos, the other tenant's among them

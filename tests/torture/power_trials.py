@@ -15,7 +15,6 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 import apsw
-from recording_disk import Acknowledged, Deed, Platter, RecordingDisk
 
 from headway.actions import todos
 from headway.ledger.todo import Draft
@@ -23,7 +22,8 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Work
 from headway.testing import FixedClock, TenantHarness
-from walks import Walk, contradictions
+from tests.torture.recording_disk import Acknowledged, Deed, Platter, RecordingDisk
+from tests.walks import Walk, contradictions
 
 LEDGER = "headway.db"
 CUTS = 100  # moments of one life at which the power fails

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from proofs import Proof
+from tests.proofs import Proof
 
 HERE = Path(__file__).parent
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
@@ -34,7 +34,7 @@ def can_mount() -> bool:
 def survives(folder: Path, kinds: str, cycles: int, namespace: tuple[str, ...] = ()) -> None:
     run = subprocess.run(
         [*namespace, sys.executable, str(HERE / "disk_trials.py"), kinds, str(folder), str(cycles)],
-        env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'surfaces'}"},
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
         capture_output=True,
         text=True,
         preexec_fn=None if namespace else obey_permissions,

@@ -11,14 +11,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from crew import all_end, check_each_ended_once, enqueue, furnish, noting, owners, rows, surroundings, told, unfinished, working
-from serving import PATIENCE_S, until
 
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import events as event_store
 from headway.testing import TenantHarness
-from model_server import ModelProcess, model_process
-from proofs import Proof
+from tests.journeys.crew import (
+    all_end,
+    check_each_ended_once,
+    enqueue,
+    furnish,
+    noting,
+    owners,
+    rows,
+    surroundings,
+    told,
+    unfinished,
+    working,
+)
+from tests.model_server import ModelProcess, model_process
+from tests.proofs import Proof
+from tests.surfaces.serving import PATIENCE_S, until
 
 HOUR, YEAR = 3600, 365 * 24 * 3600
 JUMPS = {"an hour ahead": HOUR, "an hour back": -HOUR, "a year ahead": YEAR, "a year back": -YEAR}

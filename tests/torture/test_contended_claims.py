@@ -16,7 +16,7 @@ from headway.ledger.todo import Draft
 from headway.storage.clocks import wall_clock
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from proofs import Proof
+from tests.proofs import Proof
 
 PROCESSES = 8
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving import serving
 
-from proofs import Proof
+from tests.proofs import Proof
+from tests.surfaces.serving import serving
 
 DELIVERIES = 5
 PROCESSES = 8

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proofs import Proof
+from tests.proofs import Proof
 
 
 @pytest.mark.proof

@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from ledger_machine import LedgerMachine
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock
-from proofs import Proof
+from tests.proofs import Proof
+from tests.torture.ledger_machine import LedgerMachine
 
 SHARED_MEMORY = Path("/dev/shm")
 

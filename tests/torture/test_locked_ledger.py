@@ -9,9 +9,9 @@ from subprocess import PIPE, Popen
 from time import monotonic, sleep
 
 import pytest
-from serving import Client, problem, serving
 
-from proofs import Proof
+from tests.proofs import Proof
+from tests.surfaces.serving import Client, problem, serving
 
 LIMIT_S = 10  # that writes wait, before they say 503
 WRITERS = 4

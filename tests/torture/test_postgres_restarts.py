@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 import pytest
-from serving import Client, problem, serving, until
 
 from headway.actions import idempotency, todos
 from headway.actions.idempotency import Answer, IdempotentRequest
@@ -22,8 +21,9 @@ from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.ledger.todo import Draft
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
-from proofs import Proof
-from walks import contradictions
+from tests.proofs import Proof
+from tests.surfaces.serving import Client, problem, serving, until
+from tests.walks import contradictions
 
 AT_EACH_DOOR = 4
 BETWEEN = 60  # writes, from one restart to the next

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from proofs import Proof
+from tests.proofs import Proof
 
 HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")  # quicker than a disk, and it is not this machine's that loses its power
@@ -19,7 +19,7 @@ def after_power_loss(synchronous: str, trials: int) -> dict[int, str]:
     """What became of each trial, by its seed."""
     with TemporaryDirectory(prefix="hw-power-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         command = [sys.executable, str(HERE / "power_trials.py"), folder, synchronous, "0", str(trials)]
-        run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(HERE.parent)})
+        run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])})
     assert run.returncode == 0, run.stderr
     became = dict(json.loads(line) for line in run.stdout.splitlines())
     assert sorted(became) == list(range(trials))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from listening import log_of
-from serving import PATIENCE_S, Client, Service, serving
-from stream_storm import Faithful, Stalled, storm
 
-from proofs import Proof
+from tests.proofs import Proof
+from tests.surfaces.listening import log_of
+from tests.surfaces.serving import PATIENCE_S, Client, Service, serving
+from tests.torture.stream_storm import Faithful, Stalled, storm
 
 CONNECTS = 1_000
 LIVES = 4  # of the server, one after the other

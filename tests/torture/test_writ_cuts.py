@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
-from arc_coverage import ArcCounter, bred
 
 from headway.agents import writs
 from headway.agents.roles import Roles
@@ -18,7 +17,8 @@ from headway.ledger.writ_parser import ParsedText, WritParser, parse
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from proofs import Proof
+from tests.proofs import Proof
+from tests.torture.arc_coverage import ArcCounter, bred
 
 # Of which nearly every text is a trap.
 PIECES = (
