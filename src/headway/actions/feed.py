@@ -6,10 +6,9 @@ memory.
 """
 
 import asyncio
-import logging
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -18,10 +17,9 @@ from headway.ledger.errors import StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.database import Database
+from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.stores import events as event_store
 from headway.storage.transaction import Transaction
-
-log = logging.getLogger("headway.feed")
 
 MAX_FRAMES = 1024  # frames kept per channel
 MAX_FRAME_BYTES = 4 * 1024 * 1024
@@ -29,7 +27,6 @@ PAGE_EVENTS = 500
 PAGE_BYTES = 1024 * 1024
 EVENTS_PER_READ = 50  # events read at a time, before their total size is checked
 HEARTBEAT_S = 15.0
-RETRY_S = 1.0
 POLL_S = 0.2  # how often to look for other processes' commits when there are no notifications
 POLL_ANNOUNCED_S = 2.0  # with notifications, polling only covers those that were lost
 
@@ -215,7 +212,7 @@ class Feed:
 
     def start(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.tasks = [asyncio.create_task(repeat_forever(self._poll)), asyncio.create_task(repeat_forever(self._beat))]
+        self.tasks = [asyncio.create_task(repeat_forever(step, "the feed")) for step in (self._poll, self._beat)]
 
     def close(self) -> None:
         """End all streams. Call this on the event loop; a signal handler may call it too."""
@@ -250,13 +247,14 @@ class Feed:
 
     async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[bytes]:
         """Yield the reader's position, then the events it has not seen, then new events until it leaves."""
+        retry = StorageRetry("an event stream")
         yield encode_ping(reader.after)
         while not self.closed and not reader.gone:
             reader.bell.rung = False  # before reading, so that anything that arrives later rings again
             try:
                 chunk = channel.news(reader) if reader.after >= channel.floor else await self._read_older(channel, reader)
             except StorageError as error:
-                await wait_for_database(error)
+                await retry.wait(error)
                 continue
             if reader.due_ping:
                 reader.due_ping = False
@@ -296,7 +294,7 @@ class Feed:
             if tenant_id not in self.channels:
                 channel = self.channels[tenant_id] = FeedChannel(tenant_id, head)
                 channel.dirty.set()  # commits since the read above did not wake this channel
-                channel.pump = asyncio.create_task(repeat_forever(partial(self._pump, channel)))
+                channel.pump = asyncio.create_task(repeat_forever(partial(self._pump, channel), "the feed"))
         return self.channels[tenant_id]
 
     async def _pump(self, channel: FeedChannel) -> None:
@@ -342,20 +340,3 @@ class Feed:
             for reader in channel.readers:
                 reader.due_ping = True
                 reader.bell.ring()
-
-
-async def repeat_forever(step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step forever. If the database is away for a while, the streams stay open."""
-    while True:
-        try:
-            await step()
-        except StorageError as error:
-            await wait_for_database(error)
-        except Exception:
-            log.exception("a step that is taken again and again failed")
-            await asyncio.sleep(RETRY_S)
-
-
-async def wait_for_database(error: StorageError) -> None:
-    log.warning("waiting for the database: %s", error)
-    await asyncio.sleep(RETRY_S)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from headway.actions import goal_views, halts
-from headway.actions.feed import wait_for_database
 from headway.assembly import Headway
 from headway.ledger.errors import StorageError
 from headway.ledger.job import LEASE_MS
 from headway.settings import Settings
+from headway.storage.retry import StorageRetry
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
@@ -87,6 +87,7 @@ class GoalFollower:
 
     async def pursue_when_alone(self, view: GoalView) -> None:
         """Pursue the goal here once no other process works on the database. Raise Halted when a halt has stopped it."""
+        retry = StorageRetry("the goal")
         while True:
             try:
                 halted, others = await self.headway.database.read(load_engine_state)
@@ -98,7 +99,7 @@ class GoalFollower:
                 elif self.is_pursuing and await self.headway.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
                     await self.adopt()  # the process that pursued it before has died
             except StorageError as error:
-                await wait_for_database(error)
+                await retry.wait(error)
             await asyncio.sleep(ENGINE_POLL_S)
 
     async def pursue(self) -> None:
