@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from headway.actions import conversations, idempotency, jobs, schedules, tenants, turn_report, turns
-from headway.actions.feed import Feed
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -21,6 +20,7 @@ from headway.agents.tools.execution import Execution, ResolvedScope, resolve_sco
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
+from headway.feed import Feed
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
