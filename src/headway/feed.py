@@ -253,7 +253,7 @@ class Feed:
 
     async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[list[FeedEvent]]:
         """Yield a ping with the reader's position, then the events it has not seen, then new events until it leaves. Events that
-        are available together are yielded together."""
+        are available together are yielded in one list, which is the caller's own."""
         retry = StorageRetry("an event stream")
         yield [build_ping(reader.after)]
         while not self.closed and not reader.gone:

@@ -113,6 +113,7 @@ class EventStream(Response):
             next_look = time.monotonic() + self.feed.heartbeat_s
             async for events in self.feed.follow(self.channel, self.reader):
                 body = self.encode(events)
+                events.clear()  # so that a slow reader keeps the bytes only, not the events as well
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                 if time.monotonic() > next_look:
