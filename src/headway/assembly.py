@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from headway.actions import conversations, idempotency, jobs, schedules, tenants, turn_report, turns
-from headway.actions.feed import Feed, repeat_forever
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -21,6 +20,7 @@ from headway.agents.tools.execution import Execution, ResolvedScope, resolve_sco
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
+from headway.feed import Feed
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
@@ -30,6 +30,7 @@ from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, build_redactor, load
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
+from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work
 
@@ -101,7 +102,7 @@ class Headway:
 
     def start(self) -> None:
         self.feed.start()
-        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up))
+        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
 
     def execution(self, place: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""

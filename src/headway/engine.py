@@ -12,19 +12,17 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from headway.actions import jobs, schedules
-from headway.actions.feed import repeat_forever, wait_for_database
 from headway.ledger.errors import Closed, StorageError
 from headway.ledger.job import LEASE_MS, Job
 from headway.storage.database import Database
+from headway.storage.retry import StorageRetry, repeat_forever, retry_storage
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import schedules as schedule_store
-from headway.storage.transaction import Transaction, Work
-
-T = TypeVar("T")
+from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.engine")
 
@@ -86,7 +84,7 @@ class Engine:
         """Start working. With `alone`, run only jobs that this process created, for short-lived processes."""
         self.only = set() if alone else None
         steps = [self._work, self._beat] if alone else [self._work, self._beat, self._sweep]
-        self.background = [asyncio.create_task(repeat_forever(step)) for step in steps]
+        self.background = [asyncio.create_task(repeat_forever(step, "the engine")) for step in steps]
 
     @property
     def alive(self) -> bool:
@@ -142,25 +140,19 @@ class Engine:
     # One job
 
     async def _run(self, job: Job) -> None:
+        task = f"{job.kind} {job.id}"
         try:
             await self.handlers[job.kind].run(job)
         except Exception as error:
             if isinstance(error, StorageError) and error.is_transient:
-                await wait_for_database(error)  # the job itself is not at fault
+                await StorageRetry(task).wait(error)  # the job itself is not at fault
             else:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
-                log.exception("%s %s stopped by a fault", job.kind, job.id)
-                await self._write_until_stored(partial(self._mark_dead, job=job, error=INTERNAL_ERROR))
-        if await self._write_until_stored(partial(self._settle, job=job)):
+                log.exception("%s stopped by a fault", task)
+                dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
+                await retry_storage(lambda: self.database.write(dead), task)
+        if await retry_storage(lambda: self.database.write(partial(self._settle, job=job)), task):
             self._resolve_waiter(job.id)
-
-    async def _write_until_stored(self, work: Work[T]) -> T:
-        """Write, retrying for as long as the database is away. The work must recognize that an earlier attempt was stored."""
-        while True:
-            try:
-                return await self.database.write(work)
-            except StorageError as error:
-                await wait_for_database(error)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
         held = job_store.find_locked(tx, job.tenant_id, job.id)

@@ -7,6 +7,7 @@ from pathlib import Path
 from headway.actions import tenants, todos
 from headway.assembly import Headway
 from headway.ledger.todo import Draft
+from headway.surfaces.http.server_sent_events import encode_events
 from tests.surfaces.inside import inside
 from tests.surfaces.listening import Told, frames
 
@@ -24,8 +25,8 @@ def test_pings_tell_the_place_again_and_again(tmp_path: Path) -> None:
             feed = app.headway.feed
             channel, reader = await feed.open(token.token.tenant_id, None, None)
             heard: list[Told] = []
-            async for chunk in feed.follow(channel, reader):
-                heard += frames(iter([chunk]))
+            async for events in feed.follow(channel, reader):
+                heard += frames(iter([encode_events(events)]))
                 if len(heard) == 3:
                     await app.headway.database.write(partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told")))
                 if len(heard) >= 7:

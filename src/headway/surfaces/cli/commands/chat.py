@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.actions import conversations, halts, jobs, turns
-from headway.actions.feed import FeedReader
+from headway.feed import FeedReader
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.job import Job
@@ -22,7 +22,6 @@ from headway.storage.stores import halts as halt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Command, Invocation, TenantDatabase, pass_invocation, read_standard_input
-from headway.surfaces.cli.feed_events import decode_events
 from headway.surfaces.cli.turn_view import TurnView, open_turn_view
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -161,10 +160,11 @@ class ChatSession:
         watch = loop.create_task(self.leave_when_halted(job, reader))
         loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
         try:
-            async for kind, data in decode_events(headway.feed.follow(channel, reader)):
-                view.show(kind, data)
-                if kind in END_EVENTS:
-                    return
+            async for events in headway.feed.follow(channel, reader):
+                for event in events:
+                    view.show(event.kind, event.decode_data())
+                    if event.kind in END_EVENTS:
+                        return
         finally:
             watch.cancel()
             loop.remove_signal_handler(signal.SIGINT)

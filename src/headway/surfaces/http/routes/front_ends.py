@@ -16,19 +16,19 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.schemas import agents, front_ends
 from headway.surfaces.http.schemas.front_ends import Mode
-from headway.surfaces.http.turn_streams import EventEncoder, build_translator, stream_turn
+from headway.surfaces.http.server_sent_events import MEDIA_TYPE
+from headway.surfaces.http.turn_streams import EventEncoder, build_encoder, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
 
 routes = APIRouter(prefix="/v1", tags=["front ends"])
 
-EVENT_STREAM = "text/event-stream"
 RUN_AGENT = TypeAdapter(front_ends.RunAgentInput)
 UI_MESSAGES = TypeAdapter(front_ends.UiMessages)
 
 
 def document_turn_stream(body: Any) -> dict[str, Any]:
     documentation = document_route({200: None}, body=body, query=agents.WaitQuery, idempotent=True)
-    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {EVENT_STREAM: {}}}
+    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {MEDIA_TYPE: {}}}
     documentation["response_class"] = Response
     return documentation
 
@@ -62,4 +62,4 @@ async def answer_with_stream(
         begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
         return {"turn_id": turns.get_turn_id(begun[0])}
 
-    return await stream_turn(call, begin, begun, query.wait or 0, build_translator(tell))
+    return await stream_turn(call, begin, begun, query.wait or 0, build_encoder(tell))

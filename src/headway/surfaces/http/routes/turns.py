@@ -15,13 +15,13 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.schemas import agents
+from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import begin_when_free, start_jobs, stream_turn
 
 routes = APIRouter(prefix="/v1", tags=["turns"])
 
 MESSAGE = TypeAdapter(agents.NewMessage)
 TURN = TypeAdapter(agents.NewTurn)
-EVENT_STREAM = "text/event-stream"
 
 
 @routes.get(
@@ -76,7 +76,7 @@ async def say(request: Request) -> Response:
         begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, wanted.content, wanted.mode)]
         return {"turn_id": turns.get_turn_id(begun[0])}
 
-    if EVENT_STREAM not in request.headers.get("accept", ""):
+    if MEDIA_TYPE not in request.headers.get("accept", ""):
         answer = await begin_when_free(call, begin, query.wait or 0)
         start_jobs(call, begun)
         return answer
