@@ -156,12 +156,8 @@ def record_reply(step: Step, news: Reply) -> None:
     if isinstance(news, ModelAnswered | Summary | Verdict):
         step.held = jobs.clear_failures(step.tx, step.held)
     match news:
-        case ModelAnswered(response, call, stored):
-            step.charge(call)
-            step.run = step.run._replace(iterations=step.run.iterations + 1)
-            step.append(response, stored)
-            if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):
-                step.say(response.text or "")
+        case ModelAnswered():
+            record_answer(step, news)
         case ToolReturned():
             tool_calls.accept_result(step, news)
         case Summary(text, call):
@@ -176,6 +172,15 @@ def record_reply(step: Step, news: Reply) -> None:
             step.end(RunEnd.fail(message, code))
         case RetryableFailure(message, retry_after_s):
             step.handle_transient_failure(message, retry_after_s)
+
+
+def record_answer(step: Step, answer: ModelAnswered) -> None:
+    """Append the model's message to the transcript, and pay for it."""
+    step.charge(answer.call)
+    step.run = step.run._replace(iterations=step.run.iterations + 1)
+    step.append(answer.response, answer.stored)
+    if answer.response.tool_calls and answer.response.finish_reason not in ("length", "content_filter", "error"):
+        step.say(answer.response.text or "")
 
 
 def advance(step: Step) -> Request | None:
