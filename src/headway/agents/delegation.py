@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from headway.actions import memory, runs
 from headway.agents import transcript, writs
+from headway.agents.facts import build_runtime_message
 from headway.agents.roles import Role
 from headway.ledger import text
 from headway.ledger.errors import Invalid
@@ -44,14 +45,10 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
     given = assignment.given()
     task = text.check_text(assignment.task, "task")
     child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
-    parts = [
-        render_envelope(tx, parent, child, limits),
-        escape_frames(task),
-        *([f"Context:\n{escape_frames(given)}"] if given else []),
-    ]
-    run_store.append_messages(
-        tx, child.tenant_id, child.id, 0, transcript.encode(transcript.build_user_message("\n\n".join(parts)))
-    )
+    escaped = escape_frames(task)
+    parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(given)}"] if given else [])]
+    opening = build_runtime_message("\n\n".join(parts), {"task": escaped})
+    run_store.append_messages(tx, child.tenant_id, child.id, 0, transcript.encode(opening))
     return child
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Collection
 from typing import Final
 
+from pydantic_ai.messages import ModelRequest
+
+from headway.agents.facts import PlanItemFacts, build_runtime_message
 from headway.agents.roles import Role
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.run import TurnMode
@@ -87,8 +90,11 @@ def render_instructions(role: Role, tools: Collection[str], mode: TurnMode) -> s
     return "\n\n".join(text for text, wanted in sections if wanted)
 
 
-def render_turn_context(request: str, plan: list[Todo], mode: TurnMode) -> str:
-    """Render the request and the current plan. Ids appear only where needed, because every step pays for every character."""
+def build_turn_context(request: str, plan: list[Todo], mode: TurnMode) -> ModelRequest:
+    """Build the message with the request and the current plan.
+
+    Ids appear only where needed, because every step pays for every character.
+    """
     still_open = [todo for todo in plan if not todo.ended]
     ended = [todo for todo in plan if todo.ended]
     lines = [
@@ -99,11 +105,16 @@ def render_turn_context(request: str, plan: list[Todo], mode: TurnMode) -> str:
         *(format_open_item(todo, mode) for todo in still_open[:OPEN_LIMIT]),
         *([f"… and {len(still_open) - OPEN_LIMIT} more"] if len(still_open) > OPEN_LIMIT else []),
     ]
-    return format_frame("TURN CONTEXT", lines, "END TURN CONTEXT")
+    items: list[PlanItemFacts] = [{"id": get_item_id(todo, mode), "title": todo.subject, "status": todo.status} for todo in plan]
+    return build_runtime_message(format_frame("TURN CONTEXT", lines, "END TURN CONTEXT"), {"plan": items})
 
 
 def format_open_item(todo: Todo, mode: TurnMode) -> str:
-    return f"- [{todo.status}] {format_inline(todo.subject)} (id {todo.id if mode == 'queue' else todo.uuid})"
+    return f"- [{todo.status}] {format_inline(todo.subject)} (id {get_item_id(todo, mode)})"
+
+
+def get_item_id(todo: Todo, mode: TurnMode) -> str:
+    return str(todo.id) if mode == "queue" else todo.uuid
 
 
 def describe_open_items(still_open: list[Todo]) -> str:

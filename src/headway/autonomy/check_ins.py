@@ -46,7 +46,8 @@ def check_progress(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) 
 
 
 def build_question(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[InterventionForm]:
-    return Question("mid", prompts.OVERSEER, prompts.render_stuck(goal, one, run, why), SUBMIT_INTERVENTION, InterventionForm)
+    text = prompts.render_stuck(goal, one, run, why)
+    return Question("mid", prompts.OVERSEER, text, {}, SUBMIT_INTERVENTION, InterventionForm)
 
 
 def intervene(tx: Transaction, one: SubGoal, run: Run, filled: FormResult[InterventionForm] | None, why: str) -> None:

@@ -83,19 +83,22 @@ class ReplanForm(PlanForm):
 
 
 def build_plan_question(goal: Goal, roles: Roles, experience: Sequence[Experience]) -> Question[PlanForm]:
-    told = prompts.render_planning(goal, roles, experience)
-    return Question("strong", prompts.PLANNER, told, SUBMIT_PLAN, PlanForm, lambda form: check_plan(form, (), roles))
+    def check(form: PlanForm) -> None:
+        check_plan(form, (), roles)
+
+    text = prompts.render_planning(goal, roles, experience)
+    return Question("strong", prompts.PLANNER, text, {"goal": goal.description}, SUBMIT_PLAN, PlanForm, check)
 
 
 def build_replan_question(
     goal: Goal, roles: Roles, experience: Sequence[Experience], known: Sequence[SubGoal], why: str
 ) -> Question[ReplanForm]:
-    def checked(form: ReplanForm) -> None:
+    def check(form: ReplanForm) -> None:
         if not form.give_up.strip():
             check_plan(form, known, roles)
 
-    told = prompts.render_replanning(goal, roles, experience, known, why)
-    return Question("strong", prompts.REPLANNER, told, SUBMIT_REPLAN, ReplanForm, checked)
+    text = prompts.render_replanning(goal, roles, experience, known, why)
+    return Question("strong", prompts.REPLANNER, text, prompts.to_facts(known), SUBMIT_REPLAN, ReplanForm, check)
 
 
 def check_plan(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:

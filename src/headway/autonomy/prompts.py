@@ -4,7 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_ai.messages import ModelRequest
+
 from headway.actions.plans import format_key
+from headway.agents.facts import Facts, SubGoalFacts, build_runtime_message
 from headway.agents.roles import Roles
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.goal import Experience, Goal, SubGoal
@@ -114,6 +117,21 @@ def format_sub_goal(one: SubGoal) -> str:
     return f"- {format_key(one)} [{one.status}{waits}] {format_inline(one.description, DESCRIPTION_LIMIT)}{told}{judged}"
 
 
+def to_facts(known: Sequence[SubGoal]) -> Facts:
+    sub_goals: list[SubGoalFacts] = [
+        {
+            "id": format_key(one),
+            "status": one.status,
+            "depends_on": [f"#{below}" for below in one.depends_on],
+            "description": one.description,
+            "outcome": get_summary(one) or one.reason,
+            "divergence": one.divergence,
+        }
+        for one in known
+    ]
+    return {"sub_goals": sub_goals}
+
+
 def get_summary(one: SubGoal) -> str:
     return str(json.loads(one.outcome).get("summary") or "") if one.outcome else ""
 
@@ -121,8 +139,8 @@ def get_summary(one: SubGoal) -> str:
 # Work
 
 
-def render_work(goal: Goal, one: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> str:
-    """Render the main agent's message for a sub-goal that it works on itself: the goal, recent outcomes and dependencies."""
+def build_work(goal: Goal, one: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> ModelRequest:
+    """Build the main agent's message for a sub-goal that it works on itself: the goal, recent outcomes and dependencies."""
     lines = [
         *(format_inline(line, DESCRIPTION_LIMIT * 4) for line in goal.description.split("\n")),
         f"You are its main agent. Now work on sub-goal {format_key(one)} below, on nothing else, and end with an answer that says "
@@ -130,7 +148,8 @@ def render_work(goal: Goal, one: SubGoal, done: Sequence[SubGoal], below: Sequen
         *([f"Done so far:\n{render_sub_goals(done)}"] if done else []),
     ]
     task, given = render_task(one), render_task_context(one, below)
-    return f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{given}"
+    text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{given}"
+    return build_runtime_message(text, {"task": task})
 
 
 def render_task(one: SubGoal) -> str:

@@ -16,11 +16,12 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, Mo
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from headway.agents.facts import Facts, build_runtime_message
 from headway.agents.loop import cut_off
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.roles import Tier
 from headway.agents.tools.toolbox import compact_schema, describe_validation_error
-from headway.agents.transcript import build_user_message, to_storable_value
+from headway.agents.transcript import to_storable_value
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import format_inline
 from headway.storage.stores.spending import ModelCall
@@ -53,6 +54,7 @@ class Question(NamedTuple, Generic[T]):
     tier: Tier
     instructions: str
     text: str
+    facts: Facts
     tool: str  # the tool whose call submits the form
     form: type[T]
     check: Callable[[T], None] = lambda _filled: None  # raises Invalid with the reason if the form is wrong
@@ -73,7 +75,7 @@ class FormResult(NamedTuple, Generic[T]):
 
 async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
     """Ask the model once. The caller decides whether to ask the follow-up question."""
-    asked = [build_user_message(question.text), *question.exchange, *cut_off.request_rest(question.partial)]
+    asked = [build_runtime_message(question.text, question.facts), *question.exchange, *cut_off.request_rest(question.partial)]
     try:
         reply = await models.ask(question.tier, asked, build_parameters(question))
     except (ModelFailed, SettingsError) as error:
@@ -137,5 +139,5 @@ def parse_answer(response: ModelResponse, written: str, question: Question[T]) -
 def build_rejection(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
     message = f"This cannot be taken: {format_inline(wrong, COMPLAINT_LIMIT)} Mend it and call {tool} again."
     if not response.tool_calls:
-        return build_user_message(message)
+        return build_runtime_message(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])
