@@ -54,13 +54,13 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
 
 def check_limits(tx: Transaction, parent: Run, limits: Limits) -> None:
     if parent.depth >= limits.depth:
-        raise Invalid(f"Sub-agents may be nested {limits.depth} deep; do this yourself.")
+        raise Invalid(f"Sub-agents can be nested at most {limits.depth} deep: do this yourself.")
     begun, under_way = run_store.count_sub_agents(tx, parent)
     of = "turn" if parent.turn_id else "sub-goal"
     if under_way >= limits.breadth:
-        raise Invalid(f"{under_way} sub-agents of this {of} are at work, which is the limit: await one of them first.")
+        raise Invalid(f"{under_way} sub-agents of this {of} are running, which is the limit: await one of them first.")
     if begun >= limits.lifetime:
-        raise Invalid(f"This {of} has begun {begun} sub-agents, which is the limit: do the rest yourself.")
+        raise Invalid(f"This {of} has started {begun} sub-agents, which is the limit: do the rest yourself.")
 
 
 def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:

@@ -59,9 +59,7 @@ async def judge(models: Models, need: Assess) -> Verdict:
     whole = reply.response.finish_reason in (None, "stop")
     judgement = parse_judgement(reply.response.text or "") if whole else None
     if judgement is None:
-        return Verdict(
-            need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's own answer made no sense).", call=reply.call
-        )
+        return Verdict(need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
     reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."
     return Verdict(need.item, judgement.ok, reason, reply.call)
 

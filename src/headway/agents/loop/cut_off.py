@@ -17,8 +17,8 @@ MAX_PARTS: Final = 5  # per result
 RESTART_PREFIX_LENGTH: Final = 50  # characters; a continuation that repeats this many of the first part's characters is a restart
 CODE_FENCE: Final = re.compile(r"\s*```\w*\n(.*?)\n?(?:```\s*)?", re.DOTALL)
 CONTINUE_PROMPT: Final = (
-    "The length limit cut your answer off. Continue it exactly where it stops, from the next character on, as plain text. "
-    "Do not repeat anything, do not comment, and do not start over."
+    "The length limit cut your answer off. Continue exactly where it stops, from the next character, as plain text. "
+    "Do not repeat anything, comment, or start over."
 )
 
 

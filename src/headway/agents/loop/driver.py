@@ -53,7 +53,7 @@ log = logging.getLogger("headway.loop")
 
 T = TypeVar("T")
 STORAGE_RETRY_S = 1.0
-NOT_OWNER = Stop("it has ended, or somebody else goes on with it")
+NOT_OWNER = Stop("it has ended, or another process continues it")
 MAX_STORAGE_REFUSALS = 3  # refused writes of one step before the run stops, so that it never continues without a checkpoint
 RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 

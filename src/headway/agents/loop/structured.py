@@ -98,7 +98,7 @@ async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
 
 def build_parameters(question: Question[T]) -> ModelRequestParameters:
     schema = build_schema(question.form)
-    tool = ToolDefinition(name=question.tool, description="Hand in your answer.", parameters_json_schema=schema)
+    tool = ToolDefinition(name=question.tool, description="Submit your answer.", parameters_json_schema=schema)
     return ModelRequestParameters(
         function_tools=[tool],
         instruction_parts=[InstructionPart(content=f"{question.instructions}\n\n{describe_submission(question)}")],
@@ -112,7 +112,7 @@ def build_schema(form: type[Form]) -> dict[str, Any]:
 
 
 def describe_submission(question: Question[T]) -> str:
-    return f"Hand your answer in by calling {question.tool}, once and completely."
+    return f"Submit your complete answer with one call of {question.tool}."
 
 
 def extract_answer(response: ModelResponse, tool: str) -> str:
@@ -123,7 +123,7 @@ def extract_answer(response: ModelResponse, tool: str) -> str:
 
 def parse_answer(response: ModelResponse, written: str, question: Question[T]) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
-        raise Invalid(f"Your answer did not come through ({response.finish_reason}). Make it shorter.")
+        raise Invalid(f"Your answer did not arrive in full ({response.finish_reason}). Make it shorter.")
     found = None if cut_off.is_json(written) else JSON_OBJECT.search(written)
     document = found[0] if found else written.strip()
     if not document.startswith(("{", "[")):
@@ -133,11 +133,11 @@ def parse_answer(response: ModelResponse, written: str, question: Question[T]) -
     except ValidationError as error:
         raise Invalid(describe_validation_error(error)) from None
     except (ValueError, RecursionError):
-        raise Invalid("Your answer is not one JSON object.") from None
+        raise Invalid("Your answer is not a JSON object.") from None
 
 
 def build_rejection(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
-    message = f"This cannot be taken: {format_inline(wrong, COMPLAINT_LIMIT)} Mend it and call {tool} again."
+    message = f"Rejected: {format_inline(wrong, COMPLAINT_LIMIT)} Fix it and call {tool} again."
     if not response.tool_calls:
         return build_runtime_message(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

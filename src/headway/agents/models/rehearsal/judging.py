@@ -54,7 +54,7 @@ def plan_goal(facts: Facts) -> dict[str, Any]:
             {
                 "id": f"step-{place}",
                 "description": piece,
-                "expected_outcome": "It was done, and says what came of it.",
+                "expected_outcome": "The work is done, and its result is stated.",
                 "depends_on": [one["id"] for one in sub_goals] if last else [],
                 "priority": max(1, 11 - place),
                 "expected_value": 0.9,
@@ -81,7 +81,7 @@ def split_goal(goal: str) -> list[str]:
     name, wish = "-".join(LONG_WORD.findall(goal.lower())[:3]) or "goal", format_inline(goal, 200)
     return [
         f"Write {name}-brief.md: The goal is this: {wish}",
-        f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have somebody else look at it",
+        f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have someone else review it",
         "List the files",
     ]
 
@@ -107,10 +107,10 @@ def replan_goal(facts: Facts) -> dict[str, Any]:
     note = {
         "id": "note",
         "description": f"Write {NOTE_FILE}: {words}",
-        "expected_outcome": "What was not done is written down.",
+        "expected_outcome": "The file says what was not done.",
         "kind": "write",
     }
-    return {"sub_goals": [*kept, note], "reason": "What failed is written down, and the rest goes on."}
+    return {"sub_goals": [*kept, note], "reason": "The failed work is written down, and the rest continues."}
 
 
 def evaluate_outcome(facts: Facts) -> dict[str, Any]:
