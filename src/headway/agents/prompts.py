@@ -52,7 +52,7 @@ You get the output and continue. Commands act on this conversation's todos and t
 /todo add --tenant-wide SUBJECT adds one that every conversation sees."""
 
 DELEGATION = """# Delegation
-delegate gives one item to a worker with another role and waits for the result. Delegate sizeable work whose context you can \
+delegate gives one item to a worker with its own role and waits for the result. Delegate sizeable work whose context you can \
 write down; do the rest yourself."""
 
 GOALS = """# Goals

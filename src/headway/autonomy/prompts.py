@@ -25,8 +25,8 @@ with an outcome that anyone can check, and names the ids of the sub-goals whose 
 and no deeper: a small goal has one to three sub-goals.
 
 Cost: in mode "inline" the main agent works on one sub-goal after the other; this costs only the work, and it sees earlier \
-outcomes. In mode "agent" a sub-agent with another role and an empty transcript does the work: several run in parallel, but each \
-needs a complete description, and several calls before it starts. Use inline for small or sequential work, and agent only for \
+outcomes. In mode "agent" a sub-agent with its own role and transcript does the work: several run in parallel, but each needs a \
+complete description, and several calls before it starts. Use inline for small or sequential work, and agent only for \
 sizeable work that can run in parallel.
 
 priority (1 to 10) times expected_value (0 to 1) decides which of the ready sub-goals starts first. Use the experience with each \

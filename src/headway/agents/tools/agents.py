@@ -21,7 +21,7 @@ REPORT_TOOL = "report_outcome"
 
 class Delegate(Arguments):
     agent: Annotated[NonEmptyText, Field(description="Role of the worker")]
-    task: Annotated[NonEmptyText, Field(description="All it needs to know: it sees nothing else")]
+    task: Annotated[NonEmptyText, Field(description="All it needs to know: it does not see this conversation")]
     todoId: Annotated[str | None, Field(description="The plan item to delegate")] = None
 
 
@@ -146,7 +146,7 @@ AGENT_TOOLS = (
     Tool("spawn_agent", "Start a sub-agent that works in parallel.", "agents", SpawnAgent, spawn_agent, needs=has_run),
     Tool(
         "await_agent",
-        "Wait for a sub-agent. After the timeout it is still running, and you may wait again.",
+        "Wait for a sub-agent. If it is still running at the timeout, you may wait again.",
         "agents",
         AwaitAgent,
         begin_wait=start_await,
