@@ -57,9 +57,9 @@ def test_the_planner_is_told_when_a_sub_agent_is_worth_its_cost(sqlite_url: str,
     with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
         (asked,) = pursuit.asked("plan")
-        assert "inline for what is small or sequential" in asked.system
-        assert "agent only for what is sizeable and can run beside something else" in asked.system
-        assert "a small goal is one to three sub-goals" in asked.system
+        assert "Use inline for small or sequential work" in asked.system
+        assert "agent only for sizeable work that can run in parallel" in asked.system
+        assert "a small goal has one to three sub-goals" in asked.system
 
 
 @pytest.mark.parametrize("words", ["{}", "Here you are:\n```json\n{}\n```\nGood luck!"], ids=["bare", "fenced"])
@@ -95,10 +95,10 @@ WRONG: dict[str, tuple[Reply, str]] = {
     "a value that is no number": (plan(step("a", expected_value=float("nan"))), "expected_value"),
     "no object": (calls(("submit_plan", {}), text="x"), "sub_goals"),
     "broken JSON": (text('{"sub_goals": [}'), "not a JSON object"),
-    "words": (text("I would begin with the digging."), "calling submit_plan"),
-    "another tool": (calls(("create_todo", {"items": []})), "calling submit_plan"),
+    "words": (text("I would begin with the digging."), "does not call submit_plan"),
+    "another tool": (calls(("create_todo", {"items": []})), "does not call submit_plan"),
     "two tools": (calls(("create_todo", {}), ("submit_plan", {"sub_goals": []})), "The plan is empty"),
-    "silence": (text(""), "calling submit_plan"),
+    "silence": (text(""), "does not call submit_plan"),
 }
 
 

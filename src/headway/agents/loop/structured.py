@@ -99,20 +99,14 @@ async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
 def build_parameters(question: Question[T]) -> ModelRequestParameters:
     schema = build_schema(question.form)
     tool = ToolDefinition(name=question.tool, description="Submit your answer.", parameters_json_schema=schema)
-    return ModelRequestParameters(
-        function_tools=[tool],
-        instruction_parts=[InstructionPart(content=f"{question.instructions}\n\n{describe_submission(question)}")],
-    )
+    instructions = f"{question.instructions}\n\nSubmit your complete answer with one call of {question.tool}."
+    return ModelRequestParameters(function_tools=[tool], instruction_parts=[InstructionPart(content=instructions)])
 
 
 @cache
 def build_schema(form: type[Form]) -> dict[str, Any]:
     """Build a form's JSON schema. Cached, because this takes longer than all other work on a question."""
     return compact_schema(form.model_json_schema())
-
-
-def describe_submission(question: Question[T]) -> str:
-    return f"Submit your complete answer with one call of {question.tool}."
 
 
 def extract_answer(response: ModelResponse, tool: str) -> str:
@@ -127,7 +121,7 @@ def parse_answer(response: ModelResponse, written: str, question: Question[T]) -
     found = None if cut_off.is_json(written) else JSON_OBJECT.search(written)
     document = found[0] if found else written.strip()
     if not document.startswith(("{", "[")):
-        raise Invalid(describe_submission(question))
+        raise Invalid(f"Your answer does not call {question.tool}.")
     try:
         return question.form.model_validate(to_storable_value(json.loads(document)))
     except ValidationError as error:

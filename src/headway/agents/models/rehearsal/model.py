@@ -86,18 +86,18 @@ def hash_key(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:10]
 
 
-class PlanItem(NamedTuple):
+class RehearsalItem(NamedTuple):
     id: str
     title: str
     status: str
 
 
-class Plan(NamedTuple):
-    open: list[PlanItem]
-    ended: list[PlanItem]
+class RehearsalPlan(NamedTuple):
+    open: list[RehearsalItem]
+    ended: list[RehearsalItem]
 
 
-class TurnRequest(NamedTuple):
+class RehearsalRequest(NamedTuple):
     text: str
     is_delegated: bool = False  # the answer goes to another agent instead of a user
 
@@ -126,21 +126,21 @@ class ParsedMessages:
         self.plan = load_plan(self.facts)
 
     @cached_property
-    def turn(self) -> tuple[TurnRequest, list[ModelMessage]]:
+    def turn(self) -> tuple[RehearsalRequest, list[ModelMessage]]:
         """The turn's request and the messages since. Earlier turns of the conversation may precede it."""
         asked = [(place, request) for place, message in enumerate(self.all) if (request := find_request(message))]
-        place, request = asked[-1] if asked else (-1, TurnRequest(""))
+        place, request = asked[-1] if asked else (-1, RehearsalRequest(""))
         return request, self.all[place + 1 :]
 
     @property
-    def request(self) -> TurnRequest:
+    def request(self) -> RehearsalRequest:
         return self.turn[0]
 
     @cached_property
     def steps(self) -> list[str]:
         return reading.split_request(self.request.text)
 
-    def find_step(self, item: PlanItem) -> str:
+    def find_step(self, item: RehearsalItem) -> str:
         """Return the full step for an item, whose title may be shortened."""
         return next((step for step in self.steps if format_title(step) == item.title), item.title)
 
@@ -158,7 +158,7 @@ class ParsedMessages:
             for call in message.tool_calls
         ]
 
-    def find_call(self, tool: str, item: PlanItem | None = None) -> CompletedCall | None:
+    def find_call(self, tool: str, item: RehearsalItem | None = None) -> CompletedCall | None:
         found = (one for one in reversed(self.made) if one.tool == tool)
         return next((one for one in found if item is None or one.arguments.get("todoId") == item.id), None)
 
@@ -217,22 +217,22 @@ def merge_facts(messages: Iterable[ModelMessage]) -> Facts:
     return merged
 
 
-def load_plan(facts: Facts) -> Plan | None:
+def load_plan(facts: Facts) -> RehearsalPlan | None:
     if "plan" not in facts:
         return None
-    items = [PlanItem(**item) for item in facts["plan"]]
+    items = [RehearsalItem(**item) for item in facts["plan"]]
     still_open = [item for item in items if item.status in OPEN_STATUSES]
-    return Plan(still_open, [item for item in items if item.status not in OPEN_STATUSES])
+    return RehearsalPlan(still_open, [item for item in items if item.status not in OPEN_STATUSES])
 
 
-def find_request(message: ModelMessage) -> TurnRequest | None:
+def find_request(message: ModelMessage) -> RehearsalRequest | None:
     """Return the request that a user's message or a delegation makes. Text next to tool results comes from the runtime."""
     if not isinstance(message, ModelRequest) or not all(isinstance(part, UserPromptPart) for part in message.parts):
         return None
     facts = find_facts(message)
     if facts is not None:
-        return TurnRequest(facts["task"], is_delegated=True) if "task" in facts else None
-    return TurnRequest("\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)))
+        return RehearsalRequest(facts["task"], is_delegated=True) if "task" in facts else None
+    return RehearsalRequest("\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)))
 
 
 def format_prompt(part: UserPromptPart) -> str:
@@ -270,7 +270,7 @@ def create_plan(scene: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
     return [PlannedCall(call, "plan")]
 
 
-def work_on_plan(scene: ParsedMessages, plan: Plan) -> RehearsalReply:
+def work_on_plan(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
         return conclude(scene, plan)
     last = scene.last_response
@@ -287,7 +287,7 @@ def work_on_plan(scene: ParsedMessages, plan: Plan) -> RehearsalReply:
     return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
 
 
-def find_next_item(scene: ParsedMessages, plan: Plan) -> PlanItem | None:
+def find_next_item(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
     """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
     tried = scene.find_call("complete_todo")
     refused = [place for place, item in enumerate(plan.open, 1) if tried and tried.arguments.get("todoId") == item.id]
@@ -297,7 +297,7 @@ def find_next_item(scene: ParsedMessages, plan: Plan) -> PlanItem | None:
     return next(iter((*begun, *waiting, *left)), None)
 
 
-def conclude(scene: ParsedMessages, plan: Plan) -> RehearsalReply:
+def conclude(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     last = scene.last_response
     asked = [call.tool_call_id for call in last.tool_calls if call.tool_name == "list_todo"] if last else []
     if not asked and "list_todo" in scene.offered:
@@ -313,7 +313,7 @@ def parse_items(result: Any) -> list[tuple[str, str, str]]:
     return [(str(item.get("status")), str(item.get("title")), str(item.get("outcome") or "")) for item in known]
 
 
-def work_on_queue(scene: ParsedMessages, plan: Plan) -> RehearsalReply:
+def work_on_queue(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
         return append_disclaimer(
             render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in plan.ended])
@@ -328,7 +328,7 @@ def work_on_queue(scene: ParsedMessages, plan: Plan) -> RehearsalReply:
     return end.text if len(plan.open) > 1 else append_disclaimer(end.text)
 
 
-def get_current_item(plan: Plan) -> PlanItem:
+def get_current_item(plan: RehearsalPlan) -> RehearsalItem:
     """Return the item in progress, else the first. The runtime judges an answer against the same item."""
     return next((item for item in plan.open if item.status == "in_progress"), plan.open[0])
 
