@@ -239,7 +239,7 @@ def test_a_tool_that_takes_too_long_may_have_had_its_effect(sqlite_url: str, hom
     state, result = one_call(sqlite_url, home, call("stuck"))
     assert state == "unknown"
     assert "did not finish within 0.05 s" in result
-    assert "look before you do it again" in result
+    assert "check before you call it again" in result
 
 
 def test_a_slow_tool_that_may_be_repeated_has_only_failed(sqlite_url: str, home: Path) -> None:
