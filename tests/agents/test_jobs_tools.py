@@ -68,7 +68,7 @@ def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(databa
         talk.revive()
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "dead"))
         assert paid.read_text().split() == ["5"]
-        assert "nobody knows" in str(job(talk, payment.id).as_json()["error"])
+        assert "whether it took effect is unknown" in str(job(talk, payment.id).as_json()["error"])
         assert talk.told("recovered") == []
 
 

@@ -177,7 +177,7 @@ def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent:
         """Give it."""
         return result
 
-    assert calling(sqlite_agent, give).refused("give").startswith("give was run, but its result")
+    assert calling(sqlite_agent, give).refused("give").startswith("give ran, but its result")
 
 
 def test_whatever_a_function_raises_is_a_result_for_the_model(sqlite_agent: Agent) -> None:

@@ -161,7 +161,7 @@ def test_nobody_looks_after_the_sub_agents_of_others(database_url: str, tmp_path
         assert talk.say()["outcome"] == "answered"
         results = talk.server.requests[-1].tool_results
         assert len(results) == 3 * 5
-        assert all("No sub-agent" in one.content and len(one.content) < 300 for one in results)
+        assert all("You have no sub-agent" in one.content and len(one.content) < 300 for one in results)
 
 
 def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> Non
     script = cast(index=said(spawned("dig"), awaited, prying, text("Dug.")), researcher=researcher, coder=HOLES)
     with talking(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert "No sub-agent" in answered(talk.server.requests[-1], "check_agent")[0]["error"]
+        assert "You have no sub-agent" in answered(talk.server.requests[-1], "check_agent")[0]["error"]
 
 
 def test_every_change_of_a_sub_agent_is_told(sqlite_url: str, tmp_path: Path) -> None:

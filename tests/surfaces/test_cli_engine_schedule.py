@@ -135,7 +135,7 @@ def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
     one_error(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
     one_error(headway("schedule", "list", "--tenant", "nobody"), 3)
     unknown = one_error(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
-    assert unknown.startswith("headway: No tool named 'todo_read'. There are: ")
+    assert unknown.startswith("headway: No tool named 'todo_read'. Available: ")
     assert " todo_ready," in unknown
     assert headway.json("schedule", "list")["schedules"] == []
 

@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictBool
 
+from headway.agents.facts import Facts
 from headway.agents.loop.structured import Form, FormResult, Question
 from headway.agents.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
 from headway.autonomy import prompts
@@ -41,7 +42,8 @@ def evaluate_by_metric(one: SubGoal) -> Evaluation | None:
 
 
 def build_outcome_question(goal: Goal, one: SubGoal) -> Question[EvaluationForm]:
-    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, one), SUBMIT_EVALUATION, EvaluationForm)
+    facts: Facts = {"outcome": one.outcome or ""}
+    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, one), facts, SUBMIT_EVALUATION, EvaluationForm)
 
 
 def to_evaluation(filled: FormResult[EvaluationForm]) -> Evaluation:
@@ -55,7 +57,8 @@ def describe_failure(filled: FormResult[EvaluationForm] | FormResult[VerdictForm
 
 
 def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[VerdictForm]:
-    return Question("cheap", prompts.GOAL_EVALUATOR, prompts.render_goal_outcome(goal, known), SUBMIT_VERDICT, VerdictForm)
+    text, facts = prompts.render_goal_outcome(goal, known), prompts.to_facts(known)
+    return Question("cheap", prompts.GOAL_EVALUATOR, text, facts, SUBMIT_VERDICT, VerdictForm)
 
 
 def describe_unmet(filled: FormResult[VerdictForm]) -> str:

@@ -181,10 +181,8 @@ def work_inline(stage: PursuitStep) -> CheckResult:
         return CLEAR
     one = waiting[0]
     done = pursuit_store.list_last_completed(stage.tx, stage.goal, prompts.DONE_LIMIT)
-    said = transcript.encode(
-        transcript.build_user_message(prompts.render_work(stage.goal, one, done, pursuit_store.list_dependencies(stage.tx, one)))
-    )
-    run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.sub_agent_iterations)
+    opening = prompts.build_work(stage.goal, one, done, pursuit_store.list_dependencies(stage.tx, one))
+    run = goals.begin_inline(stage.tx, stage.run, one, transcript.encode(opening), stage.means.limits.sub_agent_iterations)
     stage.clear_failures()
     return WorkInline(run)  # all earlier checks are clear
 

@@ -14,6 +14,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
 from headway.agents import prompts, transcript
+from headway.agents.facts import build_runtime_message
 from headway.agents.loop import assessor, cut_off, gates, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
@@ -45,7 +46,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
-NOT_OWNER = Stop("it has ended, or somebody else goes on with it")
+NOT_OWNER = Stop("it has ended, or another process continues it")
 RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 
 
@@ -164,7 +165,7 @@ def record_reply(step: Step, news: Reply) -> None:
             step.charge(call)
             step.say(get_text(step.entries[-1].message))  # text that users have already seen stays in the conversation
             step.withdraw_last()
-            step.append(build_user_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
+            step.append(build_runtime_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
         case Verdict():
             step.charge(news.call)
             gates.apply_verdict(step, news)
@@ -214,9 +215,9 @@ def prepare_model_request(step: Step) -> AskModel | Stop:
         return step.give_up(prompts.describe_step_limit(step.run.iterations), "incomplete" if left else "limit")
     step.run = step.run._replace(limit=limit)
     if step.run.hint:
-        step.append(build_user_message(prompts.render_check_in(step.run.hint)))
+        step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
-    return AskModel(prompts.render_turn_context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
+    return AskModel(prompts.build_turn_context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
 
 
 async def fulfil_request(work: RunContext, entries: list[TranscriptEntry], need: Request) -> Reply:
@@ -246,8 +247,8 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], nee
     return None
 
 
-async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: str | None) -> ModelAnswered:
-    messages = select_window(work.before, entries) + ([build_user_message(context)] if context else [])
+async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: ModelRequest | None) -> ModelAnswered:
+    messages = [*select_window(work.before, entries), *([context] if context else [])]
     voice = AnswerStream(work, len(entries))
     reply = await work.means.models.ask(work.role.tier, messages, work.parameters, voice)
     voice.ended()

@@ -72,7 +72,7 @@ async def call_tool(means: Runtime, job: Job) -> None:
         await means.database.write(work)
         return
     if json.loads(job.result) == IN_FLIGHT and not tool.idempotent:
-        result = Result({"error": "It was interrupted, and nobody knows whether it had its effect."}, is_error=True)
+        result = Result({"error": "It was interrupted, and whether it took effect is unknown."}, is_error=True)
     elif await means.database.write(partial(mark_tool_started, job=job, owner=means.owner)):
         result = await call_external(tool, wanted["arguments"], execution)
     else:

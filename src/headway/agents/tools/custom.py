@@ -139,7 +139,7 @@ def to_json(name: str, value: Any) -> Any:
         plain = to_jsonable_python(value)
         json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise Invalid(f"{name} was run, but its result, of type {type(value).__name__}, cannot be written as JSON.") from None
+        raise Invalid(f"{name} ran, but its result of type {type(value).__name__} cannot be encoded as JSON.") from None
     return plain
 
 
