@@ -25,7 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 LARGEST_MODULE = 400
 LARGEST_FUNCTION = 60
-MOST_MODULES = {"actions": 32}  # in a folder; elsewhere at most 20
+MOST_MODULES = {"actions": 30}  # in a folder; elsewhere at most 20
 LONGEST_LINE = 132
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "managers", "core", "shared", "stuff"}
 SQL = re.compile(

@@ -8,7 +8,7 @@ from delegating import cast, delegated, said, states
 from jobbing import LONG_S, make_due, over, until_state
 from turning import Talk, in_order, talking
 
-from headway.actions import dead_letters, engine_views, jobs
+from headway.actions import dead_letters, jobs, views
 from headway.ledger.job import Job
 from model_server import Call, call, calls, text
 
@@ -58,7 +58,7 @@ def attempts_at(home: Path, name: str) -> int:
 
 
 def dead_calls(talk: Talk) -> list[Job]:
-    return talk.database.read(lambda tx: engine_views.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
+    return talk.database.read(lambda tx: views.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
 
 
 def look(failures: int) -> Call:

@@ -14,7 +14,6 @@ from headway.actions import (
     claims,
     conversations,
     dead_letters,
-    engine_views,
     goal_views,
     goals,
     jobs,
@@ -26,8 +25,8 @@ from headway.actions import (
     turns,
     views,
 )
-from headway.actions.engine_views import RunFilter
 from headway.actions.schedules import Timing
+from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Limits
 from headway.ledger.scope import Selection
@@ -90,6 +89,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "schedules.resume": lambda desk, ids: desk.write(schedules.resume, ids.schedule),
     "schedules.run_now": lambda desk, ids: desk.write(schedules.run_now, ids.schedule),
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
+    "turns.get_report": lambda desk, ids: desk.read(turns.get_report, ids.turn),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
     "views.list_ready": lambda desk, ids: desk.read(views.list_ready, ids.conversation),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
@@ -107,6 +107,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
 }
 STEPS = {
     "claims.find_next_todo",
+    "goals.pause_for_budget",
     "goals.resume_after_budget",
     "jobs.close",
     "jobs.find_owned",
@@ -200,9 +201,9 @@ def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: Dire
     assert listed.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
     assert [todo.subject for todo in desk.read(views.list_ready)] == ["ours"]
     assert desk.read(views.list_conversations) == []
-    assert desk.read(engine_views.list_jobs, None, 50) == ([], None)
+    assert desk.read(views.list_jobs, None, 50) == ([], None)
     for whose in (RunFilter(), RunFilter(theirs.turn), RunFilter(goal_id=theirs.goal)):
-        assert desk.read(engine_views.list_agents, whose, 50) == ([], None, {})
+        assert desk.read(views.list_agents, whose, 50) == ([], None, {})
     assert len(desk.read(event_store.list_after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
     assert [one.todo.subject if one else None for one in claimed] == ["ours", None]

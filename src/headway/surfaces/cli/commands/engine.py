@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import dead_letters, engine_views, goals, runs, schedules, turns
+from headway.actions import dead_letters, goals, runs, schedules, turns, views
 from headway.actions import jobs as job_actions
-from headway.actions.engine_views import RunFilter
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
+from headway.actions.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, to_dollars
@@ -47,7 +47,7 @@ def jobs() -> None:
 def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
     """List jobs, newest first."""
     with call.desk() as desk:
-        page = desk.read(engine_views.list_jobs, "dead" if dead else None, limit)
+        page = desk.read(views.list_jobs, "dead" if dead else None, limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
 
 
@@ -131,7 +131,7 @@ def agents() -> None:
 def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""
     with call.desk() as desk:
-        page = desk.read(engine_views.list_agents, RunFilter(turn, goal), limit)
+        page = desk.read(views.list_agents, RunFilter(turn, goal), limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor)))
 
 

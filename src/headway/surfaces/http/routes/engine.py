@@ -7,9 +7,9 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import dead_letters, engine_views, jobs, runs, schedules
-from headway.actions.engine_views import RunFilter
+from headway.actions import dead_letters, jobs, runs, schedules, views
 from headway.actions.schedules import Timing
+from headway.actions.views import RunFilter
 from headway.agents.tools import scheduled
 from headway.ledger.schedule import Schedule
 from headway.storage.transaction import Transaction
@@ -30,7 +30,7 @@ NAME_PATH: dict[str, Any] = {"path": {"name": str}}
 async def list_jobs(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.JobsQuery)
-    page = await call.read(lambda tx, tenant_id: engine_views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
+    page = await call.read(lambda tx, tenant_id: views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
@@ -83,7 +83,7 @@ async def list_agents(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.AgentsQuery)
     whose = RunFilter(query.turn_id, query.goal_id)
-    page = await call.read(lambda tx, tenant_id: engine_views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
+    page = await call.read(lambda tx, tenant_id: views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
