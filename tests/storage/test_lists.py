@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goals, notices, todos, views
+from headway.actions import goal_views, goals, notices, todos, views
 from headway.actions.goals import NewGoal
 from headway.actions.views import RunFilter
 from headway.ledger.scope import Selection
@@ -111,6 +111,7 @@ def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_mi
         "jobs": lambda *args: views.list_jobs(*args[:2], "queued", *args[2:]).as_json(),
         "agents": lambda *args: views.list_agents(*args[:2], RunFilter(), *args[2:]).as_json(),
         "notices": notices.get_inbox,
+        "goals": lambda *args: goal_views.list_page(*args[:2], None, *args[2:])._asdict(),
     }
     for of, view in lists.items():
         whole = desk.read(view, 500)

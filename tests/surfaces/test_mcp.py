@@ -20,6 +20,8 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 from serving import PATIENCE_S, Client, Service, problem
 from shell import Shell, one_error
 
+from headway.ledger.errors import BadCursor
+
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
 CATALOGUE = [
@@ -115,7 +117,7 @@ def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
         assert ([todo["subject"] for todo in rest["todos"]], rest["next_cursor"]) == (["third"], None)
         refused = await connected.call_tool("todo_list", {"cursor": "nonsense"})
         assert refused.is_error
-        assert json.loads(text_of(refused)) == {"error": "The cursor is not one this list gave out."}
+        assert json.loads(text_of(refused)) == {"error": BadCursor.__doc__}
 
     story(connect, tell)
 

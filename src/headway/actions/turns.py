@@ -14,6 +14,7 @@ from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
 from headway.ledger.todo import OPEN_STATUSES, Todo
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
@@ -164,7 +165,7 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
 
 def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
-    if run_store.find_running_turn(tx, run.tenant_id, run.conversation_id):
+    if find_running(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
@@ -196,6 +197,23 @@ def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None
 
 
 # Reading
+
+
+def find_running(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:
+    """Return the run that answers the conversation's unfinished turn."""
+    return run_store.find_running_turn(tx, tenant_id, conversation_id)
+
+
+def find_id_by_run(tx: Transaction, tenant_id: int, run_id: str) -> str | None:
+    """Return the id of the turn that an unfinished run answers. Sub-agents and the runs of goals answer none."""
+    run = run_store.find(tx, tenant_id, text.check_text(run_id, "run_id"))
+    return run.turn_id if run and not run.ended and run.parent_run_id is None else None
+
+
+def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
+    """Return the conversation of a turn and the number of its first event."""
+    conversation_id = conversations.get_turn(tx, tenant_id, turn_id).conversation_id
+    return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
 
 
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:

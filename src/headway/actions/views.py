@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 from headway.actions import conversations, jobs, runs
 from headway.ledger import text
+from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import Invalid
 from headway.ledger.job import Job, JobState
 from headway.ledger.run import Run
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Status, Todo
-from headway.storage import newest_first
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
@@ -19,6 +19,8 @@ from headway.storage.stores.todo_pages import TodoListPage
 from headway.storage.transaction import Transaction
 
 PAGE_LIMIT = 500
+JOB_CURSORS = CursorCodec("jobs", NEWEST)
+AGENT_CURSORS = CursorCodec("agents", NEWEST)
 
 
 class TodoListView(NamedTuple):
@@ -50,6 +52,11 @@ def get_todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: 
         page = todo_pages.list_page(tx, tenant_id, selection, min(limit - len(found), PAGE_LIMIT), cursor)
         found, cursor = found + page.todos, page.next_cursor
     return TodoListView(found, cursor, todo_pages.count_by_status(tx, tenant_id, selection))
+
+
+def count_all_todos(tx: Transaction) -> dict[Status, int]:
+    """Count todos by status across all tenants, for the operator."""
+    return todo_pages.count_all_by_status(tx)
 
 
 def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, limit: int = 50) -> list[Todo]:
@@ -90,15 +97,17 @@ class RunFilter(NamedTuple):
 
 
 def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
-    found = job_store.list_page(tx, tenant_id, state, limit + 1, newest_first.decode_cursor(cursor))
-    return JobPage(found[:limit], newest_first.encode_next_cursor(found, limit))
+    found = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor))
+    next_cursor = JOB_CURSORS.encode_next(found, limit, lambda job: (job.created_at, job.id))
+    return JobPage(found[:limit], next_cursor)
 
 
 def list_agents(tx: Transaction, tenant_id: int, whose: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
     turn_id = None if whose.turn_id is None else text.check_name(whose.turn_id, "turn_id")
-    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, newest_first.decode_cursor(cursor))
+    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, AGENT_CURSORS.decode(cursor))
     retry_times = jobs.retry_times(tx, tenant_id, [run.id for run in found if not run.ended])
-    return AgentPage(found[:limit], newest_first.encode_next_cursor(found, limit), retry_times)
+    next_cursor = AGENT_CURSORS.encode_next(found, limit, lambda run: (run.created_at, run.id))
+    return AgentPage(found[:limit], next_cursor, retry_times)
 
 
 # Checks

@@ -106,6 +106,15 @@ class Todo(NamedTuple):
         }
 
 
+class Lease(NamedTuple):
+    """An agent's exclusive right to work on a todo for a limited time. The token proves it."""
+
+    todo_id: int
+    agent_id: str
+    token: str
+    expires_at: int
+
+
 class Draft(NamedTuple):
     """A todo as a caller requests it; the ledger fills in the rest."""
 

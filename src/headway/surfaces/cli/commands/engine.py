@@ -17,8 +17,6 @@ from headway.ledger.run import Run, to_dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores import runs as run_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
@@ -106,10 +104,10 @@ def cancel_with_hint(desk: TenantDatabase, cancel: Callable[..., T], row_id: str
     try:
         return desk.write(cancel, row_id)
     except Conflict as error:
-        run = desk.read(run_store.find, row_id)
-        if run is None or run.ended or run.parent_run_id is not None or run.goal_id is not None:
+        turn_id = desk.read(turns.find_id_by_run, row_id)
+        if turn_id is None:
             raise
-        raise Conflict(f"{error} `headway turn cancel {run.turn_id}` does so.") from None
+        raise Conflict(f"{error} `headway turn cancel {turn_id}` does so.") from None
 
 
 def format_job(job: Job) -> str:
@@ -142,7 +140,7 @@ def show_agent(call: Invocation, run_id: str) -> None:
     """Show everything about a run."""
     with call.desk() as desk:
         run = desk.read(runs.get, run_id)
-        job = desk.read(job_store.find, run_id)
+        job = desk.read(job_actions.find, run_id)
     shown = runs.as_json(run, job.retry_at if job else 0)
     call.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
 

@@ -16,7 +16,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 from headway.surfaces.http.schemas import engine as shapes
-from headway.surfaces.http.schemas.todos import Deleted
+from headway.surfaces.http.schemas.todos import CursorQuery, Deleted
 
 routes = APIRouter(prefix="/v1", tags=["engine room"])
 
@@ -109,12 +109,10 @@ async def cancel_agent(request: Request) -> Response:
     return answer
 
 
-@routes.get(
-    "/schedules", summary="Recurring work, by name", **document_route({200: shapes.ManySchedules}, query=shapes.SchedulesQuery)
-)
+@routes.get("/schedules", summary="Recurring work, by name", **document_route({200: shapes.ManySchedules}, query=CursorQuery))
 async def list_schedules(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(shapes.SchedulesQuery)
+    query = await call.query(CursorQuery)
     page = await call.read(lambda tx, tenant_id: schedules.list_page(tx, tenant_id, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
