@@ -110,12 +110,12 @@ def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     answer_with_todos(call, started)
 
 
-@todo.command()
+@todo.command("done")
 @ids_argument
 @outcome_flag
 @lease_flags
 @pass_invocation
-def done(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
+def complete(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
     """Complete todos."""
     end_each(call, ids, "completed", outcome, lease)
 
