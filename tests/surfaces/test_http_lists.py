@@ -3,7 +3,8 @@
 import pytest
 from serving import Client, Service
 
-from headway.actions import todos
+from headway.actions import goals, notices, todos
+from headway.actions.goals import NewGoal
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import BadCursor
 from headway.ledger.todo import Draft
@@ -115,9 +116,10 @@ def test_every_list_refuses_a_foreign_cursor_in_the_same_words(client: Client, n
 def test_a_cursor_of_one_list_is_foreign_to_another(client: Client) -> None:
     for name in ("first", "second"):
         client.ok("PUT", f"/v1/schedules/{name}", json={"every_s": 3600, "goal": {"description": name}})
-        client.ok("POST", "/v1/goals", 201, json={"description": name})
+        client.desk.write(lambda tx, tenant_id, name=name: goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal(name)).id))
+        client.desk.write(notices.notify, "budget", name)
         client.add(name)
-    lists = ("todos", "jobs", "agents", "goals", "schedules")
+    lists = ("todos", "jobs", "agents", "notices", "goals", "schedules")
     cursors = {one: client.ok("GET", f"/v1/{one}", params={"limit": 1})["next_cursor"] for one in lists}
 
     assert len(set(cursors.values())) == len(lists)
