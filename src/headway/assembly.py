@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, idempotency, jobs, schedules, tenants, turn_report, turns
+from headway.actions import conversations, idempotency, jobs, schedules, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -235,7 +235,7 @@ class Headway:
 
     async def ask(
         self, content: str, conversation: int | str | None = None, *, mode: TurnMode = "plan", tenant: str = LOCAL_TENANT
-    ) -> turn_report.TurnReport:
+    ) -> turns.TurnReport:
         """Have an agent answer a message, and return a report of the turn.
 
         Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
@@ -248,7 +248,7 @@ class Headway:
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode)
 
         job = await self._run_to_end(begin)
-        return await self.database.read(lambda tx: turn_report.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
+        return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def own_loop(
         self,

@@ -76,7 +76,6 @@ class Engine:
         self.only: set[str] | None = None
         self.prune_only_at = PRUNE_OWN_JOBS_AT  # size of `only` at which ended jobs are removed from it
         self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
-        self.stopping = False
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
         self.last_time = FAR_FUTURE_MS
 
@@ -121,7 +120,6 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop cleanly: cancel all tasks and requeue unfinished jobs at once, without waiting for the lease to expire."""
-        self.stopping = True
         tasks = [*self.background, *self.tasks.values()]
         for task in tasks:
             task.cancel()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import engine_views
+from headway.actions import views
 from tests.autonomy.pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, task_of, told
 from tests.model_server import calls, text
 
@@ -153,5 +153,5 @@ def test_a_repeatable_call_of_inline_work_is_retried(
     with pursuing(database_url, tmp_path, cast({"dig": looking}, plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
         assert len((tmp_path / "tools" / "calls.txt").read_text().split()) == attempts
-        letters = pursuit.database.read(lambda tx: engine_views.list_jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
+        letters = pursuit.database.read(lambda tx: views.list_jobs(tx, pursuit.tenant_id, "dead", 10)).jobs
         assert len(letters) == dead

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import engine_views, goals, notices, todos, views
-from headway.actions.engine_views import RunFilter
+from headway.actions import goal_views, goals, notices, todos, views
 from headway.actions.goals import NewGoal
+from headway.actions.views import RunFilter
 from headway.ledger.scope import Selection
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import todo_pages
@@ -108,13 +108,14 @@ def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_mi
         return pages
 
     lists: dict[str, Callable[..., dict[str, Any]]] = {
-        "jobs": lambda *args: engine_views.list_jobs(*args[:2], "queued", *args[2:]).as_json(),
-        "agents": lambda *args: engine_views.list_agents(*args[:2], RunFilter(), *args[2:]).as_json(),
+        "jobs": lambda *args: views.list_jobs(*args[:2], "queued", *args[2:]).as_json(),
+        "agents": lambda *args: views.list_agents(*args[:2], RunFilter(), *args[2:]).as_json(),
         "notices": notices.get_inbox,
+        "goals": lambda *args: goal_views.list_page(*args[:2], None, *args[2:])._asdict(),
     }
     for of, view in lists.items():
         whole = desk.read(view, 500)
         assert joined(of, view) == [one["id"] for one in whole[of]]
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
-    newest = {run.task for run in desk.read(engine_views.list_agents, RunFilter(), 4).agents}
+    newest = {run.task for run in desk.read(views.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}

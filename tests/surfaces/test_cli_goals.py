@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import goals, halts, tenants
+from headway.actions import goal_views, goals, halts, tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.direct import DirectDatabase
@@ -143,7 +143,7 @@ def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
     assert headway.ok("goal", "list") == "▶ #2 [active] second  no plan  $0.0000\n✕ #1 [abandoned] first  0/0  $0.0000\n"
     assert headway.ok("goal", "list", "--status", "active") == "▶ #2 [active] second  no plan  $0.0000\n"
     assert [goal["id"] for goal in headway.json("goal", "list", "--limit", "1")["goals"]] == [2]
-    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == "2"
+    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == goal_views.CURSORS.encode((2,))
 
 
 def test_a_goal_is_drawn_with_its_plan_and_what_happened_last(headway: Shell) -> None:

@@ -1,22 +1,21 @@
 """Goals as JSON and text, for people to read."""
 
-import re
 from typing import Any, NamedTuple
 
-from headway.actions import goals, journal
+from headway.actions import goals, halts, journal
 from headway.ledger import text
-from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import NotFound
 from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, list_ready
 from headway.ledger.graph_layout import compute_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage.stores import goals as goal_store
-from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 MENTION_LIMIT = 5
-CURSOR_PATTERN = r"^[0-9]{0,18}$"
+CURSORS = CursorCodec("goals", (text.MAX_INTEGER,))  # the id
 DEFAULT_LIMITS = GoalLimits()
 
 
@@ -27,12 +26,10 @@ class GoalPage(NamedTuple):
 
 def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
     """List goals with their progress, newest first."""
-    if not re.fullmatch(CURSOR_PATTERN, cursor or "", re.ASCII):
-        raise Invalid("cursor must be the next_cursor of another page.")
-    before = int(cursor) if cursor else text.MAX_INTEGER
+    (before,) = CURSORS.decode(cursor)
     found = goal_store.list_page(tx, tenant_id, status, limit + 1, before)
     shown = [journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)) for goal in found[:limit]]
-    return GoalPage(shown, str(found[limit - 1].id) if len(found) > limit else None)
+    return GoalPage(shown, CURSORS.encode_next(found, limit, lambda goal: (goal.id,)))
 
 
 def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULT_LIMITS) -> dict[str, Any]:
@@ -117,7 +114,7 @@ def describe_next_action(goal_id: int, kind: PauseKind | None) -> str:
 def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
     """Describe obstacles that have nothing to do with the plan."""
     job = job_store.find(tx, goal.tenant_id, goal.run_id or "")
-    if halt_store.find_active(tx):
+    if halts.find_active(tx):
         return ["Everything is halted: `headway unhalt` lets it go on."]
     if job is None:
         return []

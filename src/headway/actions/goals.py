@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import uuid4
 
-from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
+from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals, turns
 from headway.actions.notices import NoticeSubject
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
@@ -287,14 +287,40 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
     return save(tx, goal._replace(status=status, replan_why="", ended_at=tx.now))
 
 
-def pause_for_budget(tx: Transaction, goal_id: int, run: Run, reason: str) -> bool:
-    """Pause the whole goal when one of its runs finds the pool empty. Returns whether the goal was active until now."""
-    goal = goal_store.find_locked(tx, run.tenant_id, goal_id)
-    if goal is None or goal.status != "active":
-        return False
-    journal.append(tx, goal.tenant_id, goal.id, "paused", {"kind": "budget", "reason": reason})
-    save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
-    return True
+# Waiting for budget: the whole goal or turn waits when one of its runs finds the pool empty
+
+
+def pause_run(tx: Transaction, run: Run, reason: str) -> None:
+    """Pause the goal or turn of a run that finds the pool empty, and notify the operator. It resumes automatically."""
+    if run.goal_id is not None:
+        goal = pause_for_budget(tx, run.tenant_id, run.goal_id, reason)
+        reason = f"Goal #{goal.id} is paused: {format_description(goal)} {reason}"
+    elif run.turn_id is not None:
+        turns.pause(tx, run, reason)
+    notices.notify_once(tx, run, "budget", reason)
+
+
+def resume_run(tx: Transaction, run: Run) -> Run:
+    """Continue a run whose pause is over, together with its goal or turn."""
+    run = run._replace(status="running", updated_at=tx.now)
+    if run.goal_id is not None:
+        resume_after_budget(tx, run.tenant_id, run.goal_id)
+    elif run.turn_id is not None:
+        turns.resume(tx, run)
+    if run.parent_run_id is not None or run.is_main:
+        runs.emit_changed(tx, run)
+    return run
+
+
+def pause_for_budget(tx: Transaction, tenant_id: int, goal_id: int, reason: str) -> Goal:
+    """Pause the goal unless it is paused or ended already."""
+    goal = goal_store.find_locked(tx, tenant_id, goal_id)
+    if goal is None:
+        raise NotFound(NOT_FOUND_MESSAGE.format(goal_id))
+    if goal.status != "active":
+        return goal
+    journal.append(tx, tenant_id, goal_id, "paused", {"kind": "budget", "reason": reason})
+    return save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
 
 
 def can_spend(tx: Transaction, goal: Goal) -> bool:

@@ -15,7 +15,7 @@ from headway.ledger.events import build_todo_event
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import ENDED, LATEST_SECOND, Draft, Todo, parse_status
+from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, Draft, Todo, parse_status
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
@@ -192,7 +192,7 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
             depends_on=parse_integers(fields, "depends_on"),
             completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
         ).checked()
-        if times.get("completed_at") == 0 and draft.status in ENDED:
+        if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
         uuid = text.check_name(parse_string(fields, "uuid") or make_uuid(), "uuid")
         return ImportEntry(parse_integer(fields, "id", -1 - place), uuid, draft, times)

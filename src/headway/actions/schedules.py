@@ -12,11 +12,11 @@ from cronsim import CronSim, CronSimError
 from headway.actions import conversations, goals, halts, jobs, turns
 from headway.actions.goals import NewGoal
 from headway.ledger import text
+from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Limits
 from headway.ledger.schedule import Schedule
-from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
@@ -30,6 +30,7 @@ MAX_INTERVAL_MS = 366 * 24 * 3600 * 1000
 TICK_BATCH = 100
 CLOCK_TOLERANCE_MS = 60_000  # ignore clocks that were set back by less than this
 DEFAULT_LIMITS = Limits()
+CURSORS = CursorCodec("schedules", ("",))  # the name
 
 
 class Timing(NamedTuple):
@@ -60,8 +61,9 @@ class SchedulePage(NamedTuple):
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> SchedulePage:
     """List schedules by name, starting after the last name of the previous page."""
-    found = schedule_store.list_page(tx, tenant_id, limit + 1, text.check_name(cursor, "cursor") if cursor else "")
-    return SchedulePage(found[:limit], found[limit - 1].name if len(found) > limit else None)
+    (after,) = CURSORS.decode(cursor)
+    found = schedule_store.list_page(tx, tenant_id, limit + 1, after)
+    return SchedulePage(found[:limit], CURSORS.encode_next(found, limit, lambda schedule: (schedule.name,)))
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
@@ -140,7 +142,7 @@ def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT
 
 def tick(tx: Transaction, limits: Limits = DEFAULT_LIMITS) -> None:
     """Start the work that is due. Work that missed several ticks is started once."""
-    if halt_store.find_active(tx):
+    if halts.find_active(tx):
         return
     for schedule in schedule_store.lock_due(tx, TICK_BATCH):
         try:

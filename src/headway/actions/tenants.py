@@ -42,6 +42,10 @@ def get(tx: Transaction, tenant_id: int) -> Tenant:
     return tenant
 
 
+def list_all(tx: Transaction) -> list[Tenant]:
+    return tenant_store.list_all(tx)
+
+
 def find_local(tx: Transaction) -> Tenant | None:
     """Return the tenant that local commands use, if it exists yet."""
     return tenant_store.find_by_name(tx, LOCAL_TENANT)
@@ -74,6 +78,15 @@ def create_token(
     label = text.check_text(label, "label", text.NAME_LIMIT)
     expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
     return NewToken(tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, expires_at, operator=operator), secret)
+
+
+def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
+    return tenant_store.list_tokens(tx, tenant_id)
+
+
+def has_permanent_token(tx: Transaction) -> bool:
+    """Whether a token exists that programs can use. (Browser sessions, which expire, do not count.)"""
+    return tenant_store.has_permanent_token(tx)
 
 
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:

@@ -13,7 +13,6 @@ FAMILIES: Final[tuple[ToolFamily, ...]] = get_args(ToolFamily)
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
-TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 SUPERVISOR: Final = "supervisor"  # alias of the index role
 
 

@@ -78,7 +78,7 @@ class UnknownStatus(Invalid):
 
 
 class BadCursor(Invalid):
-    """The cursor is not one this list gave out."""
+    """This list did not give out that cursor. Pass a page's next_cursor unchanged, or omit it to start from the first page."""
 
 
 class BadDocument(Invalid):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
-from headway.storage.clocks import DriftReader
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -89,6 +88,7 @@ class Transaction(Protocol):
 
 
 Work = Callable[[Transaction], T]
+DriftReader = Callable[[Transaction], int]  # reads how far the steady clock is ahead of the transaction's `now`
 
 
 class LoggedTransaction(ABC):

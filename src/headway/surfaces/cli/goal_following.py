@@ -5,16 +5,12 @@ import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
-from headway.actions import goal_views, halts
+from headway.actions import goal_views, halts, jobs, runs
 from headway.assembly import Headway
 from headway.feed import FeedEvent
 from headway.ledger.errors import StorageError
-from headway.ledger.job import LEASE_MS
 from headway.settings import Settings
 from headway.storage.retry import StorageRetry
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Invocation
 from headway.surfaces.cli.goal_drawing import LAST_ENTRIES
@@ -97,7 +93,7 @@ class GoalFollower:
                 elif not self.is_pursuing and not halted and not others:
                     await self.pursue()
                     view.note("Nobody else is at work on this database: it is pursued here.")
-                elif self.is_pursuing and await self.headway.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
+                elif self.is_pursuing and await self.headway.database.read(jobs.has_orphans):
                     await self.adopt()  # the process that pursued it before has died
             except StorageError as error:
                 await retry.wait(error)
@@ -116,7 +112,7 @@ class GoalFollower:
 
     def requeue_runs(self, tx: Transaction) -> list[str]:
         """Return the ids of the goal's open runs, after requeuing those whose process has died."""
-        found = [run.id for run in run_store.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
+        found = [run.id for run in runs.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
         self.headway.engine.recover(tx, found)
         return found
 
@@ -129,4 +125,4 @@ class GoalFollower:
 
 def load_engine_state(tx: Transaction) -> tuple[bool, int]:
     """Return whether everything is halted, and how many other workers are alive."""
-    return halt_store.find_active(tx) is not None, job_store.count_live_workers(tx, LEASE_MS)
+    return halts.find_active(tx) is not None, jobs.count_live_workers(tx)

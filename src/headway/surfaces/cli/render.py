@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.ledger.text import to_lines, to_one_line
-from headway.ledger.todo import Status, Todo
-from headway.storage.stores.leases import Lease
+from headway.ledger.todo import Lease, Status, Todo
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,12 +8,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from headway.actions import conversations
+from headway.actions import turns
 from headway.feed import FeedEvent
 from headway.ledger.errors import TurnRunning
 from headway.ledger.job import Job
-from headway.storage.stores import events as event_store
-from headway.storage.transaction import Transaction
 from headway.surfaces.http.request_context import Action, RequestContext
 from headway.surfaces.http.routes.events import EventStream, StreamEncoder
 from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT, encode_events
@@ -39,19 +37,13 @@ async def stream_turn(
             feed.leave(channel, reader)
             return answer
         turn_id = str(json.loads(bytes(answer.body))["turn_id"])
-        reader.conversation_id, start = await call.read(lambda tx, tenant_id: get_turn_start(tx, tenant_id, turn_id))
+        reader.conversation_id, start = await call.read(lambda tx, tenant_id: turns.find_start(tx, tenant_id, turn_id))
     except BaseException:
         feed.leave(channel, reader)
         raise
     reader.follow_turn(turn_id, start - 1)
     call.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
     return EventStream(feed, channel, reader, call, encode)
-
-
-def get_turn_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
-    """Return the conversation of a turn and the number of its first event."""
-    conversation_id = conversations.get_turn(tx, tenant_id, turn_id).conversation_id
-    return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
 
 
 async def begin_when_free(call: RequestContext, begin: BeginTurn, wait_s: float) -> Response:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions import conversations, halts, jobs, turns
+from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.feed import FeedReader
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
@@ -17,9 +17,6 @@ from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.scope import Scope
 from headway.settings import Settings
-from headway.storage.stores import conversations as conversation_store
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Command, Invocation, TenantDatabase, pass_invocation, read_standard_input
 from headway.surfaces.cli.turn_view import TurnView, open_turn_view
@@ -78,7 +75,7 @@ def choose_conversation(desk: TenantDatabase, *, going_on: bool) -> int:
     desk.database.read(halts.check)
     if desk.scope.conversation_id:
         return desk.scope.conversation_id
-    newest = desk.read(conversation_store.list_page, sys.maxsize, 1) if going_on else []
+    newest = desk.read(views.list_conversations, 1) if going_on else []
     return newest[0].id if newest else desk.write(conversations.add).id
 
 
@@ -141,10 +138,10 @@ class ChatSession:
 
     def interrupted(self, tx: Transaction) -> Job | None:
         """Requeue the running turn of this conversation if its process has died, and return its job. None: nothing to resume."""
-        run = run_store.find_running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
+        run = turns.find_running(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        with_sub_agents = run_store.list_page(tx, run.tenant_id, run.turn_id, 500)
+        with_sub_agents = runs.list_page(tx, run.tenant_id, run.turn_id, 500)
         self.opened.engine.recover(tx, [one.id for one in with_sub_agents])
         job = jobs.get(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
@@ -174,7 +171,7 @@ class ChatSession:
 
     async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
         """Close the reader once a halt has stopped the turn, because a halted turn publishes no further events."""
-        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halt_store.find_active):
+        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halts.find_active):
             await asyncio.sleep(HALT_POLL_S)
         reader.leave()
 

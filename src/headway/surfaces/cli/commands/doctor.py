@@ -4,16 +4,14 @@ from typing import Any, NamedTuple
 
 import click
 
+from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError
-from headway.ledger.job import LEASE_MS
+from headway.ledger.job import Halt
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores.halts import Halt
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
 
@@ -51,8 +49,8 @@ def inspect_database(settings: Settings) -> list[Finding]:
     try:
         with DirectDatabase(settings.database_url) as database:
             detail = database.read(check_database)
-            halt = database.read(halt_store.find_active)
-            workers = database.read(lambda tx: job_store.count_live_workers(tx, LEASE_MS))
+            halt = database.read(halts.find_active)
+            workers = database.read(jobs.count_live_workers)
     except HeadwayError as error:
         return [Finding("database", str(error), ok=False)]
     at_work = f"{workers} at work" if workers else "nobody is at work: start `headway serve` or `headway worker`"

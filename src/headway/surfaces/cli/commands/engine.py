@@ -6,19 +6,17 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import dead_letters, engine_views, goals, runs, schedules, turns
+from headway.actions import dead_letters, goals, runs, schedules, turns, views
 from headway.actions import jobs as job_actions
-from headway.actions.engine_views import RunFilter
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
+from headway.actions.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, to_dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores import runs as run_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
@@ -47,7 +45,7 @@ def jobs() -> None:
 def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
     """List jobs, newest first."""
     with call.desk() as desk:
-        page = desk.read(engine_views.list_jobs, "dead" if dead else None, limit)
+        page = desk.read(views.list_jobs, "dead" if dead else None, limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
 
 
@@ -106,10 +104,10 @@ def cancel_with_hint(desk: TenantDatabase, cancel: Callable[..., T], row_id: str
     try:
         return desk.write(cancel, row_id)
     except Conflict as error:
-        run = desk.read(run_store.find, row_id)
-        if run is None or run.ended or run.parent_run_id is not None or run.goal_id is not None:
+        turn_id = desk.read(turns.find_id_by_run, row_id)
+        if turn_id is None:
             raise
-        raise Conflict(f"{error} `headway turn cancel {run.turn_id}` does so.") from None
+        raise Conflict(f"{error} `headway turn cancel {turn_id}` does so.") from None
 
 
 def format_job(job: Job) -> str:
@@ -131,7 +129,7 @@ def agents() -> None:
 def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""
     with call.desk() as desk:
-        page = desk.read(engine_views.list_agents, RunFilter(turn, goal), limit)
+        page = desk.read(views.list_agents, RunFilter(turn, goal), limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor)))
 
 
@@ -142,7 +140,7 @@ def show_agent(call: Invocation, run_id: str) -> None:
     """Show everything about a run."""
     with call.desk() as desk:
         run = desk.read(runs.get, run_id)
-        job = desk.read(job_store.find, run_id)
+        job = desk.read(job_actions.find, run_id)
     shown = runs.as_json(run, job.retry_at if job else 0)
     call.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
 

@@ -5,13 +5,11 @@ from typing import Any, get_args
 
 import click
 
-from headway.actions import goal_views, goals
+from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.ledger.goal import Decision, Goal, GoalStatus
-from headway.ledger.job import LEASE_MS
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
-from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
@@ -170,7 +168,7 @@ def answer_with_goal(call: Invocation, desk: TenantDatabase, goal_id: int) -> No
 
 
 def count_workers(desk: TenantDatabase) -> int:
-    return desk.database.read(lambda tx: job_store.count_live_workers(tx, LEASE_MS))
+    return desk.database.read(jobs.count_live_workers)
 
 
 def follow_and_answer(call: Invocation, tenant_id: int, goal_id: int) -> None:

@@ -4,7 +4,6 @@ import click
 
 from headway.actions import halts
 from headway.ledger.text import to_one_line
-from headway.storage.stores import halts as halt_store
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
 
@@ -15,7 +14,7 @@ from headway.surfaces.cli.render import format_time
 def halt(call: Invocation, why: str) -> None:
     """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts."""
     with call.database() as database:
-        before, found = database.write(lambda tx: (halt_store.find_active(tx), halts.halt(tx, why)))
+        before, found = database.write(lambda tx: (halts.find_active(tx), halts.halt(tx, why)))
     said = f"Already halted since {format_time(found.since)}" if before else "Halted"
     kept = " What was said then stays." if before and why.strip() not in ("", found.why) else ""
     reason = f": {to_one_line(found.why)}" if found.why else ""

@@ -9,7 +9,6 @@ from headway.actions import conversations, tenants, views
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import to_one_line
 from headway.storage import task_files
-from headway.storage.stores import tenants as tenant_store
 from headway.surfaces.cli.arguments import TOKEN_ID
 from headway.surfaces.cli.context import (
     INSTALLATION_WIDE,
@@ -42,7 +41,7 @@ def add_tenant(call: Invocation, name: str) -> None:
 def list_tenants(call: Invocation) -> None:
     """List all tenants."""
     with call.database() as database:
-        found = database.read(tenant_store.list_all)
+        found = database.read(tenants.list_all)
     call.answer(
         {"tenants": [one.as_json() for one in found]},
         lambda: click.echo("\n".join(f"{one.id}\t{to_one_line(one.name)}" for one in found) or "no tenants yet"),
@@ -85,7 +84,7 @@ def new_token(call: Invocation, label: str, *, operator: bool) -> None:
 def list_tokens(call: Invocation) -> None:
     """List the tokens of --tenant, without their secrets."""
     with call.desk() as desk:
-        found = desk.read(tenant_store.list_tokens)
+        found = desk.read(tenants.list_tokens)
     call.answer(
         {"tokens": [one.as_json() for one in found]},
         lambda: click.echo("\n".join(format_token(one) for one in found) or "no tokens yet"),

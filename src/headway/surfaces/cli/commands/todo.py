@@ -9,7 +9,6 @@ import click
 from headway.actions import claims, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo
-from headway.storage.stores import leases as lease_store
 from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID, TODO_ID_OR_NONE
 from headway.surfaces.cli.commands.transfer import export, import_todos
@@ -96,7 +95,7 @@ def show(call: Invocation, todo_id: int) -> None:
     """Show everything about one todo."""
     with call.desk() as desk:
         one = desk.read(todos.get, todo_id)
-        lease = desk.read(lease_store.find, todo_id)
+        lease = desk.read(claims.find_lease, todo_id)
     call.answer({"todo": one.as_json()}, partial(render.print_todo, one, lease))
 
 
@@ -111,12 +110,12 @@ def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     answer_with_todos(call, started)
 
 
-@todo.command()
+@todo.command("done")
 @ids_argument
 @outcome_flag
 @lease_flags
 @pass_invocation
-def done(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
+def complete(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
     """Complete todos."""
     end_each(call, ids, "completed", outcome, lease)
 

@@ -7,16 +7,16 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import dead_letters, engine_views, jobs, runs, schedules
-from headway.actions.engine_views import RunFilter
+from headway.actions import dead_letters, jobs, runs, schedules, views
 from headway.actions.schedules import Timing
+from headway.actions.views import RunFilter
 from headway.agents.tools import scheduled
 from headway.ledger.schedule import Schedule
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 from headway.surfaces.http.schemas import engine as shapes
-from headway.surfaces.http.schemas.todos import Deleted
+from headway.surfaces.http.schemas.todos import CursorQuery, Deleted
 
 routes = APIRouter(prefix="/v1", tags=["engine room"])
 
@@ -30,7 +30,7 @@ NAME_PATH: dict[str, Any] = {"path": {"name": str}}
 async def list_jobs(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.JobsQuery)
-    page = await call.read(lambda tx, tenant_id: engine_views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
+    page = await call.read(lambda tx, tenant_id: views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
@@ -83,7 +83,7 @@ async def list_agents(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.AgentsQuery)
     whose = RunFilter(query.turn_id, query.goal_id)
-    page = await call.read(lambda tx, tenant_id: engine_views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
+    page = await call.read(lambda tx, tenant_id: views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
@@ -109,12 +109,10 @@ async def cancel_agent(request: Request) -> Response:
     return answer
 
 
-@routes.get(
-    "/schedules", summary="Recurring work, by name", **document_route({200: shapes.ManySchedules}, query=shapes.SchedulesQuery)
-)
+@routes.get("/schedules", summary="Recurring work, by name", **document_route({200: shapes.ManySchedules}, query=CursorQuery))
 async def list_schedules(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(shapes.SchedulesQuery)
+    query = await call.query(CursorQuery)
     page = await call.read(lambda tx, tenant_id: schedules.list_page(tx, tenant_id, query.limit, query.cursor))
     return to_json_response(page.as_json())
 

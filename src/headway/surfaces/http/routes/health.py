@@ -5,9 +5,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from headway.actions import views
 from headway.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
-from headway.storage.stores import todo_pages
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
@@ -48,7 +48,7 @@ async def metrics(request: Request) -> Response:
     Gauge("headway_open_streams", "Event streams that are open", registry=seen).set(headway.feed.open_streams)
     Gauge("headway_events_delivered", "Events read from the log for live readers", registry=seen).set(headway.feed.delivered)
     todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
-    for status, number in (await headway.database.read(todo_pages.count_all_by_status)).items():
+    for status, number in (await headway.database.read(views.count_all_todos)).items():
         todos.labels(status).set(number)
     text = generate_latest(request.app.state.measures.registry) + generate_latest(seen)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

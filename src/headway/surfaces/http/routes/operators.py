@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from headway.actions import halts, notices, spending, tenants
 from headway.ledger.run import NANOS_PER_DOLLAR
-from headway.storage.stores import halts as halt_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import operators as shapes
+from headway.surfaces.http.schemas.todos import CursorQuery
 from headway.surfaces.web.static_files import load_site
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
@@ -25,7 +25,7 @@ LIMIT = TypeAdapter(shapes.CostLimit)
 @routes.get("/halt", summary="Whether everything is halted", **document_route({200: shapes.OneHalt}))
 async def get_halt(request: Request) -> Response:
     return to_json_response(
-        {"halt": halts.as_json(await RequestContext(request).read(lambda tx, _tenant_id: halt_store.find_active(tx)))}
+        {"halt": halts.as_json(await RequestContext(request).read(lambda tx, _tenant_id: halts.find_active(tx)))}
     )
 
 
@@ -67,11 +67,11 @@ async def put_costs(request: Request) -> Response:
 @routes.get(
     "/notices",
     summary="What the operator was told, the newest first",
-    **document_route({200: shapes.ManyNotices}, query=shapes.NoticesQuery),
+    **document_route({200: shapes.ManyNotices}, query=CursorQuery),
 )
 async def list_notices(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(shapes.NoticesQuery)
+    query = await call.query(CursorQuery)
     return to_json_response(await call.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, query.limit, query.cursor)))
 
 

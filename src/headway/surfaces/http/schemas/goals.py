@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.actions.goal_views import CURSOR_PATTERN
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, NewGoal
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.surfaces.http.schemas.todos import Id, PageQuery, QueryModel, StrictModel, build_cursor_field, to_whole_number
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel, StrictModel, to_whole_number
 
 LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
 
@@ -46,9 +45,8 @@ class NewDecision(StrictModel):
     note: GoalText = ""
 
 
-class GoalsQuery(PageQuery):
+class GoalsQuery(CursorQuery):
     status: GoalStatus | None = None
-    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
 
 
 class JournalQuery(PageQuery):

@@ -4,13 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from headway.actions.notices import CURSOR_PATTERN
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
-from headway.surfaces.http.schemas.todos import PageQuery, StrictModel, build_cursor_field
-
-
-class NoticesQuery(PageQuery):
-    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
+from headway.surfaces.http.schemas.todos import StrictModel
 
 
 class NewHalt(StrictModel):

@@ -12,7 +12,6 @@ from headway.actions.views import PAGE_LIMIT
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status
-from headway.storage.stores.todo_pages import CURSOR_PATTERN
 
 
 def to_whole_number(number: Any) -> Any:
@@ -188,15 +187,18 @@ def parse_list_id(given: int | str | None) -> int | None:
     return 0 if given == "tenant" else int(given or 0) or None
 
 
-def build_cursor_field(pattern: str) -> Any:
-    return Field(json_schema_extra={"pattern": pattern}, description="next_cursor of the page before; empty: from the start")
-
-
 class PageQuery(QueryModel):
     limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
 
 
-class ListQuery(PageQuery):
+CURSOR_DESCRIPTION = "next_cursor of the page before, unchanged; empty: from the start. Any other is refused as `bad_cursor`"
+
+
+class CursorQuery(PageQuery):
+    cursor: Annotated[str | None, Field(json_schema_extra={"format": "cursor"}, description=CURSOR_DESCRIPTION)] = None
+
+
+class ListQuery(CursorQuery):
     conversation_id: Annotated[
         ListId | Literal["tenant"] | None,
         Field(description="n: that conversation's todos and the tenant-wide ones; tenant: only those; 0 or omitted: all"),
@@ -204,7 +206,6 @@ class ListQuery(PageQuery):
     turn_id: Name | None = None
     status: Status | None = None
     agent_id: Name | None = None
-    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
 
     def selection(self) -> Selection:
         return Selection(
