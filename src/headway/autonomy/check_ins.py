@@ -39,9 +39,9 @@ def check_progress(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) 
     if effects > one.progress_effects or run.status == "queued":
         return {**looked, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
     if run.iterations - one.progress_steps >= STUCK_STEPS:
-        return looked, f"{run.iterations - one.progress_steps} steps without a tool call that went well"
+        return looked, f"{run.iterations - one.progress_steps} steps without a successful tool call"
     if tx.now - one.progress_at >= limits.stuck_after_ms:
-        return looked, f"{(tx.now - one.progress_at) // 1000} s without getting any further"
+        return looked, f"{(tx.now - one.progress_at) // 1000} s without progress"
     return looked, ""
 
 
