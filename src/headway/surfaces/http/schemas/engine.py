@@ -22,7 +22,7 @@ class JobsQuery(PageQuery):
 
 
 class SchedulesQuery(PageQuery):
-    cursor: Annotated[Name | None, Field(description="next_cursor of the page before; omitted: from the start")] = None
+    cursor: Annotated[Name | None, Field(description="`next_cursor` of the previous page; omitted: the first page")] = None
 
 
 class AgentsQuery(PageQuery):
@@ -113,7 +113,7 @@ class RunShape(BaseModel):
     iterations: int
     limit: int
     cost_usd: float
-    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     created_at: int
     updated_at: int
     ended_at: int
