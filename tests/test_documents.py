@@ -110,7 +110,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_setting_is_told_of_and_no_other() -> None:
     with pytest.raises(SettingsError) as refused:
         settings.load({"nonsense": "1"})
-    known = str(refused.value).rpartition("There are: ")[2].rstrip(".").split(", ")
+    known = str(refused.value).rpartition("Known settings: ")[2].rstrip(".").split(", ")
     assert sorted(told_settings()) == known
 
 

@@ -85,7 +85,7 @@ def test_a_planner_that_stays_away_is_a_fault_that_a_person_mends(
         ((kind, words),) = pursuit.notices()
         assert kind == "fault"
         assert "A garden." in words
-        assert "Resume it when that is mended, or abandon it." in words
+        assert "Resume it when the fault is fixed, or abandon it." in words
         mended(pursuit)
         assert pursuit.ended().status == "completed"
         assert pursuit.job().state == "completed"

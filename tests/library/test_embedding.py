@@ -174,7 +174,7 @@ def test_a_model_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> No
 
 def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     async def plot() -> None:
-        with pytest.raises(SettingsError, match=r"no setting named 'modell'\. There are: .*budget_usd"):
+        with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Known settings: .*budget_usd"):
             async with Headway.open(home=tmp_path, modell="rehearsal"):
                 pass
 
