@@ -204,7 +204,7 @@ def six_divergences(pursuit: Pursuit) -> None:
     goal = pursuit.paused()
     assert (goal.pause_kind, goal.replan_count) == ("replans", 5)
     assert len(pursuit.asked("replan")) == 5
-    assert "planned anew 5 times" in goal.pause_reason
+    assert "replanned 5 times" in goal.pause_reason
     assert "Crooked." in goal.pause_reason
     ((kind, words),) = pursuit.notices()
     assert kind == "decision"

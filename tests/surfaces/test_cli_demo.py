@@ -16,7 +16,7 @@ def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
         "8 * 45 = 360",
         "$ headway goal add",
         "✕ Killed.",
-        "6 sub-goals ended, 0 of them twice: nobody was invited twice.",
+        "6 sub-goals ended, 0 of them twice: no friend was invited twice.",
         "What to try next",
         "headway serve",
     ):

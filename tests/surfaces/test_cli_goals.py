@@ -346,7 +346,7 @@ def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
     assert (watcher.returncode, errors) == (1, "")
     assert untimed(rest) == [
         "… #1 “go” completed (0 s, $0.0000): We went.",
-        "… #1 “go” is off: The wrong way.",
+        "… #1 “go” diverged: The wrong way.",
         "… Paused: Paused by the operator.",
         "‖ #1 [paused] reach it  1/2  $0.0000",
         "  because   Paused by the operator.",
@@ -385,7 +385,7 @@ def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: 
         ran = terminal.leave()
     left = screen(ran.out)
     assert ran.code == 0
-    assert left[-2] == "Goal #1 is still active. Resume it with `headway serve` or `headway goal watch 1`."
+    assert left[-2] == "Goal #1 continues with `headway serve` or `headway goal watch 1`."
     assert all(len(line) <= 80 for line in left)
     assert sum("1 of 2 done" in line for line in left) == 1
     assert headway.json("goal", "show", "1")["goal"]["status"] == "active"

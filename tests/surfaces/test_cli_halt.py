@@ -82,12 +82,12 @@ def test_what_is_for_the_whole_installation_refuses_a_tenant_and_a_conversation(
         for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
             line = one_error(headway(*arguments), 2)
             assert line.startswith(f"headway: {' '.join(command.split()[:2]).removesuffix(' x')} applies to the whole installation")
-            assert f"leave {flag} away" in line
+            assert f"omit {flag}" in line
     assert not headway.ledger.exists()
     assert "--tenant" not in headway.ok(*command.split(), "--help")
 
 
 def test_other_flags_that_would_change_nothing_are_refused(headway: Shell) -> None:
     for arguments in (["jobs", "list", "--conversation", "k"], ["--conversation", "k", "goal", "list"], ["demo", "--home", "x"]):
-        assert "; leave --" in one_error(headway(*arguments), 2)
+        assert "; omit --" in one_error(headway(*arguments), 2)
     assert "--tenant" in headway.ok("jobs", "list", "--help")

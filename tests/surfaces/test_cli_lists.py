@@ -127,7 +127,7 @@ def test_a_turns_rows_are_neither_handed_out_nor_deleted(headway: Shell) -> None
     conversation = with_a_turn(headway)
 
     assert subjects(headway.json("todo", "ready", "--conversation", f"{conversation}")) == ["beside"]
-    assert "never deleted" in one_error(headway("todo", "rm", "1", "--yes"), 4)
+    assert "cannot be deleted" in one_error(headway("todo", "rm", "1", "--yes"), 4)
     assert headway("todo", "cancel", "1").code == 0
 
 

@@ -168,7 +168,7 @@ def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.Monk
     assert settings.load({"workspace": "~/work"}).workspace == str(headway.folder / "me" / "work")
     assert settings.load({"workspace": "here"}).workspace == str(headway.folder / "here")
     monkeypatch.setenv("HEADWAY_WORKSPACE", "~nobody-at-all/x")
-    assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
+    assert "HEADWAY_WORKSPACE='~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
 
 
 # Goals, links and the operator's channels
