@@ -27,14 +27,14 @@ TODO_URI_PREFIX = "headway://todos/"
 JSON_MEDIA_TYPE = "application/json"
 
 INSTRUCTIONS = (
-    "Headway keeps a todo list that outlives this session. Add work with todo_add, list it with todo_list and "
+    "Headway keeps a todo list that outlives this session. Add work with todo_add, list it with todo_list, "
     "mark progress with todo_update. For the steps of the current task, use create_todo and complete_todo."
 )
 PLANNING_PROMPT = """Plan and carry out this objective: {objective}
 
 1. Break it into distinct steps and call create_todo once with all of them.
 2. Work through them in order: start_todo, do it, complete_todo with the outcome.
-3. Answer only when list_todo shows nothing left; cancel steps that turned out to be unnecessary, with a reason.
+3. Answer only when list_todo shows no open items; cancel unnecessary items with a reason.
 Skip the plan if a single step is enough."""
 
 
@@ -75,7 +75,7 @@ class McpHandlers:
             return to_mcp_result(await self.headway.remote_tools.call(tool.name, params.arguments or {}))
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
-        known = {"open": "Todos that are in progress or pending", "ready": "Todos that can be started now"}
+        known = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
