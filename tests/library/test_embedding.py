@@ -152,9 +152,9 @@ def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_pat
             pass
 
     for tools, said in (
-        ([mine], "a tool named create_todo already"),
-        ([weather, weather], "named weather already"),
-        ([plain], "plain is no tool yet: mark it with @tool"),
+        ([mine], "A tool named create_todo already exists"),
+        ([weather, weather], "named weather already exists"),
+        ([plain], "plain is not a tool. Decorate it with @tool"),
     ):
         with pytest.raises(BadTool, match=said):
             asyncio.run(opening(*tools))

@@ -185,9 +185,7 @@ def follow_and_answer(call: Invocation, tenant_id: int, goal_id: int) -> None:
     def draw() -> None:
         drawing.print_goal_end(found)
         if found["status"] == "active":
-            click.echo(
-                f"Goal #{goal_id} continues with `headway serve` or `headway goal watch {goal_id}`.", err=True
-            )
+            click.echo(f"Goal #{goal_id} continues with `headway serve` or `headway goal watch {goal_id}`.", err=True)
 
     call.answer({"goal": found}, draw)
     if found["status"] in ("paused", "abandoned"):
