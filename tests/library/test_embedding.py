@@ -59,7 +59,7 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
         async with temporary_headway(tmp_path) as opened:
             with pytest.raises(Invalid, match="must not be blank"):
                 await opened.ask("  ", "user-42")
-            with pytest.raises(Invalid, match="mode is 'zoom'; it must be plan or queue"):
+            with pytest.raises(Invalid, match="mode must be plan or queue, not 'zoom'"):
                 await opened.ask("hello", "user-42", mode="zoom")  # type: ignore[arg-type]
             rows = await opened.database.read(lambda tx: tx.all("SELECT key FROM conversations"))
             assert rows == []
@@ -188,7 +188,7 @@ def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path
             job_id = await begun(opened)
             with pytest.raises(TurnRunning):
                 await opened.ask("hello again", "user-42")
-        with pytest.raises(Closed, match="goes on when Headway is opened again"):
+        with pytest.raises(Closed, match="resumes when Headway is opened again"):
             await asking
         async with Headway.open(home=tmp_path, model="rehearsal") as opened:
             await opened.engine.ended(job_id)
