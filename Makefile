@@ -20,7 +20,7 @@ run: $(VENV)/.installed  ## install and run Headway
 test: $(VENV)/.installed-dev chromium  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
-test-again: $(VENV)/.installed-dev  ## rerun the tests that failed last time, one after the other
+test-again: $(VENV)/.installed-dev  ## what failed last time, and nothing else, one after the other
 	$(BIN)/pytest --last-failed --last-failed-no-failures none -m "not torture"
 
 torture: $(VENV)/.installed-dev  ## run the long tests, and print a table of the results

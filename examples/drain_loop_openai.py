@@ -59,7 +59,9 @@ def main(request: str) -> None:
             print(said.content)
             return
         titles = ", ".join(one["title"] for one in unfinished)
-        messages.append({"role": "user", "content": f"Not finished. These steps are still open: {titles}. Do them, or cancel them."})
+        messages.append(
+            {"role": "user", "content": f"Not finished. These steps are still open: {titles}. Do them, or cancel them."}
+        )
     sys.exit(f"Not finished after {STEPS} model calls.")
 
 

@@ -149,7 +149,7 @@ class Engine:
                 await wait_for_database(error)  # the job itself is not at fault
             else:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
-                log.exception("%s %s failed with an internal error", job.kind, job.id)
+                log.exception("%s %s stopped by a fault", job.kind, job.id)
                 await self._write_until_stored(partial(self._mark_dead, job=job, error=INTERNAL_ERROR))
         if await self._write_until_stored(partial(self._settle, job=job)):
             self._resolve_waiter(job.id)

@@ -78,7 +78,7 @@ class UnknownStatus(Invalid):
 
 
 class BadCursor(Invalid):
-    """The cursor is not valid for this list. Use the next_cursor of another page."""
+    """The cursor is not one this list gave out."""
 
 
 class BadDocument(Invalid):

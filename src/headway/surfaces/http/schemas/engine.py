@@ -22,7 +22,7 @@ class JobsQuery(PageQuery):
 
 
 class SchedulesQuery(PageQuery):
-    cursor: Annotated[Name | None, Field(description="`next_cursor` of the previous page; omitted: the first page")] = None
+    cursor: Annotated[Name | None, Field(description="next_cursor of the page before; omitted: from the start")] = None
 
 
 class AgentsQuery(PageQuery):

@@ -189,7 +189,7 @@ def parse_list_id(given: int | str | None) -> int | None:
 
 
 def build_cursor_field(pattern: str) -> Any:
-    return Field(json_schema_extra={"pattern": pattern}, description="`next_cursor` of the previous page; empty: the first page")
+    return Field(json_schema_extra={"pattern": pattern}, description="next_cursor of the page before; empty: from the start")
 
 
 class PageQuery(QueryModel):
