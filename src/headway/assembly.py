@@ -134,7 +134,7 @@ class Headway:
         self.means.models.preload()
 
     async def agents_ready(self) -> None:
-        assert self.warming is not None, "start_agents comes first"
+        assert self.warming is not None, "call start_agents first"
         await asyncio.shield(self.warming)
 
     async def stop_agents(self) -> None:

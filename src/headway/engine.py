@@ -35,8 +35,8 @@ POLL_S = 0.25  # how soon a job that another process created is noticed
 RECOVERY_BATCH = 500
 FAR_FUTURE_MS = 2**62  # makes the first round check for a clock that was set back while no process ran
 MAX_LOST_WORKERS = 10  # how many processes a job may lose without making progress
-INTERRUPTED_ERROR = "The process that worked on it was interrupted."
-INTERNAL_ERROR = "Something broke inside Headway; its log tells what."
+INTERRUPTED_ERROR = "The process that ran this job was interrupted."
+INTERNAL_ERROR = "Headway hit an internal error. See its log for details."
 
 
 class JobHandler(NamedTuple):
@@ -129,7 +129,7 @@ class Engine:
         try:
             await self.database.write(partial(job_store.release_owner, owner=self.owner))
         except StorageError as error:
-            log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
+            log.warning("could not requeue unfinished jobs; other workers take them over when the lease expires: %s", error)
         for waiter in self.waiting.values():
             if not waiter.done():
                 waiter.set_exception(Closed())
@@ -162,7 +162,7 @@ class Engine:
         if held.kind in self.handlers:
             self.handlers[held.kind].on_dead(tx, held, error)
         else:  # for example, created by a newer Headway
-            jobs.fail_permanently(tx, held, f"Nobody here knows how to do a {held.kind}.")
+            jobs.fail_permanently(tx, held, f"This version of Headway has no handler for jobs of kind {held.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> bool:
         """Return whether the job has ended. A job that stopped without a change (for example, because of a halt) is requeued."""
@@ -259,7 +259,7 @@ class Engine:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
             found = await self.database.write(self.recover)
             if found:
-                log.warning("%d jobs of processes that are no more are taken over", found)
+                log.warning("took over %d jobs of workers whose lease expired", found)
         await asyncio.sleep(SWEEP_S)
 
     def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:

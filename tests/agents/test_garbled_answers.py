@@ -64,9 +64,9 @@ STAYING: dict[str, tuple[Reply, str]] = {
         "not an answer",
     ),
     "tool calls that are text": (raw(stream_of(chunk({"tool_calls": "now"}), END)), '"tool_calls": "now"'),
-    "tool calls that were announced only": (raw(stream_of(HI, chunk({}, "tool_calls"))), "calls none"),
+    "tool calls that were announced only": (raw(stream_of(HI, chunk({}, "tool_calls"))), "none of them has a name"),
     "a usage that is a list": (raw(used([1])), '"usage": [1]'),
-    "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 tokens"),
+    "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 input"),
     "half a token": (raw(used({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})), '"prompt_tokens": 1.5'),
     "an id that is a number": (raw(stream_of(chunk({"content": "Hi"}, id=5), chunk({}, "stop", id=5))), '"id": 5'),
 }
@@ -113,9 +113,7 @@ def test_a_failure_says_what_to_do(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
         (told,) = talk.told("turn_failed")
-        assert told["error"].endswith(
-            "provider's address and the model's name are right and that the provider works, then try again."
-        )
+        assert told["error"].endswith("Check the provider's address, the model's name and the provider's status, then try again.")
 
 
 def test_what_was_received_is_shortened_and_says_no_secret(sqlite_url: str, tmp_path: Path) -> None:

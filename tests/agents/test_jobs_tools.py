@@ -197,7 +197,7 @@ def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str,
         over(talk, new(talk, "now", {}))  # it comes after the other
         assert times(unlucky, "look") == 0
         assert job(talk, canceled.id).state == "canceled"
-        with pytest.raises(Conflict, match="is over: canceled"):
+        with pytest.raises(Conflict, match="has already ended: canceled"):
             cancel(talk, canceled.id)
 
 

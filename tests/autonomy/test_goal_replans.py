@@ -49,7 +49,7 @@ def test_a_failing_sub_goal_is_replanned_and_what_waited_for_it_never_starts(dat
             "plant it": "completed",
         }
         assert not {"fill", "plant"} & set(pursuit.worked_on())
-        assert pursuit.sub_goal("fill").reason == "The new plan does without it."
+        assert pursuit.sub_goal("fill").reason == "The new plan does not include it."
         assert pursuit.notices() == [], "the operator hears of major changes only"
 
 
@@ -102,7 +102,7 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
         gate.open()
         assert pursuit.ended().status == "completed"
         assert pursuit.run_of("drop").status == "canceled"
-        assert pursuit.sub_goal("drop").reason == "The new plan does without it."
+        assert pursuit.sub_goal("drop").reason == "The new plan does not include it."
         kept = pursuit.sub_goal("keep")
         assert (kept.status, kept.divergence, kept.judged_under) == ("completed", "none", 2)
         assert "Kept." in (kept.outcome or "")
@@ -219,7 +219,7 @@ def six_divergences(pursuit: Pursuit) -> None:
     goal = pursuit.paused()
     assert (goal.pause_kind, goal.replan_count) == ("replans", 5)
     assert len(pursuit.asked("replan")) == 5
-    assert "planned anew 5 times" in goal.pause_reason
+    assert "replanned 5 times" in goal.pause_reason
     assert "Crooked." in goal.pause_reason
     ((kind, words),) = pursuit.notices()
     assert kind == "decision"
@@ -272,9 +272,9 @@ def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url
     gate = Gate()
     with pursuing(database_url, tmp_path, cast(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
-        with pytest.raises(Conflict, match="is active; there is nothing to decide"):
+        with pytest.raises(Conflict, match="is active; only a paused goal needs a decision"):
             pursuit.decide("continue")
-        with pytest.raises(Conflict, match="is active; only a paused one is resumed"):
+        with pytest.raises(Conflict, match="is active; only a paused goal can be resumed"):
             pursuit.act(goals.resume, pursuit.goal_id)
         gate.open()
         pursuit.ended()

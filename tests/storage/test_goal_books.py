@@ -116,7 +116,7 @@ def test_whoever_changes_a_sub_goal_that_has_moved_on_since_changes_nothing(desk
     assert stale is not None
     desk.write(lambda tx, _: start(tx, goal, ids["a"]))
 
-    with pytest.raises(AssertionError, match="holds its goal still"):
+    with pytest.raises(AssertionError, match="lock the goal"):
         desk.write(lambda tx, _: sub_goals.skip(tx, stale, "too late"))
 
     assert desk.read(contradictions, goal.id) == []

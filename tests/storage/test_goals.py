@@ -59,9 +59,9 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock
         (NewGoal("x" * 10_001), "description has 10,001 characters"),
         (NewGoal("a\0b"), "NUL"),
         (NewGoal("x", "\0"), "NUL"),
-        (NewGoal("x", priority=-1), "priority must be from 0"),
-        (NewGoal("x", priority=1_001), "priority must be from 0"),
-        (NewGoal("x", deadline_at=1), "deadline has passed already"),
+        (NewGoal("x", priority=-1), "priority must be between 0"),
+        (NewGoal("x", priority=1_001), "priority must be between 0"),
+        (NewGoal("x", deadline_at=1), "deadline must be in the future"),
     ],
 )
 def test_what_cannot_be_a_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
@@ -182,7 +182,7 @@ def test_to_continue_counts_anew_and_to_replan_says_why(desk: TenantHarness) -> 
     goal = desk.write(lambda tx, tenant_id: goals.escalate(tx, begun(tx, tenant_id)._replace(replan_count=5), "replans", "Enough."))
     assert desk.write(goals.decide, goal.id, "continue").replan_count == 0
     again = resting(desk)
-    assert desk.write(goals.decide, again.id, "replan", "look left").replan_why == "The operator asks for a new plan: look left"
+    assert desk.write(goals.decide, again.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
 
 
 # Sub-goals
@@ -330,7 +330,7 @@ def test_a_tenant_has_so_many_goals_that_have_not_ended_and_no_more(desk: Tenant
             goals.insert(tx, tenant_id, NewGoal("x"), "operator-injected", "paused", "")
 
     desk.write(fill)
-    with pytest.raises(Conflict, match="at most 1,000 goals"):
+    with pytest.raises(Conflict, match="at most 1,000 open goals"):
         desk.write(goals.add, NewGoal("one more"))
     (last,) = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
     desk.write(goals.abandon, last.id)

@@ -115,7 +115,7 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
 
 def test_what_is_wrong_with_an_interval_is_said(headway: Shell) -> None:
     assert "at least a second" in one_error(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
-    assert "leave --tz away" in one_error(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
+    assert "omit it with --every" in one_error(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
         assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
 

@@ -105,26 +105,26 @@ def describe_next_action(goal_id: int, kind: PauseKind | None) -> str:
     """Describe how a paused goal can continue."""
     match kind:
         case "budget":
-            return "It goes on by itself when the pool is raised or the day rolls."
+            return "To resume it now, raise the limit with `PUT /v1/costs`."
         case "operator" | "fault":
-            return f"`headway goal resume {goal_id}` lets it go on."
-    return f"It waits for a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
+            return f"Resume it with `headway goal resume {goal_id}`."
+    return f"It needs a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
 
 
 def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
     """Describe obstacles that have nothing to do with the plan."""
     job = job_store.find(tx, goal.tenant_id, goal.run_id or "")
     if halts.find_active(tx):
-        return ["Everything is halted: `headway unhalt` lets it go on."]
+        return ["Headway is halted. Lift the halt with `headway unhalt`."]
     if job is None:
         return []
     if not job_store.has_live_process(tx, LEASE_MS):
-        return ["No process is at work: `headway serve` and `headway worker` go on with it."]
+        return ["No process is running jobs. Start `headway serve` or `headway worker`."]
     if job.state == "queued" and tx.now - job.due_at > 2_000:
-        return ["Nobody has taken it up yet: `headway serve` and `headway worker` do."]
+        return ["No process has picked it up yet. If they are all busy, start another `headway worker`."]
     if job.state == "delayed" and job.attempts and job.due_at < NEVER:
         soon = max(0, job.due_at - tx.now) // 1000
-        return [f"The last attempt failed ({job.as_json()['error']}); the next one comes in {soon} s."]
+        return [f"The last attempt failed ({job.as_json()['error']}); the next one starts in {soon} s."]
     return []
 
 
@@ -151,15 +151,15 @@ def explain_sub_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal], one:
 
 def describe_judgment(one: SubGoal) -> str:
     if one.divergence is None:
-        return "Not judged yet."
-    return f"Judged: {'no' if one.divergence == 'none' else one.divergence} divergence. {one.divergence_reason}".rstrip()
+        return "Not evaluated yet."
+    return f"Evaluation: {'no' if one.divergence == 'none' else one.divergence} divergence. {one.divergence_reason}".rstrip()
 
 
 def describe_progress(tx: Transaction, one: SubGoal) -> str:
     run = run_store.find(tx, one.tenant_id, one.run_id or "")
     if run is None:
         return f"{format_name(one)} is in progress."
-    who = "the main agent itself" if one.mode == "inline" else f"a {one.role}"
+    who = "the main agent" if one.mode == "inline" else f"a {one.role}"
     if run.status == "queued":
         return f"{format_name(one)} waits for a free slot among its goal's sub-agents."
     idle_s = (tx.now - run.updated_at) // 1000
@@ -173,7 +173,7 @@ def describe_obstacle(sub_goals: list[SubGoal], one: SubGoal) -> str:
     if missing:
         return "; ".join(f"for {format_name(other)}, which is {format_stage(other)}" for other in missing[:MENTION_LIMIT]) + "."
     place = [other.id for other in list_ready(sub_goals)].index(one.id) + 1
-    return f"nothing is in its way, it is number {place} in line."
+    return f"it is ready, at position {place} in the queue."
 
 
 def format_stage(one: SubGoal) -> str:

@@ -42,7 +42,7 @@ def as_json(found: Halt | None) -> dict[str, Any]:
 def check(tx: Transaction) -> None:
     found = find_active(tx)
     if found:
-        raise Halted(f"{Halted.__doc__}{f' Reason given: {found.why}' if found.why else ''}")
+        raise Halted(f"{Halted.__doc__}{f' Reason: {found.why}' if found.why else ''}")
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, found: Halt) -> None:

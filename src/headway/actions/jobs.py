@@ -180,7 +180,7 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     """Cancel a job and stop its work. One that runs an agent is refused: cancel the agent or turn, or abandon the goal."""
     job = get_locked(tx, tenant_id, job_id)
     if job.over:
-        raise Conflict(f"Job {job.id} is over: {job.state}.")
+        raise Conflict(f"Job {job.id} has already ended: {job.state}.")
     run = run_store.find(tx, tenant_id, job.id)
     if run is None:
         return move(tx, job, "canceled")
@@ -193,7 +193,7 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
 
 def check_dead(job: Job) -> Job:
     if job.state != "dead":
-        raise Conflict(f"Job {job.id} is {job.state}; only dead ones are retried or dropped.")
+        raise Conflict(f"Job {job.id} is {job.state}; only dead jobs can be retried or dropped.")
     return job
 
 

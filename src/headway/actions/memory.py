@@ -16,7 +16,7 @@ SEARCH_LIMIT = 2_000  # how many entries a search covers, so that its cost does 
 def remember(tx: Transaction, scope: Scope, words: str, kind: str = DEFAULT_KIND) -> MemoryEntry:
     words = text.check_text(words, "text", ENTRY_LIMIT).strip()
     if not words:
-        raise Invalid("There is nothing to remember: text is blank.")
+        raise Invalid("text must not be blank.")
     return memory_store.insert(tx, scope, text.check_name(kind, "kind"), words)
 
 

@@ -21,7 +21,7 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     named = {step.key for step in steps}
     dropped = [one for one in known if one.status in OPEN_STATUSES and format_key(one) not in named]
     for one in dropped:
-        drop(tx, one, "The new plan does without it.")
+        drop(tx, one, "The new plan does not include it.")
     goal = goals.save(tx, goal._replace(plan_no=goal.plan_no + 1, replan_why=""))
     ids = {format_key(one): one.id for one in known}
     added = [step for step in steps if step.key not in ids]

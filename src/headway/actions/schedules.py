@@ -40,14 +40,14 @@ class Timing(NamedTuple):
 
     def checked(self) -> "Timing":
         if bool(self.cron) == bool(self.every_ms):
-            raise Invalid("Say when: either cron or every.")
+            raise Invalid("Set either cron or every.")
         text.check_text(self.cron, "cron", text.NAME_LIMIT)
         if self.cron:
             compute_next_cron(self, 0)
             return self
         load_timezone(self)
         if not MIN_INTERVAL_MS <= self.every_ms <= MAX_INTERVAL_MS:
-            raise Invalid("An interval is at least a second, and at most 366 days.")
+            raise Invalid("An interval must be between 1 second and 366 days.")
         return self._replace(timezone="UTC")  # an interval is the same in every time zone
 
 
@@ -70,12 +70,12 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
     """Create a schedule, or change the one with this name. If the timing is unchanged, the next tick stays as it was."""
     name = text.check_name(name, "name")
     if "/" in name or name in (".", ".."):
-        raise Invalid("A schedule's name must not contain a slash, nor be . or ..: it is part of an address.")
+        raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
     timing = timing.checked()
     check_work(tx, tenant_id, work)
     known = schedule_store.find_locked(tx, tenant_id, name)
     if known is None and schedule_store.count(tx, tenant_id) >= SCHEDULES_LIMIT:
-        raise Invalid(f"A tenant has at most {SCHEDULES_LIMIT:,} schedules.")
+        raise Invalid(f"A tenant can have at most {SCHEDULES_LIMIT:,} schedules. Delete one first.")
     same = known and (known.cron, known.timezone, known.every_ms) == timing
     next_at = known.next_at if known and same else compute_next(timing, tx.now, tx.now)
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
@@ -87,7 +87,7 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
     if set(work) == {"message"}:
         conversations.get(tx, tenant_id, work["message"]["conversation_id"])
         if not text.check_text(work["message"]["content"], "content").strip():
-            raise Invalid("content must not be blank: say what is to be done.")
+            raise Invalid("content must not be blank. Say what the agent should do.")
     elif set(work) == {"tool"}:
         text.check_name(work["tool"]["name"], "tool")
         text.check_numbers(work["tool"]["arguments"])
@@ -97,7 +97,7 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
     elif set(work) == {"goal"}:
         goals.validate(NewGoal(**work["goal"]))
     else:
-        raise Invalid("Say what: one of goal, message and tool.")
+        raise Invalid("Set one of goal, message and tool.")
 
 
 def get(tx: Transaction, tenant_id: int, name: str) -> Schedule:
@@ -136,7 +136,7 @@ def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT
     halts.check(tx)
     schedule = get_locked(tx, tenant_id, name)
     if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # for messages, `turns.start` checks
-        raise Conflict(f"The last run of {name[:80]!r} is not over.")
+        raise Conflict(f"The last run of {name[:80]!r} has not ended yet.")
     return save(tx, schedule._replace(last_at=tx.now, last_job=start_work(tx, schedule, limits)))
 
 
@@ -152,7 +152,7 @@ def tick(tx: Transaction, limits: Limits = DEFAULT_LIMITS) -> None:
             save(tx, schedule._replace(paused=1))
             continue
         if is_running(tx, schedule):
-            log.warning("schedule %s of tenant %d is skipped: its last run is not over", schedule.name, schedule.tenant_id)
+            log.warning("schedule %s of tenant %d is skipped: its last run has not ended", schedule.name, schedule.tenant_id)
             save(tx, advanced._replace(skipped=schedule.skipped + 1))
             continue
         try:
@@ -192,7 +192,7 @@ def start_work(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id
     if "tool" in work:
         return jobs.create(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
-    raise Invalid("This Headway does not know that kind of work.")  # it was stored by a newer Headway
+    raise Invalid("This version of Headway does not support that kind of work.")  # it was stored by a newer Headway
 
 
 def save(tx: Transaction, schedule: Schedule) -> Schedule:
@@ -225,7 +225,7 @@ def compute_next_cron(timing: Timing, now: int) -> int:
     try:
         found = next(CronSim(timing.cron, here))
     except (CronSimError, StopIteration, OverflowError):
-        raise Invalid(f"{timing.cron[:80]!r} is no cron expression that ever fires; one is `0 6 * * *`, for example.") from None
+        raise Invalid(f"{timing.cron[:80]!r} is not a cron expression that ever fires. Example: `0 6 * * *`.") from None
     return int(found.timestamp() * 1000)
 
 
@@ -233,4 +233,4 @@ def load_timezone(timing: Timing) -> ZoneInfo:
     try:
         return ZoneInfo(timing.timezone)
     except (KeyError, ValueError, OSError):
-        raise Invalid(f"Unknown time zone {timing.timezone[:80]!r}; one is called Europe/Berlin, for example.") from None
+        raise Invalid(f"Unknown time zone {timing.timezone[:80]!r}. Example: Europe/Berlin.") from None

@@ -31,7 +31,7 @@ def add(tx: Transaction, name: str) -> Tenant:
 def get_by_name(tx: Transaction, name: str) -> Tenant:
     tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
     if tenant is None:
-        raise NotFound(f"No tenant named {name[:80]!r}; `headway tenant list` shows the ones there are.")
+        raise NotFound(f"No tenant named {name[:80]!r}. `headway tenant list` shows all tenants.")
     return tenant
 
 
@@ -92,7 +92,7 @@ def has_permanent_token(tx: Transaction) -> bool:
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
     token = tenant_store.revoke_token(tx, tenant_id, token_id)
     if token is None:
-        raise NotFound(f"No live token {token_id} in this tenant.")
+        raise NotFound(f"No active token {token_id} in this tenant.")
     return token
 
 
@@ -108,7 +108,7 @@ def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
     """Return a token that may act for the whole installation, or raise an error."""
     token = authenticate(tx, secret_digest)
     if not token.operator:
-        raise Forbidden("This needs a token with the operator grant: `headway token new --operator` makes one.")
+        raise Forbidden("This needs a token with the operator grant: `headway token new --operator` creates one.")
     return token
 
 

@@ -54,9 +54,9 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnReq
     halts.check(tx)
     conversations.get(tx, tenant_id, conversation_id)
     if not text.check_text(wanted.content, "content").strip():
-        raise Invalid("content must not be blank: say what you want.")
+        raise Invalid("content must not be blank. Say what the agent should do.")
     if wanted.mode not in get_args(TurnMode):
-        raise Invalid(f"mode is {wanted.mode!r}; it must be {' or '.join(get_args(TurnMode))}.")
+        raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {wanted.mode!r}.")
     turn = Turn(str(uuid4()), conversation_id, wanted.content, wanted.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(

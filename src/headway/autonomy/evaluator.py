@@ -35,7 +35,7 @@ def evaluate_by_metric(one: SubGoal) -> Evaluation | None:
         return Evaluation("major", f"It failed: {one.reason}", "metric")
     if one.cost_limit and one.cost > one.cost_limit:
         spent = f"${to_dollars(one.cost):.4f} of ${to_dollars(one.cost_limit):.4f}"
-        return Evaluation("major", f"It cost more than it was allowed to: {spent}.", "metric")
+        return Evaluation("major", f"It exceeded its cost limit: {spent}.", "metric")
     if not prompts.get_summary(one).strip():
         return Evaluation("major", "It ended without an outcome.", "metric")
     return None
@@ -64,5 +64,5 @@ def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[Verdic
 def describe_unmet(filled: FormResult[VerdictForm]) -> str:
     """Describe what is missing from the goal; empty if its success criteria are met."""
     if filled.form is None:
-        return f"Whether the goal is reached could not be evaluated: {describe_failure(filled)}"
+        return f"The goal could not be evaluated: {describe_failure(filled)}"
     return "" if filled.form.met else f"The success criteria are not met: {filled.form.reason}"

@@ -84,7 +84,7 @@ class PursuitStep:
 
     def find(self, sub_goal_id: int) -> SubGoal:
         found = goal_store.find_sub_goal(self.tx, self.goal.tenant_id, sub_goal_id)
-        assert found is not None, "a goal's sub-goals stay"
+        assert found is not None, "sub-goals are never deleted"
         return found
 
     def list_running(self) -> list[SubGoal]:

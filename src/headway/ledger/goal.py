@@ -213,7 +213,7 @@ def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
         return f"#{major.id} diverged: {major.divergence_reason}"
     minor = [one for one in judged if one.divergence == "minor"]
     if len(minor) > MINOR_DIVERGENCE_LIMIT or (len(judged) >= MIN_JUDGED and len(minor) * 2 > len(judged)):
-        return f"{len(minor)} of {len(judged)} outcomes diverged a little: " + " ".join(one.divergence_reason for one in minor[:5])
+        return f"{len(minor)} of {len(judged)} outcomes diverged slightly: " + " ".join(one.divergence_reason for one in minor[:5])
     lost = list_stranded(sub_goals)
     if lost:
         return f"#{lost[0][0].id} waits for #{lost[0][1].id}, which was {lost[0][1].status}."

@@ -38,4 +38,4 @@ def check_acyclic(edges: Mapping[int, Sequence[int]]) -> None:
     cycle = find_cycle(edges)
     if cycle:
         shown = " → ".join(f"#{node}" for node in [*cycle[:20], cycle[0]])
-        raise DependencyCycle(f"These todos wait for each other and none could ever start: {shown}.")
+        raise DependencyCycle(f"These todos wait for each other, so none could ever start: {shown}.")

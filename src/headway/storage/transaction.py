@@ -177,7 +177,7 @@ class LoggedTransaction(ABC):
         try:
             return work(self)
         except Exception:  # noqa: BLE001  if returning to the savepoint fails too, that error propagates
-            get_logger().warning("a look-up that one can do without failed", exc_info=True)
+            get_logger().warning("an optional lookup failed", exc_info=True)
             return None
         finally:
             self.run("ROLLBACK TO SAVEPOINT glance")

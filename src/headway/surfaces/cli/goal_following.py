@@ -80,7 +80,7 @@ class GoalFollower:
                     if data["goal"]["status"] != "active":
                         return
                 elif kind in ("halted", "unhalted"):
-                    view.note("Everything is halted." if kind == "halted" else "Everything goes on.")
+                    view.note("Everything is halted." if kind == "halted" else "The halt is lifted.")
 
     async def pursue_when_alone(self, view: GoalView) -> None:
         """Pursue the goal here once no other process works on the database. Raise Halted when a halt has stopped it."""
@@ -92,7 +92,7 @@ class GoalFollower:
                     await self.headway.database.read(halts.check)
                 elif not self.is_pursuing and not halted and not others:
                     await self.pursue()
-                    view.note("Nobody else is at work on this database: it is pursued here.")
+                    view.note("No other process works on this database, so the goal is pursued here.")
                 elif self.is_pursuing and await self.headway.database.read(jobs.has_orphans):
                     await self.adopt()  # the process that pursued it before has died
             except StorageError as error:

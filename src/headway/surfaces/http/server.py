@@ -98,8 +98,8 @@ def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url) as database:
         if not database.read(tenants.has_permanent_token):
             raise SettingsError(
-                f"Listening on {settings.host} would let others in, and there are no tokens to tell them apart. "
-                "Make one first: `headway token new --tenant NAME`, or listen on 127.0.0.1."
+                f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "
+                "Create one with `headway token new --tenant NAME`, or listen on 127.0.0.1."
             )
 
 

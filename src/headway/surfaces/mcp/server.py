@@ -108,7 +108,7 @@ class McpHandlers:
     async def get_prompt(self, _context: McpContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         objective = (params.arguments or {}).get("objective", "").strip()
         if params.name != "plan" or not objective:
-            raise MCPError(types.INVALID_PARAMS, "There is one prompt, `plan`, and it needs an `objective`.")
+            raise MCPError(types.INVALID_PARAMS, "The only prompt is `plan`, and it needs an `objective`.")
         content = types.TextContent(type="text", text=PLANNING_PROMPT.format(objective=objective))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 

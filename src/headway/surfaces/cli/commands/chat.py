@@ -31,8 +31,8 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 
 @click.command(cls=Command)
 @click.argument("message", required=False)
-@click.option("--queue", is_flag=True, help="Work item by item, each answer judged by an assessor.")
-@click.option("-c", "--continue", "going_on", is_flag=True, help="Go on with the newest conversation.")
+@click.option("--queue", is_flag=True, help="Work through one item at a time; an assessor checks each answer.")
+@click.option("-c", "--continue", "going_on", is_flag=True, help="Continue the newest conversation.")
 @pass_invocation
 def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
@@ -43,7 +43,7 @@ def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> 
     if message is None and not at_terminal:
         message = read_standard_input()
     if message is None and call.as_json:
-        raise click.UsageError("--json needs a MESSAGE, or one on standard input")
+        raise click.UsageError("--json needs a MESSAGE, as an argument or on standard input")
     if message is not None:
         message = parse_message(message)
     settings = call.settings()
@@ -67,7 +67,7 @@ def parse_message(message: str) -> str:
     """Validate a message before a conversation is opened for it."""
     words = text.check_text(message.strip(), "The message")
     if not words:
-        raise Invalid("Say something: the message is empty.")
+        raise Invalid("The message is empty.")
     return words
 
 
@@ -81,7 +81,7 @@ def choose_conversation(desk: TenantDatabase, *, going_on: bool) -> int:
 
 def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
     model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL_MODEL else settings.model
-    click.echo(f"Talking to {model}. Ctrl-D ends the talk.", err=True)
+    click.echo(f"Chatting with {model}. Press Ctrl-D to end.", err=True)
     while True:
         try:
             words = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
@@ -125,7 +125,7 @@ class ChatSession:
         with open_turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
             if left_behind := await headway.database.write(self.interrupted):
-                view.note("Finishing the turn that was interrupted.")
+                view.note("Finishing the interrupted turn first.")
                 await self.follow(left_behind, view, lambda: headway.engine.adopt(left_behind.id))
             scope = self.scope
             job = await headway.database.write(

@@ -28,11 +28,14 @@ LAST_EVENT_ID_PARAMETER = {
     "name": "Last-Event-ID",
     "in": "header",
     "required": False,
-    "description": "Go on after this event.",
+    "description": "Continue after this event.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
 STREAM_RESPONSE = {
-    200: {"description": "The events, until somebody hangs up", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+    200: {
+        "description": "The events, until the client disconnects",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
 }
 
 
@@ -49,14 +52,14 @@ def document_stream(path: str | None = None, also: tuple[int, ...] = ()) -> dict
     return documentation
 
 
-@routes.get("/events", summary="Everything that happens to this tenant", **document_stream())  # type: ignore[arg-type]
+@routes.get("/events", summary="Stream all events of the tenant", **document_stream())  # type: ignore[arg-type]
 async def tenant_events(request: Request) -> Response:
     return await open_stream(RequestContext(request), None)
 
 
 @routes.get(
     "/conversations/{conversation_id}/events",
-    summary="What happens in a conversation, and tenant-wide",
+    summary="Stream the events of a conversation, and tenant-wide ones",
     **document_stream("conversation_id", (404,)),  # type: ignore[arg-type]
 )
 async def conversation_events(request: Request) -> Response:
@@ -87,7 +90,7 @@ def parse_resume_point(request: Request) -> int | None:
     if text is None or text == "":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise Problem(400, "bad_event_id", "after and Last-Event-ID must be an event's number.")
+        raise Problem(400, "bad_event_id", "after and Last-Event-ID must be an event number.")
     return int(text)
 
 

@@ -33,7 +33,9 @@ def document_turn_stream(body: Any) -> dict[str, Any]:
     return documentation
 
 
-@routes.post("/ag-ui", summary="Have an agent answer, as AG-UI events", **document_turn_stream(front_ends.RunAgentInput))
+@routes.post(
+    "/ag-ui", summary="Send a message and stream the answer as AG-UI events", **document_turn_stream(front_ends.RunAgentInput)
+)
 async def run_agent(request: Request) -> Response:
     call = RequestContext(request)
     asked = await call.body(RUN_AGENT)
@@ -41,7 +43,11 @@ async def run_agent(request: Request) -> Response:
     return await answer_with_stream(call, asked.threadId, asked.messages, asked.mode, ag_ui.tell)
 
 
-@routes.post("/ui-stream", summary="Have an agent answer, as a UI message stream", **document_turn_stream(front_ends.UiMessages))
+@routes.post(
+    "/ui-stream",
+    summary="Send a message and stream the answer as a UI message stream",
+    **document_turn_stream(front_ends.UiMessages),
+)
 async def stream_ui(request: Request) -> Response:
     call = RequestContext(request)
     asked = await call.body(UI_MESSAGES)

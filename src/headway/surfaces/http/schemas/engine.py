@@ -103,7 +103,7 @@ class RunShape(BaseModel):
     iterations: int
     limit: int
     cost_usd: float
-    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     created_at: int
     updated_at: int
     ended_at: int
