@@ -51,7 +51,7 @@ class Headway:
         self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
     ) -> None:
         self.settings = settings
-        self.hush = build_redactor(settings)
+        self.redact = build_redactor(settings)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         announced = not is_sqlite(settings.database_url)
         self.toolbox = catalogue.build_toolbox(
@@ -61,7 +61,7 @@ class Headway:
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
         self.feed = Feed(self.database, announced=announced)
-        self.speech = LiveText()
+        self.live_text = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None
         self.warming: asyncio.Task[None] | None = None
         self.announcements = None
@@ -104,11 +104,11 @@ class Headway:
         self.feed.start()
         self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
 
-    def execution(self, place: ResolvedScope, role: Role) -> Execution:
+    def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
-        workspace = self.settings.get_workspace(place.scope.tenant_id)
-        folder, conversation = self.settings.task_folder, place.conversation_uuid
-        return Execution(self.database, folder, place.scope, role, conversation, workspace, hush=self.hush)
+        workspace = self.settings.get_workspace(resolved.scope.tenant_id)
+        folder, conversation = self.settings.task_folder, resolved.conversation_uuid
+        return Execution(self.database, folder, resolved.scope, role, conversation, workspace, redact=self.redact)
 
     def close(self) -> None:
         self.feed.close()
@@ -131,7 +131,7 @@ class Headway:
         self.engine.start(alone=alone)
 
     def _load(self) -> None:
-        self.means.models.preload()
+        self.runtime.models.preload()
 
     async def agents_ready(self) -> None:
         assert self.warming is not None, "call start_agents first"
@@ -141,7 +141,7 @@ class Headway:
         if self.warming:
             await self.agents_ready()
             await self.engine.stop()
-            await self.means.models.close()
+            await self.runtime.models.close()
             await asyncio.to_thread(self.tracer.close)
 
     @property
@@ -158,14 +158,14 @@ class Headway:
         limits = EngineLimits(per_family=chosen.limits.per_parent, stagger_s=chosen.restart_stagger_s)
         tick = partial(schedules.tick, limits=chosen.limits)
         handlers = {
-            **job_handlers.build_handlers(self.means),
-            **goal_job_handlers.build_handlers(self.means, chosen.goals, chosen.notify, chosen.url),
+            **job_handlers.build_handlers(self.runtime),
+            **goal_job_handlers.build_handlers(self.runtime, chosen.goals, chosen.notify, chosen.url),
         }
         recovered = partial(recovery.recover_goals, stagger_ms=int(chosen.restart_stagger_s * 1000))
         return Engine(self.database, self.executor_id, handlers, limits, tick, recovered)
 
     @cached_property
-    def means(self) -> "Runtime":
+    def runtime(self) -> "Runtime":
         from headway.agents.loop.context import Runtime  # noqa: PLC0415
         from headway.agents.models.client import Models  # noqa: PLC0415
         from headway.agents.models.prices import Prices, load_prices  # noqa: PLC0415
@@ -178,7 +178,7 @@ class Headway:
             Prices(load_prices(Path(chosen.home, "prices.toml"))),
             {REHEARSAL_MODEL: build_rehearsal_model(chosen.rehearsal_pace_s), **self.models_by_name},
             self.tracer,
-            self.hush,
+            self.redact,
         )
         return Runtime(
             self.database,
@@ -287,7 +287,7 @@ class Headway:
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
         if not run.answers_turn:
             return  # only the turn's main agent is streamed to users
-        self.speech.hear(run.id, data)
+        self.live_text.hear(run.id, data)
         told = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
 

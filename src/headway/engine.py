@@ -158,11 +158,11 @@ class Engine:
             return
         self._mark_locked_dead(tx, held, error)
 
-    def _mark_locked_dead(self, tx: Transaction, held: Job, error: str) -> None:
-        if held.kind in self.handlers:
-            self.handlers[held.kind].on_dead(tx, held, error)
+    def _mark_locked_dead(self, tx: Transaction, job: Job, error: str) -> None:
+        if job.kind in self.handlers:
+            self.handlers[job.kind].on_dead(tx, job, error)
         else:  # for example, created by a newer Headway
-            jobs.fail_permanently(tx, held, f"This version of Headway has no handler for jobs of kind {held.kind}.")
+            jobs.fail_permanently(tx, job, f"This version of Headway has no handler for jobs of kind {job.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> bool:
         """Return whether the job has ended. A job that stopped without a change (for example, because of a halt) is requeued."""

@@ -240,12 +240,12 @@ def build_redactor(settings: Settings) -> Redactor:
     credentials = [
         one for value in (settings.database_url, *settings.notify, *os.environ.values()) for one in USERINFO_PATTERN.findall(value)
     ]
-    passwords = [one.partition(":")[2] for one in credentials] + PASSWORD_PATTERN.findall(settings.database_url)
+    passwords = [credential.partition(":")[2] for credential in credentials] + PASSWORD_PATTERN.findall(settings.database_url)
     # Services put tokens anywhere in a URL. Its short parts are treated as ordinary words.
     parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= MIN_URL_PART_LENGTH]
-    secrets = {*named, *headers, *(one.split()[-1] for one in headers if one), *passwords, *settings.notify, *parts}
+    secrets = {*named, *headers, *(header.split()[-1] for header in headers if header), *passwords, *settings.notify, *parts}
     found = {spelling for secret in secrets for spelling in list_spellings(secret)} | {
-        encode_credentials(one) for one in credentials
+        encode_credentials(credential) for credential in credentials
     }
     return Redactor(tuple(sorted((one for one in found if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True)))
 

@@ -40,7 +40,7 @@ def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEF
     return {
         **journal.build_summary(*found),
         "replan_limit": limits.replans,
-        "sub_goals": [one.as_json() for one in goal_store.list_sub_goals(tx, tenant_id, goal_id)],
+        "sub_goals": [sub_goal.as_json() for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id)],
         "experience": [one.as_json() for one in goal_store.list_experience(tx, tenant_id)],
     }
 
@@ -49,7 +49,9 @@ def build_graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]
     """Return the positions of the sub-goals' cards, and the edges from each sub-goal to those that depend on it."""
     goals.get(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
-    drawn = compute_layout([one.id for one in sub_goals], [(below, one.id) for one in sub_goals for below in one.depends_on])
+    drawn = compute_layout(
+        [sub_goal.id for sub_goal in sub_goals], [(below, sub_goal.id) for sub_goal in sub_goals for below in sub_goal.depends_on]
+    )
     return {
         "width": drawn.width,
         "height": drawn.height,
@@ -72,14 +74,14 @@ def explain(tx: Transaction, tenant_id: int, goal_id: int, sub_goal_id: int | No
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     if sub_goal_id is None:
         return explain_goal(tx, goal, sub_goals)
-    one = next((one for one in sub_goals if one.id == sub_goal_id), None)
+    one = next((sub_goal for sub_goal in sub_goals if sub_goal.id == sub_goal_id), None)
     if one is None:
         raise NotFound(f"Goal #{goal_id} has no sub-goal #{sub_goal_id}.")
     return explain_sub_goal(tx, goal, sub_goals, one)
 
 
 def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
-    done = sum(one.status == "completed" for one in sub_goals)
+    done = sum(sub_goal.status == "completed" for sub_goal in sub_goals)
     count = f"{done} of {len(sub_goals)} sub-goals are done"
     if goal.status == "completed":
         return f"Goal #{goal.id} is completed: {count}."
@@ -90,9 +92,9 @@ def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
         so_far = f"So far {count}." if sub_goals else "It has no plan yet."
         return f"Goal #{goal.id} is paused: {goal.pause_reason} {describe_next_action(goal.id, goal.pause_kind)} {so_far}"
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
-    going = [one for one in sub_goals if one.status == "in-progress"]
+    going = [sub_goal for sub_goal in sub_goals if sub_goal.status == "in-progress"]
     sentences += [describe_progress(tx, one) for one in going[:MENTION_LIMIT]]
-    waiting = [one for one in sub_goals if one.status == "pending"]
+    waiting = [sub_goal for sub_goal in sub_goals if sub_goal.status == "pending"]
     sentences += [f"{format_name(one)} waits: {describe_obstacle(sub_goals, one)}" for one in waiting[:MENTION_LIMIT]]
     if len(waiting) > MENTION_LIMIT:
         sentences.append(f"{len(waiting) - MENTION_LIMIT} more wait.")
@@ -128,57 +130,57 @@ def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
     return []
 
 
-def explain_sub_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal], one: SubGoal) -> str:
-    match one.status:
+def explain_sub_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal], sub_goal: SubGoal) -> str:
+    match sub_goal.status:
         case "in-progress":
-            return describe_progress(tx, one)
+            return describe_progress(tx, sub_goal)
         case "completed":
-            told = one.as_json()["outcome"] or {}
-            return (
-                f"{format_name(one)} is completed: {text.to_one_line(str(told.get('summary', '')))[:500]} {describe_judgment(one)}"
-            )
+            outcome = sub_goal.as_json()["outcome"] or {}
+            summary = text.to_one_line(str(outcome.get("summary", "")))[:500]
+            return f"{format_name(sub_goal)} is completed: {summary} {describe_judgment(sub_goal)}"
         case "failed" | "skipped":
-            behind = [other for other in sub_goals if one.id in other.depends_on and other.status == "pending"]
+            behind = [other for other in sub_goals if sub_goal.id in other.depends_on and other.status == "pending"]
             after = (
                 f" {', '.join(format_name(other) for other in behind[:MENTION_LIMIT])} cannot start because of it."
                 if behind
                 else ""
             )
-            return f"{format_name(one)} was {one.status}: {one.reason}{after}"
+            return f"{format_name(sub_goal)} was {sub_goal.status}: {sub_goal.reason}{after}"
     stopped = "" if goal.status == "active" else f" The goal itself is {goal.status}: {goal.pause_reason}"
-    return f"{format_name(one)} waits: {describe_obstacle(sub_goals, one)}{stopped}"
+    return f"{format_name(sub_goal)} waits: {describe_obstacle(sub_goals, sub_goal)}{stopped}"
 
 
-def describe_judgment(one: SubGoal) -> str:
-    if one.divergence is None:
+def describe_judgment(sub_goal: SubGoal) -> str:
+    if sub_goal.divergence is None:
         return "Not evaluated yet."
-    return f"Evaluation: {'no' if one.divergence == 'none' else one.divergence} divergence. {one.divergence_reason}".rstrip()
+    divergence = "no" if sub_goal.divergence == "none" else sub_goal.divergence
+    return f"Evaluation: {divergence} divergence. {sub_goal.divergence_reason}".rstrip()
 
 
-def describe_progress(tx: Transaction, one: SubGoal) -> str:
-    run = run_store.find(tx, one.tenant_id, one.run_id or "")
+def describe_progress(tx: Transaction, sub_goal: SubGoal) -> str:
+    run = run_store.find(tx, sub_goal.tenant_id, sub_goal.run_id or "")
     if run is None:
-        return f"{format_name(one)} is in progress."
-    who = "the main agent" if one.mode == "inline" else f"a {one.role}"
+        return f"{format_name(sub_goal)} is in progress."
+    who = "the main agent" if sub_goal.mode == "inline" else f"a {sub_goal.role}"
     if run.status == "queued":
-        return f"{format_name(one)} waits for a free slot among its goal's sub-agents."
+        return f"{format_name(sub_goal)} waits for a free slot among its goal's sub-agents."
     idle_s = (tx.now - run.updated_at) // 1000
-    return f"{format_name(one)} is in progress, by {who}: {run.iterations} steps, last active {idle_s} s ago."
+    return f"{format_name(sub_goal)} is in progress, by {who}: {run.iterations} steps, last active {idle_s} s ago."
 
 
-def describe_obstacle(sub_goals: list[SubGoal], one: SubGoal) -> str:
+def describe_obstacle(sub_goals: list[SubGoal], sub_goal: SubGoal) -> str:
     by_id = {other.id: other for other in sub_goals}
-    below = [by_id[number] for number in one.depends_on]
+    below = [by_id[number] for number in sub_goal.depends_on]
     missing = [other for other in below if other.status != "completed" or other.divergence is None]
     if missing:
         return "; ".join(f"for {format_name(other)}, which is {format_stage(other)}" for other in missing[:MENTION_LIMIT]) + "."
-    place = [other.id for other in list_ready(sub_goals)].index(one.id) + 1
+    place = [other.id for other in list_ready(sub_goals)].index(sub_goal.id) + 1
     return f"it is ready, at position {place} in the queue."
 
 
-def format_stage(one: SubGoal) -> str:
-    return "being evaluated" if one.status == "completed" else one.status
+def format_stage(sub_goal: SubGoal) -> str:
+    return "being evaluated" if sub_goal.status == "completed" else sub_goal.status
 
 
-def format_name(one: SubGoal) -> str:
-    return f"#{one.id} “{text.to_one_line(one.description)[:80]}”"
+def format_name(sub_goal: SubGoal) -> str:
+    return f"#{sub_goal.id} “{text.to_one_line(sub_goal.description)[:80]}”"

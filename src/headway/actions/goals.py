@@ -36,40 +36,40 @@ class NewGoal(NamedTuple):
 def add(
     tx: Transaction,
     tenant_id: int,
-    wanted: NewGoal,
+    new_goal: NewGoal,
     limits: Limits = DEFAULT_LIMITS,
     source: GoalSource = "operator-injected",
     evidence: str = "",
 ) -> Goal:
     """Store a goal and create its main agent, which starts to pursue it at once."""
     halts.check(tx)
-    goal = insert(tx, tenant_id, wanted, source, "active", evidence)
+    goal = insert(tx, tenant_id, new_goal, source, "active", evidence)
     return begin(tx, goal, limits)
 
 
-def propose(tx: Transaction, tenant_id: int, wanted: NewGoal, evidence: str) -> Goal:
+def propose(tx: Transaction, tenant_id: int, new_goal: NewGoal, evidence: str) -> Goal:
     """Store a goal that an agent suggests. It waits for the operator's approval."""
-    goal = insert(tx, tenant_id, wanted, "agent-discovered", "paused", evidence)
+    goal = insert(tx, tenant_id, new_goal, "agent-discovered", "paused", evidence)
     quoted = text.to_one_line(evidence)[:300]
     ask = f"An agent proposes goal #{goal.id}: {format_description(goal)} Evidence: {quoted} Continue, or abandon it?"
     notices.notify(tx, tenant_id, "proposal", ask, NoticeSubject(goal_id=goal.id))
     return goal
 
 
-def validate(wanted: NewGoal) -> NewGoal:
+def validate(new_goal: NewGoal) -> NewGoal:
     """Check a new goal's texts and priority; nothing here depends on the time."""
-    description = text.check_text(wanted.description.strip(), "description", DESCRIPTION_LIMIT)
+    description = text.check_text(new_goal.description.strip(), "description", DESCRIPTION_LIMIT)
     if not description:
         raise Invalid("description must not be blank. Say what the goal should achieve.")
-    if not 0 <= wanted.priority <= LOWEST_PRIORITY:
+    if not 0 <= new_goal.priority <= LOWEST_PRIORITY:
         raise Invalid(f"priority must be between 0 (highest) and {LOWEST_PRIORITY:,}.")
-    criteria = text.check_text(wanted.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT)
-    return wanted._replace(description=description, success_criteria=criteria)
+    criteria = text.check_text(new_goal.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT)
+    return new_goal._replace(description=description, success_criteria=criteria)
 
 
-def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: GoalSource, status: GoalStatus, evidence: str) -> Goal:
-    wanted = validate(wanted)
-    if wanted.deadline_at and wanted.deadline_at <= tx.now:
+def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSource, status: GoalStatus, evidence: str) -> Goal:
+    new_goal = validate(new_goal)
+    if new_goal.deadline_at and new_goal.deadline_at <= tx.now:
         raise Invalid("deadline must be in the future.")
     if goal_store.count_open(tx, tenant_id) >= OPEN_GOALS_LIMIT:
         raise Conflict(f"A tenant can have at most {OPEN_GOALS_LIMIT:,} open goals. Abandon one, or wait until one ends.")
@@ -80,19 +80,19 @@ def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: GoalSource,
             id=0,
             tenant_id=tenant_id,
             source=source,
-            description=wanted.description,
-            success_criteria=wanted.success_criteria,
+            description=new_goal.description,
+            success_criteria=new_goal.success_criteria,
             evidence=text.check_text(evidence, "evidence", DESCRIPTION_LIMIT),
             status=status,
-            priority=wanted.priority,
+            priority=new_goal.priority,
             pause_kind="proposal" if proposed else "",
             pause_reason="An agent proposed this goal. Continue to start it, or abandon it to decline." if proposed else "",
             replan_count=0,
             plan_no=0,
             replan_why="",
             run_id=None,
-            budget=wanted.budget,
-            deadline_at=wanted.deadline_at,
+            budget=new_goal.budget,
+            deadline_at=new_goal.deadline_at,
             created_at=tx.now,
             updated_at=tx.now,
             ended_at=0,
@@ -268,9 +268,9 @@ def abandon(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
 
 def mark_abandoned(tx: Transaction, goal: Goal, reason: str) -> Goal:
     journal.append(tx, goal.tenant_id, goal.id, "abandoned", {"reason": reason})
-    for one in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
-        if one.status in OPEN_STATUSES:
-            sub_goals.skip(tx, one, "The goal was abandoned.")
+    for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
+        if sub_goal.status in OPEN_STATUSES:
+            sub_goals.skip(tx, sub_goal, "The goal was abandoned.")
     return end(tx, goal._replace(pause_kind="", pause_reason=reason), "abandoned", "canceled")
 
 
@@ -345,13 +345,13 @@ def resume_after_budget(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 # The main agent
 
 
-def begin_inline(tx: Transaction, run: Run, one: SubGoal, message: str, limit: int) -> Run:
+def begin_inline(tx: Transaction, run: Run, sub_goal: SubGoal, message: str, limit: int) -> Run:
     """Let the main agent work on a sub-goal itself, starting with this message of its transcript."""
     n = run_store.get_next_message_number(tx, run.tenant_id, run.id)
     run_store.append_messages(tx, run.tenant_id, run.id, n, message)
-    run = run._replace(sub_goal_id=one.id, begins_at=n, iterations=0, limit=limit, refusals=0, plan_mark="")
+    run = run._replace(sub_goal_id=sub_goal.id, begins_at=n, iterations=0, limit=limit, refusals=0, plan_mark="")
     run_store.save(tx, run)
-    sub_goals.start(tx, one, run)
+    sub_goals.start(tx, sub_goal, run)
     return run
 
 

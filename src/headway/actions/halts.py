@@ -35,8 +35,8 @@ def find_active(tx: Transaction) -> Halt | None:
     return halt_store.find_active(tx)
 
 
-def as_json(found: Halt | None) -> dict[str, Any]:
-    return {"halted": found is not None, "why": found.why if found else "", "since": found.since // 1000 if found else 0}
+def as_json(halt: Halt | None) -> dict[str, Any]:
+    return {"halted": halt is not None, "why": halt.why if halt else "", "since": halt.since // 1000 if halt else 0}
 
 
 def check(tx: Transaction) -> None:
@@ -45,7 +45,7 @@ def check(tx: Transaction) -> None:
         raise Halted(f"{Halted.__doc__}{f' Reason: {found.why}' if found.why else ''}")
 
 
-def emit_to_all_tenants(tx: Transaction, kind: str, found: Halt) -> None:
+def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:
     """Emit the event to every tenant."""
     for tenant in tenant_store.list_all(tx):
-        tx.emit(Event(tenant.id, kind, encode_json({"why": found.why, "since": found.since // 1000})))
+        tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000})))

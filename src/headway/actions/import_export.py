@@ -64,7 +64,7 @@ def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> Export
     threads = [conversations.get(tx, tenant_id, one) for one in sorted({todo.conversation_id for todo in todos} - {0})]
     document = {
         "headway": FORMAT_VERSION,
-        "conversations": [{"id": one.id, "key": one.key, "title": one.title} for one in threads],
+        "conversations": [{"id": thread.id, "key": thread.key, "title": thread.title} for thread in threads],
         "todos": [
             todo.as_json()
             | {"uuid": todo.uuid, "depends_on": [one for one in todo.depends_on if one in numbers]}
@@ -156,7 +156,7 @@ def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int,
 def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> list[ImportEntry]:
     """Open the document's turns in the ledger. A turn whose id is taken elsewhere gets a new one."""
     turns: dict[tuple[str, int], str] = {}
-    for turn_id, conversation_id in ((one.draft.turn_id, one.draft.conversation_id) for one in entries):
+    for turn_id, conversation_id in ((entry.draft.turn_id, entry.draft.conversation_id) for entry in entries):
         if turn_id is None or (turn_id, conversation_id) in turns:
             continue
         known = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
@@ -165,8 +165,8 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
         else:
             turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
     return [
-        one._replace(draft=one.draft._replace(turn_id=turns.get((one.draft.turn_id or "", one.draft.conversation_id))))
-        for one in entries
+        entry._replace(draft=entry.draft._replace(turn_id=turns.get((entry.draft.turn_id or "", entry.draft.conversation_id))))
+        for entry in entries
     ]
 
 
@@ -212,11 +212,11 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
     if len(entries) > IMPORT_LIMIT:
         raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
     check_edges(entries)
-    known = todo_store.find_uuids(tx, tenant_id, [one.uuid for one in entries])
-    fresh = [one for one in entries if one.uuid not in known]
+    known = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
+    fresh = [entry for entry in entries if entry.uuid not in known]
     lists = {(one.draft.conversation_id, one.draft.turn_id) for one in fresh}
-    empty = {one for one in lists if not todo_store.has_list(tx, tenant_id, *one)}
-    ids = {one.number: known[one.uuid] for one in entries if one.uuid in known}
+    empty = {list for list in lists if not todo_store.has_list(tx, tenant_id, *list)}
+    ids = {entry.number: known[entry.uuid] for entry in entries if entry.uuid in known}
     made: list[tuple[ImportEntry, Todo]] = []
     for one in sorted(fresh, key=lambda one: compute_insert_order(one, empty)):
         todo = todo_store.insert(tx, tenant_id, one.draft._replace(depends_on=()), one.uuid)
@@ -239,33 +239,33 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
     return ImportResult(added, len(entries) - len(fresh))
 
 
-def compute_insert_order(one: ImportEntry, empty: set[tuple[int, str | None]]) -> float:
+def compute_insert_order(entry: ImportEntry, empty: set[tuple[int, str | None]]) -> float:
     """Return the sort key for inserting an entry. In an empty list the document's order is kept, and with it ids and positions.
     Entries for an existing list are appended to it, so they are inserted by position; those without one come last."""
-    if (one.draft.conversation_id, one.draft.turn_id) in empty:
+    if (entry.draft.conversation_id, entry.draft.turn_id) in empty:
         return -1
-    return math.inf if one.draft.position is None else one.draft.position
+    return math.inf if entry.draft.position is None else entry.draft.position
 
 
-def restore_fields(todo: Todo, one: ImportEntry, *, keep_place: bool) -> Todo:
-    if keep_place and one.draft.position is not None:
-        todo = todo._replace(position=one.draft.position)
+def restore_fields(todo: Todo, entry: ImportEntry, *, keep_place: bool) -> Todo:
+    if keep_place and entry.draft.position is not None:
+        todo = todo._replace(position=entry.draft.position)
     return todo._replace(
-        created_at=one.times.get("created_at", todo.created_at),
-        updated_at=one.times.get("updated_at", todo.updated_at),
-        started_at=one.times.get("started_at", todo.started_at),
+        created_at=entry.times.get("created_at", todo.created_at),
+        updated_at=entry.times.get("updated_at", todo.updated_at),
+        started_at=entry.times.get("started_at", todo.started_at),
     )
 
 
 def check_edges(entries: Sequence[ImportEntry]) -> None:
-    numbers = {one.number for one in entries}
-    if not len(numbers) == len({one.uuid for one in entries}) == len(entries):
+    numbers = {entry.number for entry in entries}
+    if not len(numbers) == len({entry.uuid for entry in entries}) == len(entries):
         raise BadDocument("Two todos in the document have the same id or uuid.")
-    for one in entries:
-        for other in one.draft.depends_on:
+    for entry in entries:
+        for other in entry.draft.depends_on:
             if other not in numbers:
                 raise BadDocument(f"A todo in the document waits for {other}, which is not in the document.")
-    graph.check_acyclic({one.number: one.draft.depends_on for one in entries})
+    graph.check_acyclic({entry.number: entry.draft.depends_on for entry in entries})
 
 
 def parse_mapping(row: Any) -> dict[str, Any]:

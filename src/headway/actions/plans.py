@@ -10,9 +10,9 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 
-def format_key(one: SubGoal) -> str:
+def format_key(sub_goal: SubGoal) -> str:
     """Return the key by which a new plan refers to an existing sub-goal."""
-    return f"#{one.id}"
+    return f"#{sub_goal.id}"
 
 
 def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: str) -> Goal:
@@ -29,11 +29,11 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
         ids[step.key] = goal_store.insert_sub_goal(tx, build_sub_goal(goal, step))
     for step in steps:
         goal_store.replace_edges(tx, ids[step.key], [ids[below] for below in step.depends_on])
-    for one in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
-        if format_key(one) in named or one.plan_no == goal.plan_no:
-            sub_goals.change(tx, one)
-        if one.status == "in-progress":
-            runs.release_workers(tx, one.tenant_id, one.id)
+    for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
+        if format_key(sub_goal) in named or sub_goal.plan_no == goal.plan_no:
+            sub_goals.change(tx, sub_goal)
+        if sub_goal.status == "in-progress":
+            runs.release_workers(tx, sub_goal.tenant_id, sub_goal.id)
     about = {
         "plan_no": goal.plan_no,
         "why": why,
@@ -46,11 +46,11 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     return goal
 
 
-def drop(tx: Transaction, one: SubGoal, reason: str) -> None:
+def drop(tx: Transaction, sub_goal: SubGoal, reason: str) -> None:
     """Skip a sub-goal and stop the run that works on it."""
-    begun = one.status == "in-progress"
-    sub_goals.skip(tx, one, reason)
-    run = run_store.find(tx, one.tenant_id, one.run_id) if begun and one.run_id else None
+    begun = sub_goal.status == "in-progress"
+    sub_goals.skip(tx, sub_goal, reason)
+    run = run_store.find(tx, sub_goal.tenant_id, sub_goal.run_id) if begun and sub_goal.run_id else None
     if run:
         release_run(tx, run)
 

@@ -45,7 +45,7 @@ def get_visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
 def list_candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple[int, str]]:
     """List (id, subject) of the todos that the scope can see."""
     lists = dict.fromkeys((scope.conversation_id, TENANT_WIDE))
-    return [row for one in lists for row in todo_store.list_subjects(tx, scope.tenant_id, one, SEARCH_LIMIT, ended=ended)]
+    return [row for list in lists for row in todo_store.list_subjects(tx, scope.tenant_id, list, SEARCH_LIMIT, ended=ended)]
 
 
 def match_subjects(rows: list[tuple[int, str]], reference: str) -> list[int]:

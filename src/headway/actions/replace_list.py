@@ -31,13 +31,13 @@ class ReplacedList(NamedTuple):
         }
 
 
-def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[ReplacementItem]) -> ReplacedList:
+def replace(tx: Transaction, scope: Scope, turn_id: str, items: list[ReplacementItem]) -> ReplacedList:
     """Replace the turn's list with this one, completely or not at all."""
-    check_room(0, len(wanted))
+    check_room(0, len(items))
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
-    known = match_rows(rows, wanted)
+    known = match_rows(rows, items)
     kept: list[int] = []
-    for place, item in enumerate(wanted):
+    for place, item in enumerate(items):
         row = known.get(place)
         if row is None:
             draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
@@ -54,13 +54,13 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, wanted: list[Replacemen
     return ReplacedList(numbered[: len(kept)], dropped)
 
 
-def match_rows(rows: list[Todo], wanted: list[ReplacementItem]) -> dict[int, Todo]:
+def match_rows(rows: list[Todo], items: list[ReplacementItem]) -> dict[int, Todo]:
     """Match the items with existing rows, by the items' indexes. A row that has already ended with the given status is preferred,
     so that it keeps its history. Otherwise the first row with the same text is used, open rows before ended ones."""
     free = sorted(rows, key=lambda row: (row.ended, row.status == "canceled"))
     found: dict[int, Todo] = {}
     for may_change in (False, True):
-        for place, (content, status) in enumerate(wanted):
+        for place, (content, status) in enumerate(items):
             same = (row for row in free if row.subject == content.strip() and (may_change or (row.ended and row.status == status)))
             if place not in found and (row := next(same, None)):
                 found[place] = row

@@ -56,7 +56,7 @@ class SchedulePage(NamedTuple):
     next_cursor: str | None
 
     def as_json(self) -> dict[str, Any]:
-        return {"schedules": [one.as_json() for one in self.schedules], "next_cursor": self.next_cursor}
+        return {"schedules": [schedule.as_json() for schedule in self.schedules], "next_cursor": self.next_cursor}
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> SchedulePage:

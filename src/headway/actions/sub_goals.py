@@ -26,24 +26,24 @@ def change(tx: Transaction, one: SubGoal, entry: NewJournalEntry | None = None, 
     return after
 
 
-def append_to_journal(tx: Transaction, one: SubGoal, kind: str, **data: Any) -> None:
+def append_to_journal(tx: Transaction, sub_goal: SubGoal, kind: str, **data: Any) -> None:
     """Append an entry to the journal of its goal."""
-    journal.append(tx, one.tenant_id, one.goal_id, kind, build_entry_data(one, **data))
+    journal.append(tx, sub_goal.tenant_id, sub_goal.goal_id, kind, build_entry_data(sub_goal, **data))
 
 
-def build_entry(one: SubGoal, kind: str, **data: Any) -> NewJournalEntry:
-    return NewJournalEntry(kind, encode_json(build_entry_data(one, **data)))
+def build_entry(sub_goal: SubGoal, kind: str, **data: Any) -> NewJournalEntry:
+    return NewJournalEntry(kind, encode_json(build_entry_data(sub_goal, **data)))
 
 
-def build_entry_data(one: SubGoal, **data: Any) -> dict[str, Any]:
-    return {"sub_goal_id": one.id, "description": one.description[:TITLE_LIMIT], **data}
+def build_entry_data(sub_goal: SubGoal, **data: Any) -> dict[str, Any]:
+    return {"sub_goal_id": sub_goal.id, "description": sub_goal.description[:TITLE_LIMIT], **data}
 
 
-def start(tx: Transaction, one: SubGoal, run: Run) -> SubGoal:
+def start(tx: Transaction, sub_goal: SubGoal, run: Run) -> SubGoal:
     return change(
         tx,
-        one,
-        build_entry(one, "sub_goal_started", mode=one.mode, role=one.role, run_id=run.id),
+        sub_goal,
+        build_entry(sub_goal, "sub_goal_started", mode=sub_goal.mode, role=sub_goal.role, run_id=run.id),
         status="in-progress",
         run_id=run.id,
         started_at=tx.now,
@@ -64,16 +64,16 @@ def end_with_run(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
         end(tx, one, run, result)
 
 
-def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubGoal:
+def end(tx: Transaction, sub_goal: SubGoal, run: Run, result: dict[str, Any]) -> SubGoal:
     """End a sub-goal with its outcome. Nothing that depends on it starts before this is stored."""
     status: SubGoalStatus = "completed" if result["status"] == "completed" else "failed"
-    inline = run.cost - one.cost if run.is_main else 0
-    cost = inline + run_store.sum_sub_goal_cost(tx, one.tenant_id, one.id)
+    inline = run.cost - sub_goal.cost if run.is_main else 0
+    cost = inline + run_store.sum_sub_goal_cost(tx, sub_goal.tenant_id, sub_goal.id)
     outcome = encode_json({**result, "summary": str(result.get("summary") or "")[:SUMMARY_LIMIT], "cost_usd": to_dollars(cost)})
-    about_end = build_entry_data(one, status=status, duration_s=(tx.now - one.started_at) // 1000)
+    about_end = build_entry_data(sub_goal, status=status, duration_s=(tx.now - sub_goal.started_at) // 1000)
     return change(
         tx,
-        one,
+        sub_goal,
         NewJournalEntry("sub_goal_ended", encode_json(about_end, outcome=outcome)),
         status=status,
         outcome=outcome,
@@ -84,18 +84,18 @@ def end(tx: Transaction, one: SubGoal, run: Run, result: dict[str, Any]) -> SubG
     )
 
 
-def judge(tx: Transaction, goal: Goal, one: SubGoal, divergence: Divergence, reason: str, by: str) -> SubGoal:
+def judge(tx: Transaction, goal: Goal, sub_goal: SubGoal, divergence: Divergence, reason: str, by: str) -> SubGoal:
     """Record how far the outcome diverges from the expected one. The judgment counts for the current plan."""
-    told = build_entry(one, "evaluated", divergence=divergence, reason=reason, by=by)
-    return change(tx, one, told, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
+    told = build_entry(sub_goal, "evaluated", divergence=divergence, reason=reason, by=by)
+    return change(tx, sub_goal, told, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
 
 
-def skip(tx: Transaction, one: SubGoal, reason: str) -> SubGoal:
-    told = build_entry(one, "sub_goal_skipped", reason=reason)
-    return change(tx, one, told, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
+def skip(tx: Transaction, sub_goal: SubGoal, reason: str) -> SubGoal:
+    told = build_entry(sub_goal, "sub_goal_skipped", reason=reason)
+    return change(tx, sub_goal, told, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
 
 
-def mark_pending(tx: Transaction, one: SubGoal, **changed: Any) -> SubGoal:
+def mark_pending(tx: Transaction, sub_goal: SubGoal, **changed: Any) -> SubGoal:
     """Make a sub-goal pending again after a start that led nowhere."""
     begun_with = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
-    return change(tx, one, status="pending", **{**changed, **begun_with})
+    return change(tx, sub_goal, status="pending", **{**changed, **begun_with})

@@ -49,15 +49,15 @@ class TurnReport(NamedTuple):
     plan: tuple[Todo, ...]
 
 
-def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnRequest) -> Run:
+def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> Run:
     """Store the message and the run that will answer it. A conversation has one running turn at a time."""
     halts.check(tx)
     conversations.get(tx, tenant_id, conversation_id)
-    if not text.check_text(wanted.content, "content").strip():
+    if not text.check_text(request.content, "content").strip():
         raise Invalid("content must not be blank. Say what the agent should do.")
-    if wanted.mode not in get_args(TurnMode):
-        raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {wanted.mode!r}.")
-    turn = Turn(str(uuid4()), conversation_id, wanted.content, wanted.mode, started_at=tx.now)
+    if request.mode not in get_args(TurnMode):
+        raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {request.mode!r}.")
+    turn = Turn(str(uuid4()), conversation_id, request.content, request.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
         id=str(uuid4()),
@@ -65,25 +65,25 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnReq
         conversation_id=conversation_id,
         turn_id=turn.id,
         parent_run_id=None,
-        role=wanted.role,
-        task=wanted.content,
+        role=request.role,
+        task=request.content,
         depth=0,
         status="running",
         created_at=tx.now,
         updated_at=tx.now,
-        limit=wanted.limit,
+        limit=request.limit,
     )
     if not run_store.insert(tx, run):
         raise TurnRunning
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
-        "request": text.to_one_line(wanted.content)[: text.SUBJECT_LIMIT],
+        "request": text.to_one_line(request.content)[: text.SUBJECT_LIMIT],
     }
-    jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=wanted.owner, max_attempts=wanted.attempts)
-    conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(wanted.content.strip())[:TITLE_LENGTH])
-    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": wanted.mode})
-    append_message(tx, run, "user", wanted.content)
+    jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
+    conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
+    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
+    append_message(tx, run, "user", request.content)
     return run
 
 

@@ -102,9 +102,9 @@ def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
     return JobPage(found[:limit], next_cursor)
 
 
-def list_agents(tx: Transaction, tenant_id: int, whose: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
-    turn_id = None if whose.turn_id is None else text.check_name(whose.turn_id, "turn_id")
-    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, AGENT_CURSORS.decode(cursor))
+def list_agents(tx: Transaction, tenant_id: int, run_filter: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
+    turn_id = None if run_filter.turn_id is None else text.check_name(run_filter.turn_id, "turn_id")
+    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, run_filter.goal_id, AGENT_CURSORS.decode(cursor))
     retry_times = jobs.retry_times(tx, tenant_id, [run.id for run in found if not run.ended])
     next_cursor = AGENT_CURSORS.encode_next(found, limit, lambda run: (run.created_at, run.id))
     return AgentPage(found[:limit], next_cursor, retry_times)

@@ -64,7 +64,7 @@ def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
     name = "index" if name == SUPERVISOR else name
     role = next((one for one in BUILT_IN_ROLES if one.name == name), build_worker(name, "", ""))
     if file.tools is not None:
-        role = role._replace(tools=frozenset(check_tool_name(one, tools) for one in file.tools))
+        role = role._replace(tools=frozenset(check_tool_name(tool, tools) for tool in file.tools))
     if file.writs is not None:
         role = role._replace(writs=frozenset(file.writs))
     return role._replace(

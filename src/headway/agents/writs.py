@@ -123,9 +123,9 @@ def parse_timing(when: str) -> Timing:
     return Timing(every_ms=int(found[1]) * UNITS_MS[found[2]]) if found else Timing(cron=when)
 
 
-def format_schedule(one: Schedule) -> str:
-    when = one.cron or f"every {one.every_ms // 1000}s"
-    return f"{format_inline(one.name)} [{'paused' if one.paused else 'active'}] {format_inline(when)}"
+def format_schedule(schedule: Schedule) -> str:
+    when = schedule.cron or f"every {schedule.every_ms // 1000}s"
+    return f"{format_inline(schedule.name)} [{'paused' if schedule.paused else 'active'}] {format_inline(when)}"
 
 
 def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:

@@ -16,12 +16,12 @@ log = logging.getLogger("headway.operator")
 UNREACHED_MESSAGE = "{} of {} channels could not be reached."
 
 
-async def deliver(means: Runtime, channels: tuple[str, ...], home: str, job: Job) -> None:
+async def deliver(runtime: Runtime, channels: tuple[str, ...], home: str, job: Job) -> None:
     """Deliver a notice to every channel that has not received it. Failed channels are retried later, as with any job."""
     notice = json.loads(job.payload)
     if not channels:
         log.warning("operator notice: %s %s", to_one_line(notice["text"]), notice["url"])
-        await means.database.write(partial(record_delivery, means=means, job=job, left=[], total=0))
+        await runtime.database.write(partial(record_delivery, runtime=runtime, job=job, left=[], total=0))
         return
     link = f"{home}{notice['url']}" if notice["url"] else ""
     left = json.loads(job.result) or list(range(len(channels)))
@@ -29,7 +29,7 @@ async def deliver(means: Runtime, channels: tuple[str, ...], home: str, job: Job
         *(asyncio.to_thread(send, channels[place], notice["kind"], notice["text"], link) for place in left if place < len(channels))
     )
     missed = [place for place, ok in zip(left, reached, strict=False) if not ok]
-    await means.database.write(partial(record_delivery, means=means, job=job, left=missed, total=len(channels)))
+    await runtime.database.write(partial(record_delivery, runtime=runtime, job=job, left=missed, total=len(channels)))
 
 
 def send(url: str, kind: str, text: str, link: str) -> bool:
@@ -43,11 +43,11 @@ def send(url: str, kind: str, text: str, link: str) -> bool:
     return bool(channel.notify(body=body, title=f"Headway: {kind.replace('_', ' ')}"))
 
 
-def record_delivery(tx: Transaction, means: Runtime, job: Job, left: list[int], total: int) -> None:
-    held = jobs.find_owned(tx, job.tenant_id, job.id, means.owner)
+def record_delivery(tx: Transaction, runtime: Runtime, job: Job, left: list[int], total: int) -> None:
+    held = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
     if held is None:
         return
     if left:
-        jobs.retry_later(tx, held._replace(result=json.dumps(left)), UNREACHED_MESSAGE.format(len(left), total), means.limits)
+        jobs.retry_later(tx, held._replace(result=json.dumps(left)), UNREACHED_MESSAGE.format(len(left), total), runtime.limits)
     else:
         jobs.complete(tx, held)

@@ -29,21 +29,21 @@ class VerdictForm(Form):
     reason: Annotated[str, Field(description="What is missing, in one sentence")] = ""
 
 
-def evaluate_by_metric(one: SubGoal) -> Evaluation | None:
+def evaluate_by_metric(sub_goal: SubGoal) -> Evaluation | None:
     """Evaluate what needs no model: failure, cost and a missing outcome. Returns None if the metrics find no fault."""
-    if one.status == "failed":
-        return Evaluation("major", f"It failed: {one.reason}", "metric")
-    if one.cost_limit and one.cost > one.cost_limit:
-        spent = f"${to_dollars(one.cost):.4f} of ${to_dollars(one.cost_limit):.4f}"
+    if sub_goal.status == "failed":
+        return Evaluation("major", f"It failed: {sub_goal.reason}", "metric")
+    if sub_goal.cost_limit and sub_goal.cost > sub_goal.cost_limit:
+        spent = f"${to_dollars(sub_goal.cost):.4f} of ${to_dollars(sub_goal.cost_limit):.4f}"
         return Evaluation("major", f"It exceeded its cost limit: {spent}.", "metric")
-    if not prompts.get_summary(one).strip():
+    if not prompts.get_summary(sub_goal).strip():
         return Evaluation("major", "It ended without an outcome.", "metric")
     return None
 
 
-def build_outcome_question(goal: Goal, one: SubGoal) -> Question[EvaluationForm]:
-    facts: Facts = {"outcome": one.outcome or ""}
-    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, one), facts, SUBMIT_EVALUATION, EvaluationForm)
+def build_outcome_question(goal: Goal, sub_goal: SubGoal) -> Question[EvaluationForm]:
+    facts: Facts = {"outcome": sub_goal.outcome or ""}
+    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, sub_goal), facts, SUBMIT_EVALUATION, EvaluationForm)
 
 
 def to_evaluation(filled: FormResult[EvaluationForm]) -> Evaluation:

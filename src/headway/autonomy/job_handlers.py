@@ -10,8 +10,8 @@ from headway.engine import JobHandler
 from headway.ledger.goal import GoalLimits
 
 
-def build_handlers(means: Runtime, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, JobHandler]:
+def build_handlers(runtime: Runtime, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, JobHandler]:
     return {
-        goals.JOB_KIND: JobHandler(partial(pursuit.pursue, means, limits), pursuit.fail_pursuit),
-        notices.JOB_KIND: JobHandler(partial(channels.deliver, means, notify, home), fail_job),
+        goals.JOB_KIND: JobHandler(partial(pursuit.pursue, runtime, limits), pursuit.fail_pursuit),
+        notices.JOB_KIND: JobHandler(partial(channels.deliver, runtime, notify, home), fail_job),
     }

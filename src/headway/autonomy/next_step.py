@@ -20,11 +20,11 @@ from headway.storage.stores import runs as run_store
 REASON_LIMIT: Final = 1_000
 
 
-def advance(stage: PursuitStep) -> AskQuestion | WorkInline | Rest | None:
-    if stage.goal.status == "paused" and not stage.is_out_of_budget:
+def advance(step: PursuitStep) -> AskQuestion | WorkInline | Rest | None:
+    if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
     for look in CHECKS:
-        found = look(stage)
+        found = look(step)
         if found is not CLEAR:
             return found  # type: ignore[return-value]
     return Rest()
@@ -38,9 +38,9 @@ CLEAR: Final = Clear()
 CheckResult = AskQuestion | WorkInline | Rest | Clear | None
 
 
-def enforce_bounds(stage: PursuitStep) -> CheckResult:
+def enforce_bounds(step: PursuitStep) -> CheckResult:
     """Enforce the goal's deadline and budget."""
-    goal, tx = stage.goal, stage.tx
+    goal, tx = step.goal, step.tx
     if goal.status != "active":
         return CLEAR
     if goal.deadline_at and tx.now >= goal.deadline_at:
@@ -49,206 +49,204 @@ def enforce_bounds(stage: PursuitStep) -> CheckResult:
     return CLEAR if goals.can_spend(tx, goal) else None
 
 
-def retry_question(stage: PursuitStep) -> CheckResult:
-    return stage.again or CLEAR
+def retry_question(step: PursuitStep) -> CheckResult:
+    return step.again or CLEAR
 
 
-def ensure_cycle(stage: PursuitStep) -> CheckResult:
+def ensure_cycle(step: PursuitStep) -> CheckResult:
     """Record the start of a pursuit cycle, so that an interrupted cycle can be detected.
 
     Sub-goals that a crash interrupted are reviewed before they resume.
     """
-    if goal_store.open_cycle(stage.tx, stage.goal.tenant_id, stage.goal.id):
-        journal.append(stage.tx, stage.goal.tenant_id, stage.goal.id, "cycle_began", {"plan_no": stage.goal.plan_no})
-    half_done = stage.list_interrupted()
+    if goal_store.open_cycle(step.tx, step.goal.tenant_id, step.goal.id):
+        journal.append(step.tx, step.goal.tenant_id, step.goal.id, "cycle_began", {"plan_no": step.goal.plan_no})
+    half_done = step.list_interrupted()
     if half_done:
-        return AskQuestion(resumption.build_question(stage.goal, half_done), apply_resumption)
+        return AskQuestion(resumption.build_question(step.goal, half_done), apply_resumption)
     return CLEAR
 
 
-def apply_resumption(stage: PursuitStep, filled: FormResult[resumption.ResumptionForm]) -> None:
-    resumption.apply_decisions(stage.tx, stage.goal, stage.list_interrupted(), filled)
+def apply_resumption(step: PursuitStep, filled: FormResult[resumption.ResumptionForm]) -> None:
+    resumption.apply_decisions(step.tx, step.goal, step.list_interrupted(), filled)
 
 
-def evaluate_by_metrics(stage: PursuitStep) -> CheckResult:
+def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
     """Judge ended sub-goals by metrics before replanning, so that a bad outcome counts against the plan that produced it."""
-    seen = [(one, found) for one in stage.list_unjudged() if (found := evaluator.evaluate_by_metric(one))]
+    seen = [(one, found) for one in step.list_unjudged() if (found := evaluator.evaluate_by_metric(one))]
     for one, found in seen:
-        sub_goals.judge(stage.tx, stage.goal, one, *found)
+        sub_goals.judge(step.tx, step.goal, one, *found)
     return None if seen else CLEAR
 
 
-def ensure_plan(stage: PursuitStep) -> CheckResult:
-    goal = stage.goal
+def ensure_plan(step: PursuitStep) -> CheckResult:
+    goal = step.goal
     if goal.plan_no == 0:
-        return AskQuestion(planner.build_plan_question(goal, stage.means.roles, stage.experience()), apply_plan)
-    why = find_replan_reason(goal, stage.known) if has_replan_reason(goal, pursuit_store.list_doubts(stage.tx, goal)) else None
+        return AskQuestion(planner.build_plan_question(goal, step.runtime.roles, step.experience()), apply_plan)
+    why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
     if why is None:
         return CLEAR
-    if goal.replan_count >= stage.limits.replans:
+    if goal.replan_count >= step.limits.replans:
         count = f"It was replanned {goal.replan_count} times, which is the limit."
-        goals.escalate(stage.tx, goal, "replans", f"{count} The last reason: {why[:REASON_LIMIT]}")
+        goals.escalate(step.tx, goal, "replans", f"{count} The last reason: {why[:REASON_LIMIT]}")
         return None
-    question = planner.build_replan_question(goal, stage.means.roles, stage.experience(), stage.known, why)
+    question = planner.build_replan_question(goal, step.runtime.roles, step.experience(), step.known, why)
     return AskQuestion(question, partial(apply_replan, why=why))
 
 
-def apply_plan(stage: PursuitStep, filled: FormResult[planner.PlanForm]) -> None:
+def apply_plan(step: PursuitStep, filled: FormResult[planner.PlanForm]) -> None:
     if filled.form is None:
-        handle_missing_plan(stage, filled)
+        handle_missing_plan(step, filled)
         return
-    plans.apply_plan(stage.tx, stage.goal, planner.to_planned_steps(filled.form, stage.known), "")
+    plans.apply_plan(step.tx, step.goal, planner.to_planned_steps(filled.form, step.known), "")
 
 
-def handle_missing_plan(stage: PursuitStep, filled: FormResult[Any]) -> None:
+def handle_missing_plan(step: PursuitStep, filled: FormResult[Any]) -> None:
     if filled.failure:
-        goals.pause_for_fault(stage.tx, stage.goal, stage.held, f"No plan could be made: {filled.failure}")
+        goals.pause_for_fault(step.tx, step.goal, step.job, f"No plan could be made: {filled.failure}")
     else:
-        goals.escalate(stage.tx, stage.goal, "escalation", f"No valid plan could be made: {filled.complaint[:REASON_LIMIT]}")
+        goals.escalate(step.tx, step.goal, "escalation", f"No valid plan could be made: {filled.complaint[:REASON_LIMIT]}")
 
 
-def apply_replan(stage: PursuitStep, filled: FormResult[planner.ReplanForm], why: str) -> None:
-    tx, goal, form = stage.tx, stage.goal, filled.form
+def apply_replan(step: PursuitStep, filled: FormResult[planner.ReplanForm], why: str) -> None:
+    tx, goal, form = step.tx, step.goal, filled.form
     if form is None:
-        handle_missing_plan(stage, filled)
+        handle_missing_plan(step, filled)
         return
     if form.give_up.strip():
         reason = form.give_up.strip()[:REASON_LIMIT]
         goals.mark_abandoned(tx, goal, reason)
-        stage.notify_operator("given_up", f"Goal #{goal.id} was given up: {goals.format_description(goal)} {reason}")
+        step.notify_operator("given_up", f"Goal #{goal.id} was given up: {goals.format_description(goal)} {reason}")
         return
     try:
-        planner.check_plan(form, stage.known, stage.means.roles)  # sub-goals may have ended while the model was planning
+        planner.check_plan(form, step.known, step.runtime.roles)  # sub-goals may have ended while the model was planning
     except Invalid:
         return  # the next step asks again
-    steps = planner.to_planned_steps(form, stage.known)
-    if plans.is_unchanged(stage.known, steps):
+    steps = planner.to_planned_steps(form, step.known)
+    if plans.is_unchanged(step.known, steps):
         goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_LIMIT]}), but it would change nothing.")
         return
-    evaluate_by_metrics(stage)
+    evaluate_by_metrics(step)
     goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
     reason = f"{why} {form.reason}".strip()
     if form.new_goal.strip():
-        goal = change_description(stage, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT], reason)
+        goal = change_description(step, goal, form.new_goal.strip()[: goals.DESCRIPTION_LIMIT], reason)
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
     plans.apply_plan(tx, goal, steps, reason)
 
 
-def change_description(stage: PursuitStep, goal: Goal, description: str, reason: str) -> Goal:
+def change_description(step: PursuitStep, goal: Goal, description: str, reason: str) -> Goal:
     """Change the goal's description, and notify the operator of the reason."""
     renamed = goal._replace(description=description)
     cause = f"Goal #{goal.id} was replanned (attempt {goal.replan_count}): {to_one_line(reason)[:REASON_LIMIT]}"
-    stage.notify_operator(
+    step.notify_operator(
         "replanned", f"{cause} The goal was {goals.format_description(goal)} It is now {goals.format_description(renamed)}"
     )
-    return goals.save(stage.tx, renamed)
+    return goals.save(step.tx, renamed)
 
 
-def start_agents(stage: PursuitStep) -> CheckResult:
+def start_agents(step: PursuitStep) -> CheckResult:
     """Start ready sub-goals as sub-agents, by priority, up to the limit on concurrent ones."""
-    room = stage.means.limits.per_parent - len(stage.list_running())
-    waiting = pursuit_store.list_ready(stage.tx, stage.goal, "agent", room) if room > 0 and not stage.is_out_of_budget else []
+    room = step.runtime.limits.per_parent - len(step.list_running())
+    waiting = pursuit_store.list_ready(step.tx, step.goal, "agent", room) if room > 0 and not step.is_out_of_budget else []
     if not waiting:
         return CLEAR
     for one in waiting:
-        given = prompts.render_task_context(one, pursuit_store.list_dependencies(stage.tx, one))
-        assignment = Assignment(stage.means.roles.find(one.role), prompts.render_task(one), given)
-        child = start_sub_agent(stage.tx, stage.run, assignment, stage.means.limits, one.id)
-        sub_goals.start(stage.tx, one, child)
-    stage.clear_failures()
+        given = prompts.render_task_context(one, pursuit_store.list_dependencies(step.tx, one))
+        assignment = Assignment(step.runtime.roles.find(one.role), prompts.render_task(one), given)
+        child = start_sub_agent(step.tx, step.run, assignment, step.runtime.limits, one.id)
+        sub_goals.start(step.tx, one, child)
+    step.clear_failures()
     return None
 
 
-def evaluate_outcomes(stage: PursuitStep) -> CheckResult:
+def evaluate_outcomes(step: PursuitStep) -> CheckResult:
     """Judge the next ended sub-goal with a model. Runs after new sub-agents have been started, so that they need not wait."""
-    waiting = stage.list_unjudged()
+    waiting = step.list_unjudged()
     if not waiting:
         return CLEAR
     one = waiting[0]
-    return AskQuestion(evaluator.build_outcome_question(stage.goal, one), partial(apply_evaluation, sub_goal_id=one.id))
+    return AskQuestion(evaluator.build_outcome_question(step.goal, one), partial(apply_evaluation, sub_goal_id=one.id))
 
 
-def apply_evaluation(stage: PursuitStep, filled: FormResult[evaluator.EvaluationForm], sub_goal_id: int) -> None:
-    sub_goals.judge(stage.tx, stage.goal, stage.find(sub_goal_id), *evaluator.to_evaluation(filled))
+def apply_evaluation(step: PursuitStep, filled: FormResult[evaluator.EvaluationForm], sub_goal_id: int) -> None:
+    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *evaluator.to_evaluation(filled))
 
 
-def work_inline(stage: PursuitStep) -> CheckResult:
-    if stage.run.sub_goal_id is not None:
-        return WorkInline(stage.run)
-    waiting = pursuit_store.list_ready(stage.tx, stage.goal, "inline", 1) if not stage.is_out_of_budget else []
+def work_inline(step: PursuitStep) -> CheckResult:
+    if step.run.sub_goal_id is not None:
+        return WorkInline(step.run)
+    waiting = pursuit_store.list_ready(step.tx, step.goal, "inline", 1) if not step.is_out_of_budget else []
     if not waiting:
         return CLEAR
     one = waiting[0]
-    done = pursuit_store.list_last_completed(stage.tx, stage.goal, prompts.DONE_LIMIT)
-    opening = prompts.build_work(stage.goal, one, done, pursuit_store.list_dependencies(stage.tx, one))
-    run = goals.begin_inline(stage.tx, stage.run, one, transcript.encode(opening), stage.means.limits.sub_agent_iterations)
-    stage.clear_failures()
+    done = pursuit_store.list_last_completed(step.tx, step.goal, prompts.DONE_LIMIT)
+    opening = prompts.build_work(step.goal, one, done, pursuit_store.list_dependencies(step.tx, one))
+    run = goals.begin_inline(step.tx, step.run, one, transcript.encode(opening), step.runtime.limits.sub_agent_iterations)
+    step.clear_failures()
     return WorkInline(run)  # all earlier checks are clear
 
 
-def check_on_agents(stage: PursuitStep) -> CheckResult:
+def check_on_agents(step: PursuitStep) -> CheckResult:
     """Check in on the sub-agents that are due."""
-    one = next((one for one in stage.list_running() if check_ins.compute_due_at(one, stage.limits) <= stage.tx.now), None)
+    one = next((one for one in step.list_running() if check_ins.compute_due_at(one, step.limits) <= step.tx.now), None)
     if one is None:
         return CLEAR
-    run = runs.get(stage.tx, one.tenant_id, one.run_id or "")
-    looked, why = check_ins.check_progress(stage.tx, one, run, stage.limits)
-    if not why or stage.is_out_of_budget:
-        sub_goals.change(stage.tx, one, **looked)
+    run = runs.get(step.tx, one.tenant_id, one.run_id or "")
+    looked, why = check_ins.check_progress(step.tx, one, run, step.limits)
+    if not why or step.is_out_of_budget:
+        sub_goals.change(step.tx, one, **looked)
         return None
     if one.interventions >= check_ins.MAX_INTERVENTIONS:
-        check_ins.intervene(stage.tx, one, run, None, why)
+        check_ins.intervene(step.tx, one, run, None, why)
         return None
-    return AskQuestion(
-        check_ins.build_question(stage.goal, one, run, why), partial(apply_intervention, sub_goal_id=one.id, why=why)
-    )
+    return AskQuestion(check_ins.build_question(step.goal, one, run, why), partial(apply_intervention, sub_goal_id=one.id, why=why))
 
 
-def apply_intervention(stage: PursuitStep, filled: FormResult[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
-    one = stage.find(sub_goal_id)
-    run = run_store.find(stage.tx, one.tenant_id, one.run_id or "")
+def apply_intervention(step: PursuitStep, filled: FormResult[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
+    one = step.find(sub_goal_id)
+    run = run_store.find(step.tx, one.tenant_id, one.run_id or "")
     if one.status == "in-progress" and run and not run.ended:  # otherwise it has ended in the meantime
-        check_ins.intervene(stage.tx, one, run, filled, why)
+        check_ins.intervene(step.tx, one, run, filled, why)
 
 
-def await_agents(stage: PursuitStep) -> CheckResult:
+def await_agents(step: PursuitStep) -> CheckResult:
     """Wait until a sub-agent ends, the next check-in is due, or the deadline passes."""
-    times = [check_ins.compute_due_at(one, stage.limits) for one in stage.list_running()]
+    times = [check_ins.compute_due_at(one, step.limits) for one in step.list_running()]
     if not times:
         return CLEAR
-    return Rest(min([*times, *([stage.goal.deadline_at] if stage.goal.deadline_at > stage.tx.now else [])]))
+    return Rest(min([*times, *([step.goal.deadline_at] if step.goal.deadline_at > step.tx.now else [])]))
 
 
-def conclude(stage: PursuitStep) -> CheckResult:
+def conclude(step: PursuitStep) -> CheckResult:
     """Conclude the goal after all sub-goals have ended."""
-    tx, goal = stage.tx, stage.goal
-    if stage.is_out_of_budget and goal.pending:
+    tx, goal = step.tx, step.goal
+    if step.is_out_of_budget and goal.pending:
         goals.resume_after_budget(tx, goal.tenant_id, goal.id)  # no sub-agent is left that would notice new budget
         return None
     if not goal.completed:
         goals.escalate(tx, goal, "escalation", "All sub-goals have ended, and none was completed.")
         return None
     if goal.success_criteria:
-        return AskQuestion(evaluator.build_goal_question(goal, stage.known), apply_verdict)
-    goals.complete(tx, goal, build_summary(stage.known))
+        return AskQuestion(evaluator.build_goal_question(goal, step.known), apply_verdict)
+    goals.complete(tx, goal, build_summary(step.known))
     return None
 
 
-def apply_verdict(stage: PursuitStep, filled: FormResult[evaluator.VerdictForm]) -> None:
+def apply_verdict(step: PursuitStep, filled: FormResult[evaluator.VerdictForm]) -> None:
     missing = evaluator.describe_unmet(filled)
-    journal.append(stage.tx, stage.goal.tenant_id, stage.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
+    journal.append(step.tx, step.goal.tenant_id, step.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
     if missing:
-        goals.save(stage.tx, stage.goal._replace(replan_why=missing))
+        goals.save(step.tx, step.goal._replace(replan_why=missing))
     else:
-        goals.complete(stage.tx, stage.goal, build_summary(stage.known))
+        goals.complete(step.tx, step.goal, build_summary(step.known))
 
 
 def build_summary(known: list[SubGoal]) -> str:
     """Join the outcomes of the completed sub-goals on which no other depends."""
     needed = {below for one in known for below in one.depends_on}
     ends = [one for one in known if one.status == "completed" and one.id not in needed]
-    return "\n\n".join(prompts.get_summary(one) for one in ends)[: sub_goals.SUMMARY_LIMIT]
+    return "\n\n".join(prompts.get_summary(end) for end in ends)[: sub_goals.SUMMARY_LIMIT]
 
 
 CHECKS: Final[tuple[Callable[[PursuitStep], CheckResult], ...]] = (

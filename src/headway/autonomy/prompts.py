@@ -107,13 +107,16 @@ def render_sub_goals(known: Sequence[SubGoal]) -> str:
     return "\n".join(map(format_sub_goal, known)) or "none"
 
 
-def format_sub_goal(one: SubGoal) -> str:
-    waits = f", needs {', '.join(f'#{below}' for below in one.depends_on)}" if one.depends_on else ""
-    told = f": {format_inline(get_summary(one) or one.reason, OUTCOME_LIMIT)}" if one.ended else ""
-    judged = (
-        f" (diverged, {one.divergence}: {format_inline(one.divergence_reason)})" if one.divergence in ("minor", "major") else ""
+def format_sub_goal(sub_goal: SubGoal) -> str:
+    waits = f", needs {', '.join(f'#{below}' for below in sub_goal.depends_on)}" if sub_goal.depends_on else ""
+    outcome = f": {format_inline(get_summary(sub_goal) or sub_goal.reason, OUTCOME_LIMIT)}" if sub_goal.ended else ""
+    judgment = (
+        f" (diverged, {sub_goal.divergence}: {format_inline(sub_goal.divergence_reason)})"
+        if sub_goal.divergence in ("minor", "major")
+        else ""
     )
-    return f"- {format_key(one)} [{one.status}{waits}] {format_inline(one.description, DESCRIPTION_LIMIT)}{told}{judged}"
+    description = format_inline(sub_goal.description, DESCRIPTION_LIMIT)
+    return f"- {format_key(sub_goal)} [{sub_goal.status}{waits}] {description}{outcome}{judgment}"
 
 
 def to_facts(known: Sequence[SubGoal]) -> Facts:
@@ -131,40 +134,43 @@ def to_facts(known: Sequence[SubGoal]) -> Facts:
     return {"sub_goals": sub_goals}
 
 
-def get_summary(one: SubGoal) -> str:
-    return str(json.loads(one.outcome).get("summary") or "") if one.outcome else ""
+def get_summary(sub_goal: SubGoal) -> str:
+    return str(json.loads(sub_goal.outcome).get("summary") or "") if sub_goal.outcome else ""
 
 
 # Work
 
 
-def build_work(goal: Goal, one: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> ModelRequest:
+def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> ModelRequest:
     """Build the main agent's message for a sub-goal that it works on itself: the goal, recent outcomes and dependencies."""
     lines = [
         *(format_inline(line, DESCRIPTION_LIMIT * 4) for line in goal.description.split("\n")),
-        f"You are its main agent. Work only on sub-goal {format_key(one)} below, and end with an answer that states its outcome.",
+        f"You are its main agent. Work only on sub-goal {format_key(sub_goal)} below. End with an answer that states its outcome.",
         *([f"Done so far:\n{render_sub_goals(done)}"] if done else []),
     ]
-    task, given = render_task(one), render_task_context(one, below)
+    task, given = render_task(sub_goal), render_task_context(sub_goal, below)
     text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{given}"
     return build_runtime_message(text, {"task": task})
 
 
-def render_task(one: SubGoal) -> str:
-    return escape_frames(one.description)
+def render_task(sub_goal: SubGoal) -> str:
+    return escape_frames(sub_goal.description)
 
 
-def render_task_context(one: SubGoal, below: Sequence[SubGoal]) -> str:
+def render_task_context(sub_goal: SubGoal, below: Sequence[SubGoal]) -> str:
     """Render a task's context: the expected outcome and its dependencies' outcomes, which share the available space equally."""
     needed = [encode_outcome(other, DEPENDENCIES_LIMIT // len(below)) for other in below]
-    given = {"expected_outcome": one.expected_outcome, **({"builds_on": needed} if needed else {})}
+    given = {"expected_outcome": sub_goal.expected_outcome, **({"builds_on": needed} if needed else {})}
     return escape_frames(json.dumps(given, ensure_ascii=False, indent=1))
 
 
-def encode_outcome(one: SubGoal, room: int) -> dict[str, Any]:
+def encode_outcome(sub_goal: SubGoal, room: int) -> dict[str, Any]:
     """Encode a sub-goal's outcome. Data that exceeds the available space is cut, and then given as text."""
-    told = {"sub_goal": one.description[: min(DESCRIPTION_LIMIT, room)], "outcome": get_summary(one)[: min(OUTCOME_LIMIT, room)]}
-    data = json.loads(one.outcome).get("data") if one.outcome else None
+    told = {
+        "sub_goal": sub_goal.description[: min(DESCRIPTION_LIMIT, room)],
+        "outcome": get_summary(sub_goal)[: min(OUTCOME_LIMIT, room)],
+    }
+    data = json.loads(sub_goal.outcome).get("data") if sub_goal.outcome else None
     written = json.dumps(data, ensure_ascii=False)
     return {**told, "data": data if len(written) <= room else f"{written[:room]}… (cut)"}
 
@@ -172,13 +178,13 @@ def encode_outcome(one: SubGoal, room: int) -> dict[str, Any]:
 # Questions
 
 
-def render_outcome(goal: Goal, one: SubGoal) -> str:
+def render_outcome(goal: Goal, sub_goal: SubGoal) -> str:
     return "\n\n".join(
         [
             render_goal_frame(goal),
-            f"Sub-goal: {format_inline(one.description, 4_000)}",
-            f"Expected outcome: {format_inline(one.expected_outcome, 4_000)}",
-            f"Outcome:\n{format_inline(one.outcome or '', DEPENDENCIES_LIMIT)}",
+            f"Sub-goal: {format_inline(sub_goal.description, 4_000)}",
+            f"Expected outcome: {format_inline(sub_goal.expected_outcome, 4_000)}",
+            f"Outcome:\n{format_inline(sub_goal.outcome or '', DEPENDENCIES_LIMIT)}",
         ]
     )
 
@@ -187,14 +193,14 @@ def render_goal_outcome(goal: Goal, known: Sequence[SubGoal]) -> str:
     return "\n\n".join(["\n".join(render_goal(goal)), "Sub-goals:\n" + render_sub_goals(known[-NODES_LIMIT:])])
 
 
-def render_stuck(goal: Goal, one: SubGoal, run: Run, why: str) -> str:
+def render_stuck(goal: Goal, sub_goal: SubGoal, run: Run, why: str) -> str:
     return "\n\n".join(
         [
             render_goal_frame(goal),
-            f"Sub-goal: {format_inline(one.description, 4_000)}",
-            f"Expected outcome: {format_inline(one.expected_outcome, 4_000)}",
+            f"Sub-goal: {format_inline(sub_goal.description, 4_000)}",
+            f"Expected outcome: {format_inline(sub_goal.expected_outcome, 4_000)}",
             f"Its agent ({format_inline(run.role)}, {run.iterations} steps of {run.limit}): {why}.",
-            f"Interventions so far: {one.interventions}.",
+            f"Interventions so far: {sub_goal.interventions}.",
         ]
     )
 

@@ -33,50 +33,52 @@ class QuestionAnswer(NamedTuple):
     filled: FormResult[Any]
 
 
-async def pursue(means: Runtime, limits: GoalLimits, job: Job) -> None:
+async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
     told: QuestionAnswer | None = None
     while True:
-        need = await commit_step(means, partial(apply_step, means=means, limits=limits, job=job), told)
+        need = await commit_step(runtime, partial(apply_step, runtime=runtime, limits=limits, job=job), told)
         told = None
-        means.nudge()  # sub-agents may have been started
+        runtime.nudge()  # sub-agents may have been started
         match need:
             case None:
                 return
             case WorkInline(run):
-                await drive(means, run, answers=1)  # one answer at a time, so that other changes to the goal are handled in between
+                await drive(
+                    runtime, run, answers=1
+                )  # one answer at a time, so that other changes to the goal are handled in between
             case AskQuestion():
-                told = QuestionAnswer(need, await fill_form(means.models, need.question))
+                told = QuestionAnswer(need, await fill_form(runtime.models, need.question))
 
 
-async def commit_step(means: Runtime, work: Callable[..., NextAction], told: QuestionAnswer | None) -> NextAction:
+async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer: QuestionAnswer | None) -> NextAction:
     """Commit one step. Waits while the database is unreachable, and raises after MAX_REFUSALS refused writes."""
     retry = StorageRetry("a goal", MAX_REFUSALS)
     while True:
         try:
-            return await means.database.write(partial(work, told=told))
+            return await runtime.database.write(partial(work, told=answer))
         except StorageError as error:
             if isinstance(error, CommitUncertain):
-                told = None  # it may be committed and charged; the rows show it, so nothing is planned or charged twice
+                answer = None  # it may be committed and charged; the rows show it, so nothing is planned or charged twice
             await retry.wait(error)
 
 
-def apply_step(tx: Transaction, means: Runtime, limits: GoalLimits, job: Job, told: QuestionAnswer | None) -> NextAction:
+def apply_step(tx: Transaction, runtime: Runtime, limits: GoalLimits, job: Job, answer: QuestionAnswer | None) -> NextAction:
     """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
-    held = jobs.find_owned(tx, job.tenant_id, job.id, means.owner)
+    held = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
     run = run_store.find(tx, job.tenant_id, job.id)
     goal = goal_store.find_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
     if run is None or goal is None:
         return None
     if held is None:
-        if told and told.filled.call:  # the answer is no longer needed, but its cost still counts
-            spending.settle_late(tx, job.tenant_id, run.id, told.filled.call, means.limits.budget)
+        if answer and answer.filled.call:  # the answer is no longer needed, but its cost still counts
+            spending.settle_late(tx, job.tenant_id, run.id, answer.filled.call, runtime.limits.budget)
         return None
     if goal.ended:
         jobs.close(tx, job.tenant_id, job.id, "completed", "")
         return None
-    stage = PursuitStep(tx, means, limits, held, run, goal)
-    if told:
-        apply_answer(stage, told)
+    stage = PursuitStep(tx, runtime, limits, held, run, goal)
+    if answer:
+        apply_answer(stage, answer)
     if halt_store.find_active(tx):
         return None
     while stage.is_running:
@@ -87,26 +89,26 @@ def apply_step(tx: Transaction, means: Runtime, limits: GoalLimits, job: Job, to
     return None
 
 
-def apply_answer(stage: PursuitStep, told: QuestionAnswer) -> None:
+def apply_answer(step: PursuitStep, answer: QuestionAnswer) -> None:
     """Charge the answer's cost and apply the answer.
 
     Transient failures are retried later, until the attempts are used up. An invalid answer leads to a follow-up question, which is
     asked only if there is budget.
     """
-    if told.filled.call:
-        stage.charge(told.filled.call)
-    failure = told.filled.failure
-    if failure and is_transient(failure) and not stage.is_last_attempt:
-        stage.handle_transient_failure(failure)
+    if answer.filled.call:
+        step.charge(answer.filled.call)
+    failure = answer.filled.failure
+    if failure and is_transient(failure) and not step.is_last_attempt:
+        step.handle_transient_failure(failure)
         return
-    stage.release()
-    if told.filled.again:
-        stage.again = told.ask._replace(question=told.filled.again)
+    step.release()
+    if answer.filled.again:
+        step.again = answer.ask._replace(question=answer.filled.again)
         return
-    told.ask.answered(stage, told.filled)
-    stage.reload()
-    if stage.is_running:
-        stage.clear_failures()
+    answer.ask.answered(step, answer.filled)
+    step.reload()
+    if step.is_running:
+        step.clear_failures()
 
 
 def is_transient(failure: Exception) -> bool:

@@ -44,11 +44,11 @@ NextAction = AskQuestion | WorkInline | None
 
 
 class PursuitStep:
-    def __init__(self, tx: Transaction, means: Runtime, limits: GoalLimits, held: Job, run: Run, goal: Goal) -> None:
+    def __init__(self, tx: Transaction, runtime: Runtime, limits: GoalLimits, job: Job, run: Run, goal: Goal) -> None:
         self.tx = tx
-        self.means = means
+        self.runtime = runtime
         self.limits = limits
-        self.held = held
+        self.job = job
         self.run = run
         self.goal = goal
         self.again: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
@@ -58,7 +58,7 @@ class PursuitStep:
         tenant_id = self.goal.tenant_id
         self.goal = goals.get(self.tx, tenant_id, self.goal.id)
         self.run = runs.get(self.tx, tenant_id, self.run.id)
-        self.held = jobs.get(self.tx, tenant_id, self.run.id)
+        self.job = jobs.get(self.tx, tenant_id, self.run.id)
         vars(self).pop("known", None)
         vars(self).pop("at_hand", None)
 
@@ -75,7 +75,7 @@ class PursuitStep:
     @property
     def is_running(self) -> bool:
         """Whether this process still owns the job and the goal has not ended."""
-        return self.held.state == "running" and not self.goal.ended
+        return self.job.state == "running" and not self.goal.ended
 
     @property
     def is_out_of_budget(self) -> bool:
@@ -107,10 +107,10 @@ class PursuitStep:
 
     @property
     def is_last_attempt(self) -> bool:
-        return self.held.attempts + 1 >= self.held.max_attempts
+        return self.job.attempts + 1 >= self.job.max_attempts
 
     def charge(self, call: ModelCall) -> None:
-        self.keep(spending.settle(self.tx, self.run, call, self.means.limits.budget))
+        self.keep(spending.settle(self.tx, self.run, call, self.runtime.limits.budget))
 
     def release(self) -> None:
         self.keep(spending.release(self.tx, self.run))
@@ -121,22 +121,22 @@ class PursuitStep:
             self.run = run
 
     def clear_failures(self) -> None:
-        self.held = jobs.clear_failures(self.tx, self.held)
+        self.job = jobs.clear_failures(self.tx, self.job)
 
     def handle_transient_failure(self, failure: Exception) -> None:
         self.release()
         asked = failure.retry_after_s if isinstance(failure, ModelFailed) else None
-        self.held = jobs.retry_later(self.tx, self.held, str(failure), self.means.limits, asked)
-        runs.tell_delay(self.tx, self.run, self.held, str(failure))
+        self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, asked)
+        runs.tell_delay(self.tx, self.run, self.job, str(failure))
 
-    def settle(self, need: AskQuestion | WorkInline | Rest) -> NextAction:
+    def settle(self, request: AskQuestion | WorkInline | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a question; returns None if the goal has to wait."""
-        if isinstance(need, Rest):
+        if isinstance(request, Rest):
             bound = self.goal.deadline_at if self.goal.status == "active" else 0
-            self.rest(min(need.until, bound or NEVER))
+            self.rest(min(request.until, bound or NEVER))
             return None
-        if isinstance(need, AskQuestion):
-            funded = spending.reserve(self.tx, self.run, self.estimate(need.question), self.means.limits.budget)
+        if isinstance(request, AskQuestion):
+            funded = spending.reserve(self.tx, self.run, self.estimate(request.question), self.runtime.limits.budget)
             if funded is None:
                 self.rest(self.tx.now + BUDGET_CHECK_MS)
                 goals.pause_run(self.tx, self.run, POOL_EXHAUSTED)
@@ -144,15 +144,15 @@ class PursuitStep:
             self.keep(funded)
             if self.is_out_of_budget or self.run.status != "running":
                 self.keep(goals.resume_run(self.tx, self.run))
-        return need
+        return request
 
     def estimate(self, question: Question[Any]) -> int:
         times = 1 + len(question.exchange) // 2  # each retry sends the text again
         sent = len(question.text) * times + len(question.partial)
-        return self.means.models.estimate(question.tier, lambda: sent + OVERHEAD_CHARACTERS)
+        return self.runtime.models.estimate(question.tier, lambda: sent + OVERHEAD_CHARACTERS)
 
     def rest(self, until: int) -> None:
-        jobs.delay(self.tx, self.held, until)
+        jobs.delay(self.tx, self.job, until)
         if self.run.status != "waiting":
             self.release()  # for example, a reservation of a process that died
             self.keep(self.run._replace(status="waiting", updated_at=self.tx.now))

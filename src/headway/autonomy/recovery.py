@@ -52,7 +52,9 @@ def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[in
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
     at = {run.sub_goal_id for run in runs}
     half_done = [
-        one for one in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id) if one.status == "in-progress" and one.id in at
+        sub_goal
+        for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)
+        if sub_goal.status == "in-progress" and sub_goal.id in at
     ]
     for one in half_done:
         sub_goals.change(tx, one, interrupted=1)

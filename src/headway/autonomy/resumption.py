@@ -36,7 +36,7 @@ def apply_decisions(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], f
 
     Without a decision it resumes, which neither loses nor repeats completed work. The downtime does not count toward any timeout.
     """
-    answers = {one.id.removeprefix("#"): one for one in filled.form.sub_goals} if filled.form else {}
+    answers = {sub_goal.id.removeprefix("#"): sub_goal for sub_goal in filled.form.sub_goals} if filled.form else {}
     decided: dict[str, ResumptionAction] = {}
     for found in half_done:
         answer = answers.get(str(found.id))

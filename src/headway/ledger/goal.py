@@ -191,15 +191,23 @@ class Experience(NamedTuple):
 
 def list_ready(sub_goals: Sequence[SubGoal]) -> list[SubGoal]:
     """List the pending sub-goals that can start, highest worth first. Each dependency must be completed and judged."""
-    good = {one.id for one in sub_goals if one.status == "completed" and one.divergence is not None}
-    waiting = [one for one in sub_goals if one.status == "pending" and all(below in good for below in one.depends_on)]
+    good = {sub_goal.id for sub_goal in sub_goals if sub_goal.status == "completed" and sub_goal.divergence is not None}
+    waiting = [
+        sub_goal for sub_goal in sub_goals if sub_goal.status == "pending" and all(below in good for below in sub_goal.depends_on)
+    ]
     return sorted(waiting, key=lambda one: (-one.worth, one.id))
 
 
 def list_stranded(sub_goals: Sequence[SubGoal]) -> list[tuple[SubGoal, SubGoal]]:
     """List the pending sub-goals that can never start, each with the failed or skipped dependency that blocks it."""
-    lost = {one.id: one for one in sub_goals if one.status in ("failed", "skipped")}
-    return [(one, lost[below]) for one in sub_goals if one.status == "pending" for below in one.depends_on if below in lost]
+    lost = {sub_goal.id: sub_goal for sub_goal in sub_goals if sub_goal.status in ("failed", "skipped")}
+    return [
+        (sub_goal, lost[below])
+        for sub_goal in sub_goals
+        if sub_goal.status == "pending"
+        for below in sub_goal.depends_on
+        if below in lost
+    ]
 
 
 def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
@@ -207,7 +215,7 @@ def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
     minor ones in more than half of at least four judged outcomes, or a sub-goal that can never start."""
     if goal.replan_why:
         return goal.replan_why
-    judged = [one for one in sub_goals if one.judged_under == goal.plan_no and one.divergence is not None]
+    judged = [sub_goal for sub_goal in sub_goals if sub_goal.judged_under == goal.plan_no and sub_goal.divergence is not None]
     major = next((one for one in judged if one.divergence == "major"), None)
     if major:
         return f"#{major.id} diverged: {major.divergence_reason}"
@@ -229,7 +237,7 @@ def has_replan_reason(goal: Goal, doubts: Collection[str]) -> bool:
 
 def compute_frontier(sub_goals: Iterable[SubGoal]) -> frozenset[str]:
     """Return the descriptions of the open sub-goals, normalized. The same words under a new id count as the same work."""
-    return frozenset(normalize_description(one.description) for one in sub_goals if one.status in OPEN_STATUSES)
+    return frozenset(normalize_description(sub_goal.description) for sub_goal in sub_goals if sub_goal.status in OPEN_STATUSES)
 
 
 def normalize_description(description: str) -> str:

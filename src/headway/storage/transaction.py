@@ -142,7 +142,7 @@ class LoggedTransaction(ABC):
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.flatten_rows(some))
 
     def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
-        rows = ((one.tenant_id, one.conversation_id, one.turn_id, one.kind, one.data, self.now) for one in events)
+        rows = ((event.tenant_id, event.conversation_id, event.turn_id, event.kind, event.data, self.now) for event in events)
         return chain.from_iterable(rows)
 
     def attempt(self, work: Work[T]) -> T:

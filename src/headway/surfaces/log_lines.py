@@ -32,21 +32,21 @@ class LogHandler(logging.StreamHandler[Any]):
 
 
 class PlainLogFormatter(logging.Formatter):
-    def __init__(self, hush: Redactor) -> None:
+    def __init__(self, redact: Redactor) -> None:
         super().__init__()
-        self.hush = hush
+        self.redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        return self.hush(super().format(record))
+        return self.redact(super().format(record))
 
 
 class JsonLogFormatter(logging.Formatter):
     """Formats each record as one JSON object. Its fields never hold request bodies, query strings or secrets, but messages and
     tracebacks of libraries may quote what we passed to them. Known secrets are therefore redacted from every string."""
 
-    def __init__(self, hush: Redactor) -> None:
+    def __init__(self, redact: Redactor) -> None:
         super().__init__()
-        self.hush = hush
+        self.redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -58,5 +58,5 @@ class JsonLogFormatter(logging.Formatter):
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        told = {name: self.hush(value) if isinstance(value, str) else value for name, value in line.items()}
+        told = {name: self.redact(value) if isinstance(value, str) else value for name, value in line.items()}
         return json.dumps(told, ensure_ascii=True)

@@ -35,33 +35,33 @@ class Judgement(BaseModel):
     reason: str = ""
 
 
-async def assess(models: Models, need: Assess) -> Verdict:
+async def assess(models: Models, request: Assess) -> Verdict:
     """Assess an answer and log the verdict, so that wrong verdicts can be traced."""
-    verdict = await judge(models, need)
+    verdict = await judge(models, request)
     verdict = verdict._replace(reason=to_one_line(verdict.reason)[:REASON_LIMIT])
-    log.info("item %d: ok=%s: %s", need.item.id, verdict.ok, verdict.reason)
+    log.info("item %d: ok=%s: %s", request.item.id, verdict.ok, verdict.reason)
     return verdict
 
 
-async def judge(models: Models, need: Assess) -> Verdict:
+async def judge(models: Models, request: Assess) -> Verdict:
     """Judge an answer.
 
     An assessor that fails or returns malformed output counts as a rejection. Transient failures are raised, so that the job is
     retried, until the last attempt.
     """
-    question = prompts.render_assessment(need.item.subject, need.item.completion_criteria, need.answer)
+    question = prompts.render_assessment(request.item.subject, request.item.completion_criteria, request.answer)
     try:
-        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": need.answer})
+        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": request.answer})
     except (ModelFailed, SettingsError) as error:
-        if is_transient(error) and not need.is_last_attempt:
+        if is_transient(error) and not request.is_last_attempt:
             raise
-        return Verdict(need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor failed).", call=None)
+        return Verdict(request.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor failed).", call=None)
     whole = reply.response.finish_reason in (None, "stop")
     judgement = parse_judgement(reply.response.text or "") if whole else None
     if judgement is None:
-        return Verdict(need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
+        return Verdict(request.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
     reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."
-    return Verdict(need.item, judgement.ok, reason, reply.call)
+    return Verdict(request.item, judgement.ok, reason, reply.call)
 
 
 def parse_judgement(text: str) -> Judgement | None:
@@ -72,16 +72,16 @@ def parse_judgement(text: str) -> Judgement | None:
         return None
 
 
-async def summarise(models: Models, need: Summarise) -> Summary:
+async def summarise(models: Models, request: Summarise) -> Summary:
     """Summarise a cut-off text. If no summary can be had, fall back to the end of the text rather than fail the turn."""
     try:
-        text = escape_frames(need.text[-CUT_OFF_LIMIT:])
+        text = escape_frames(request.text[-CUT_OFF_LIMIT:])
         reply = await ask_cheap_model(models, prompts.SUMMARISER, text, {"cut_off": text})
     except (ModelFailed, SettingsError) as error:
-        if is_transient(error) and not need.is_last_attempt:
+        if is_transient(error) and not request.is_last_attempt:
             raise
-        return Summary(f"… {need.text[-TAIL_LIMIT:]}", None)
-    return Summary(reply.response.text or f"… {need.text[-TAIL_LIMIT:]}", reply.call)
+        return Summary(f"… {request.text[-TAIL_LIMIT:]}", None)
+    return Summary(reply.response.text or f"… {request.text[-TAIL_LIMIT:]}", reply.call)
 
 
 def is_transient(error: HeadwayError) -> bool:

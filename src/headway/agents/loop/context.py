@@ -43,7 +43,7 @@ class Runtime(NamedTuple):
 class RunContext(NamedTuple):
     """One run, as loaded when this process started to drive it."""
 
-    means: Runtime
+    runtime: Runtime
     run: Run
     mode: TurnMode
     role: Role
@@ -56,22 +56,22 @@ class RunContext(NamedTuple):
 
     @property
     def parameters(self) -> ModelRequestParameters:
-        may_delegate = self.run.depth < self.means.limits.depth
+        may_delegate = self.run.depth < self.runtime.limits.depth
         has_plan = self.scope.turn_id is not None
-        return build_parameters(self.means.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
+        return build_parameters(self.runtime.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
 
 
-def load_context(tx: Transaction, means: Runtime, run: Run) -> RunContext:
+def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     """Load a run's role, tools and history. A sub-agent gets neither the turn's plan nor the conversation, only its assignment."""
-    role = means.roles.find(run.role)
+    role = runtime.roles.find(run.role)
     scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if run.answers_turn else None, role.name)
-    execution = means.execution(resolve_scope(tx, scope), role)
-    execution = execution._replace(run_id=run.id, roles=means.roles, limits=means.limits, goals=means.goals)
+    execution = runtime.execution(resolve_scope(tx, scope), role)
+    execution = execution._replace(run_id=run.id, roles=runtime.roles, limits=runtime.limits, goals=runtime.goals)
     if not run.answers_turn:
-        return RunContext(means, run, "plan", role, execution, [])
+        return RunContext(runtime, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     before = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)
-    return RunContext(means, run, "queue" if turn.mode == "queue" else "plan", role, execution, before)
+    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, before)
 
 
 @lru_cache(maxsize=64)

@@ -28,7 +28,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
         return None
     if not text.strip():
         return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text)
-    if step.work.mode == "queue":
+    if step.context.mode == "queue":
         current = load_queue_state(step.tx, step.run.tenant_id, step.turn_id).current
         if current:
             return Assess(current, text, step.is_last_attempt)
@@ -67,7 +67,7 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)
         reject_answer(step, verdict.reason, message, answer, prompts.REJECTED_ANSWER)
         return
-    state = turn_queue.complete(step.tx, step.work.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+    state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
         step.end(RunEnd.finish("drained", answer))
         return

@@ -21,15 +21,15 @@ from headway.storage.transaction import Transaction
 IN_FLIGHT = "begun"  # the stored result of a tool call that has started and not returned
 
 
-def build_handlers(means: Runtime) -> dict[str, JobHandler]:
-    run = JobHandler(partial(drive_run, means), fail_run)
-    return {turns.JOB_KIND: run, runs.JOB_KIND: run, jobs.TOOL: JobHandler(partial(call_tool, means), fail_job)}
+def build_handlers(runtime: Runtime) -> dict[str, JobHandler]:
+    run = JobHandler(partial(drive_run, runtime), fail_run)
+    return {turns.JOB_KIND: run, runs.JOB_KIND: run, jobs.TOOL: JobHandler(partial(call_tool, runtime), fail_job)}
 
 
-async def drive_run(means: Runtime, job: Job) -> None:
-    run = await means.database.read(lambda tx: run_store.find(tx, job.tenant_id, job.id))
+async def drive_run(runtime: Runtime, job: Job) -> None:
+    run = await runtime.database.read(lambda tx: run_store.find(tx, job.tenant_id, job.id))
     if run is not None:
-        await drive(means, run, taken_over=job.count_trailing_failures(INTERRUPTED_ERROR) > 0)
+        await drive(runtime, run, taken_over=job.count_trailing_failures(INTERRUPTED_ERROR) > 0)
 
 
 def fail_run(tx: Transaction, job: Job, error: str) -> None:
@@ -45,7 +45,7 @@ def fail_job(tx: Transaction, job: Job, error: str) -> None:
     jobs.fail_permanently(tx, job, error)
 
 
-async def call_tool(means: Runtime, job: Job) -> None:
+async def call_tool(runtime: Runtime, job: Job) -> None:
     """Call a scheduled tool.
 
     A ledger tool runs in the transaction that ends its job. An external tool that was interrupted, or that failed transiently, is
@@ -54,31 +54,31 @@ async def call_tool(means: Runtime, job: Job) -> None:
     wanted = json.loads(job.payload)
     scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, wanted.get("role", "schedule"))
     try:
-        role = means.roles.find(wanted.get("role", "index"))
-        tool = means.toolbox.find(wanted["name"])
-        place = await means.database.read(lambda tx: resolve_scope(tx, scope))
+        role = runtime.roles.find(wanted.get("role", "index"))
+        tool = runtime.toolbox.find(wanted["name"])
+        place = await runtime.database.read(lambda tx: resolve_scope(tx, scope))
     except StorageError:
         raise  # the job itself is fine
     except HeadwayError as error:
-        await means.database.write(partial(record_tool_result, means=means, job=job, result=to_result({"error": str(error)})))
+        await runtime.database.write(partial(record_tool_result, runtime=runtime, job=job, result=to_result({"error": str(error)})))
         return
-    execution = means.execution(place, role)._replace(effect_key=wanted.get("effect_key", job.id))
+    execution = runtime.execution(place, role)._replace(effect_key=wanted.get("effect_key", job.id))
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:
-            if jobs.find_owned(tx, job.tenant_id, job.id, means.owner):
-                record_tool_result(tx, means, job, call_in_transaction(tool, wanted["arguments"], execution, tx))
+            if jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner):
+                record_tool_result(tx, runtime, job, call_in_transaction(tool, wanted["arguments"], execution, tx))
 
-        await means.database.write(work)
+        await runtime.database.write(work)
         return
     if json.loads(job.result) == IN_FLIGHT and not tool.idempotent:
         result = Result({"error": "It was interrupted, and whether it took effect is unknown."}, is_error=True)
-    elif await means.database.write(partial(mark_tool_started, job=job, owner=means.owner)):
+    elif await runtime.database.write(partial(mark_tool_started, job=job, owner=runtime.owner)):
         result = await call_external(tool, wanted["arguments"], execution)
     else:
         return
-    stored = partial(record_tool_result, means=means, job=job, result=result)
-    await retry_storage(lambda: means.database.write(stored), f"{job.kind} {job.id}", max_refusals=1)
+    stored = partial(record_tool_result, runtime=runtime, job=job, result=result)
+    await retry_storage(lambda: runtime.database.write(stored), f"{job.kind} {job.id}", max_refusals=1)
 
 
 def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:
@@ -89,8 +89,8 @@ def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:
     return held is not None
 
 
-def record_tool_result(tx: Transaction, means: Runtime, job: Job, result: Result) -> None:
-    held = jobs.find_owned(tx, job.tenant_id, job.id, means.owner)
+def record_tool_result(tx: Transaction, runtime: Runtime, job: Job, result: Result) -> None:
+    held = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
     if held is None:
         return
     if not result.is_error:
@@ -98,6 +98,6 @@ def record_tool_result(tx: Transaction, means: Runtime, job: Job, result: Result
         return
     held, error = held._replace(result="null"), to_storable(result.error)
     if result.passes:
-        jobs.retry_later(tx, held, error, means.limits)
+        jobs.retry_later(tx, held, error, runtime.limits)
     else:
         jobs.fail_permanently(tx, held, error)

@@ -24,18 +24,18 @@ OVERHEAD_CHARACTERS = 8_000  # rough size of instructions and tool schemas
 
 class Step:
     def __init__(
-        self, tx: Transaction, work: RunContext, held: Job, run: Run, entries: list[TranscriptEntry], lost: Effect | None
+        self, tx: Transaction, context: RunContext, job: Job, run: Run, entries: list[TranscriptEntry], lost: Effect | None
     ) -> None:
         self.tx = tx
-        self.work = work
-        self.held = held
+        self.context = context
+        self.job = job
         self.run = run
         self.lost = lost  # the call that the previous attempt was about to make
-        self.turn_id = work.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
+        self.turn_id = context.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
         self.entries = list(entries)
         self.first_new = self.next_number
         self.unsaved: list[str] = []  # encoded messages that are appended but not yet written
-        self.limits = work.means.limits
+        self.limits = context.runtime.limits
 
     @property
     def next_number(self) -> int:
@@ -48,7 +48,7 @@ class Step:
 
     @property
     def is_last_attempt(self) -> bool:
-        return self.held.attempts + 1 >= self.held.max_attempts
+        return self.job.attempts + 1 >= self.job.max_attempts
 
     def append(self, message: ModelMessage, stored: str = "") -> None:
         self.unsaved.append(stored or transcript.encode(message))
@@ -105,35 +105,35 @@ class Step:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
         self.run = spending.release(self.tx, self.run)
         if self.run.is_main and self.is_last_attempt:  # the sub-goal failed, but the goal's job continues
-            self.held = jobs.clear_failures(self.tx, self.held)
+            self.job = jobs.clear_failures(self.tx, self.job)
             self.end(RunEnd.fail(message, "model_failed"))
             return
         self.retry_later(message, retry_after_s)
-        if self.held.state == "dead":
+        if self.job.state == "dead":
             self.end(RunEnd.fail(message, "model_failed"))
 
     def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
         """Delay the run's job with exponential backoff. If no attempts are left, the job is dead."""
-        self.held = jobs.retry_later(self.tx, self.held, error, self.limits, retry_after_s)
-        if self.held.state == "delayed":
-            runs.tell_delay(self.tx, self.run, self.held, error)
+        self.job = jobs.retry_later(self.tx, self.job, error, self.limits, retry_after_s)
+        if self.job.state == "delayed":
+            runs.tell_delay(self.tx, self.run, self.job, error)
 
     def notify(self, kind: str, text: str) -> None:
         notices.notify_once(self.tx, self.run, kind, text)
 
-    def settle(self, need: Request) -> Request:
+    def settle(self, request: Request) -> Request:
         """Check that the request can be made now. A model call needs budget, and a run that waits for another gives up its slot."""
-        if isinstance(need, Sleep):
-            self.held = jobs.delay(self.tx, self.held, need.until)
+        if isinstance(request, Sleep):
+            self.job = jobs.delay(self.tx, self.job, request.until)
             self.rest()
             return Stop("waiting")
-        if isinstance(need, AskModel | Summarise | Assess) and not self.ensure_funded(need):
-            self.held = jobs.delay(self.tx, self.held, self.tx.now + BUDGET_CHECK_MS)
+        if isinstance(request, AskModel | Summarise | Assess) and not self.ensure_funded(request):
+            self.job = jobs.delay(self.tx, self.job, self.tx.now + BUDGET_CHECK_MS)
             self.rest()
             return Stop("paused")
-        if not isinstance(need, Stop) and self.run.status != "running":
+        if not isinstance(request, Stop) and self.run.status != "running":
             self.run = goals.resume_run(self.tx, self.run)
-        return need
+        return request
 
     def rest(self) -> None:
         news = self.run.status != "waiting" and self.run.parent_run_id is not None
@@ -141,27 +141,27 @@ class Step:
         if news:
             runs.emit_changed(self.tx, self.run)
 
-    def ensure_funded(self, need: AskModel | Summarise | Assess) -> bool:
+    def ensure_funded(self, request: AskModel | Summarise | Assess) -> bool:
         """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
             goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
             if not goals.can_spend(self.tx, goal):
                 return False
-        if not self.reserve_cost(need):
+        if not self.reserve_cost(request):
             goals.pause_run(self.tx, self.run, prompts.POOL_EXHAUSTED)
             return False
         return True
 
-    def reserve_cost(self, need: AskModel | Summarise | Assess) -> bool:
+    def reserve_cost(self, request: AskModel | Summarise | Assess) -> bool:
         """Reserve the call's estimated cost, if the pool can cover it."""
-        tier = self.work.role.tier if isinstance(need, AskModel) else "cheap"
-        funded = spending.reserve(self.tx, self.run, self.work.means.models.estimate(tier, self.size), self.limits.budget)
+        tier = self.context.role.tier if isinstance(request, AskModel) else "cheap"
+        funded = spending.reserve(self.tx, self.run, self.context.runtime.models.estimate(tier, self.size), self.limits.budget)
         self.run = funded or self.run
         return funded is not None
 
     def size(self) -> int:
         """Estimate how many characters the next call would send."""
-        sent = transcript.select_window(self.work.before, self.entries)
+        sent = transcript.select_window(self.context.before, self.entries)
         return sum(len(str(part)) for message in sent for part in message.parts) + OVERHEAD_CHARACTERS
 
 

@@ -63,8 +63,8 @@ def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | C
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
     """
     arguments = parse_arguments(call)
-    execution = step.work.execution
-    tool = step.work.means.toolbox.tools.get(call.tool_name)
+    execution = step.context.execution
+    tool = step.context.runtime.toolbox.tools.get(call.tool_name)
     written = to_storable(JSON_ENCODER.encode(arguments))
     effect = Effect(n, place, call.tool_call_id, call.tool_name, written, "started")
     step.tell("tool_call", to_event_data(step, effect), arguments=written)
@@ -73,7 +73,7 @@ def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | C
     if not isinstance(arguments, dict):
         return record_result(step, effect, to_result(tool.refuse("Invalid arguments: they must be one JSON object.")))
     if tool.in_transaction is not None:
-        with trace_tool_call(step.work.means.tracer, effect.tool, effect.call_id) as note:
+        with trace_tool_call(step.context.runtime.tracer, effect.tool, effect.call_id) as note:
             result = call_in_transaction(tool, arguments, execution, step.tx)
             note(to_result_attributes(is_error=result.is_error))
         return record_result(step, effect, result)
@@ -91,7 +91,7 @@ def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     """Resume a call that started and has no result. Its outcome is unknown, so only a call that is safe to repeat is made again."""
     if effect.state != "started":
         return effect
-    tool = step.work.means.toolbox.tools.get(effect.tool)
+    tool = step.context.runtime.toolbox.tools.get(effect.tool)
     if tool is not None and tool.look is not None:
         return poll_call(step, effect, tool)
     never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
@@ -105,7 +105,7 @@ def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, A
     begin_wait = tool.begin_wait
     assert begin_wait is not None
     try:
-        execution, wanted = validate_call(tool, arguments, step.work.execution)
+        execution, wanted = validate_call(tool, arguments, step.context.execution)
         pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, wanted))
     except StorageError:
         raise  # the transaction is lost, and the step with it
@@ -120,7 +120,7 @@ def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
     assert tool.look is not None
     pending = PendingRun(*json.loads(effect.result))
     try:
-        execution, wanted = validate_call(tool, json.loads(effect.arguments), step.work.execution)
+        execution, wanted = validate_call(tool, json.loads(effect.arguments), step.context.execution)
         found = tool.look(step.tx, execution, wanted, pending)
     except StorageError:
         raise
@@ -145,12 +145,12 @@ def accept_result(step: Step, done: ToolReturned) -> None:
     else:
         step.retry_later(to_storable(done.result.error))
         return
-    step.held = jobs.clear_failures(step.tx, step.held)
+    step.job = jobs.clear_failures(step.tx, step.job)
 
 
 def give_up_call(step: Step, effect: Effect, result: Result) -> None:
     """Return the error to the model, and keep the call as a dead letter that the operator can retry or drop."""
-    attempts = step.held.attempts + 1
+    attempts = step.job.attempts + 1
     error = to_storable(result.error)
     run = step.run
     payload = {
@@ -162,7 +162,7 @@ def give_up_call(step: Step, effect: Effect, result: Result) -> None:
         "run_id": run.id,
         "effect_key": effect.key(run.id),
     }
-    jobs.add_dead_letter(step.tx, step.held, jobs.TOOL, payload, error)
+    jobs.add_dead_letter(step.tx, step.job, jobs.TOOL, payload, error)
     again = "once" if attempts == 1 else f"{attempts} times"
     record_result(step, effect, result._replace(value={"error": f"{error} Tried {again}; the call is kept as a dead letter."}))
 
@@ -186,7 +186,7 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:
-    known = ", ".join(tool.name for tool in step.work.parameters.function_tools)
+    known = ", ".join(tool.name for tool in step.context.parameters.function_tools)
     return f"There is no tool named {name[:80]!r}. Available: {known}."
 
 

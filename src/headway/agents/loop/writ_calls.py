@@ -33,7 +33,7 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
     if not found:
         return []
     results: list[list[str]] = []
-    if "agents" in step.work.role.writs:
+    if "agents" in step.context.role.writs:
         orders = [order for writ in found[: writs.WRITS_LIMIT] for order in writs.parse_agent_calls(writ)]
         begun = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if orders else {}
         effects = [begun.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, order) for n, order in enumerate(orders)]
@@ -42,7 +42,7 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
             return Sleep(NEVER)
         results = [one for one in looked if one is not None]
     hands = AgentAccess(lambda place: results[place])
-    return [UserPromptPart(writs.run_text(step.tx, step.work.scope, step.work.role, text, hands).output)]
+    return [UserPromptPart(writs.run_text(step.tx, step.context.scope, step.context.role, text, hands).output)]
 
 
 def start_agent(step: Step, n: int, place: int, order: AgentCall) -> Effect:
@@ -50,7 +50,7 @@ def start_agent(step: Step, n: int, place: int, order: AgentCall) -> Effect:
     try:
         if not order.task:
             raise Invalid("write it as /agent NAME TASK")
-        assignment = Assignment(step.work.means.roles.find(order.agent), order.task)
+        assignment = Assignment(step.context.runtime.roles.find(order.agent), order.task)
         child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
         effect = effect._replace(result=child.id)
     except StorageError:

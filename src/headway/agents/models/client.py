@@ -66,13 +66,13 @@ class Models:
         prices: Prices | None = None,
         known: Mapping[str, Model] | None = None,
         tracer: Tracer | None = None,
-        hush: Redactor | None = None,
+        redact: Redactor | None = None,
     ) -> None:
         self.names = names
         self.timeout_s = timeout_s
         self.prices = prices or Prices()
         self.tracer = tracer or NullTracer()
-        self.hush = hush or Redactor()
+        self.redact = redact or Redactor()
         self.made: dict[str, Model] = dict(known or {})
 
     def find(self, tier: Tier) -> Model:
@@ -136,8 +136,8 @@ class Models:
         name = self.names[tier]
         if not isinstance(error, AgentRunError | UserError | OSError):
             log.warning("the answer of %s could not be read", name, exc_info=error)
-        hush = Redactor((*list_api_keys(self.find(tier)), *self.hush.secrets))
-        words = describe_failure(name, error, received, hush)
+        redact = Redactor((*list_api_keys(self.find(tier)), *self.redact.secrets))
+        words = describe_failure(name, error, received, redact)
         return ModelFailed(words, passes=is_transient(error, received), retry_after_s=find_requested_delay(error))
 
     async def stream(

@@ -86,11 +86,11 @@ def find_requested_delay(error: Exception) -> float | None:
     return error.retry_after if error.retry_after is not None or not in_body else float(in_body[1])
 
 
-def describe_failure(name: str, error: Exception, received: ReceivedBody, hush: Redactor) -> str:
+def describe_failure(name: str, error: Exception, received: ReceivedBody, redact: Redactor) -> str:
     """Describe the failure for users. Anything that looks like a key is redacted, even if it is not a configured secret."""
 
     def quote(words: str) -> str:
-        words = " ".join(to_one_line(hush(words)).split())
+        words = " ".join(to_one_line(redact(words)).split())
         return SECRET_LIKE.sub(lambda found: found[0] if found[0] in name else "…", words)
 
     if isinstance(error, TimeoutError):

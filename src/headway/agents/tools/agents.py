@@ -25,20 +25,22 @@ class Delegate(Arguments):
     todoId: Annotated[str | None, Field(description="The plan item to delegate")] = None
 
 
-def start_delegation(tx: Transaction, execution: Execution, wanted: Delegate) -> PendingRun:
-    if wanted.todoId:
-        turn_plan.start(tx, execution.scope, execution.scope.turn_id or "", wanted.todoId)
-    child = delegate(tx, get_run(tx, execution), Assignment(execution.roles.find(wanted.agent), wanted.task), execution.limits)
+def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate) -> PendingRun:
+    if arguments.todoId:
+        turn_plan.start(tx, execution.scope, execution.scope.turn_id or "", arguments.todoId)
+    child = delegate(
+        tx, get_run(tx, execution), Assignment(execution.roles.find(arguments.agent), arguments.task), execution.limits
+    )
     return PendingRun(child.id)
 
 
-def poll_delegation(tx: Transaction, execution: Execution, wanted: Delegate, pending: PendingRun) -> dict[str, Any] | None:
+def poll_delegation(tx: Transaction, execution: Execution, arguments: Delegate, pending: PendingRun) -> dict[str, Any] | None:
     child = runs.get(tx, execution.scope.tenant_id, pending.run_id)
     if not child.ended:
         return None
     result = runs.build_result(child)
-    if wanted.todoId and result.get("status") == "completed":
-        complete_item(tx, execution, wanted.todoId, str(result["summary"]))
+    if arguments.todoId and result.get("status") == "completed":
+        complete_item(tx, execution, arguments.todoId, str(result["summary"]))
     return result
 
 
@@ -57,8 +59,8 @@ class SpawnAgent(Arguments):
     role: NonEmptyText = "researcher"
 
 
-def spawn_agent(tx: Transaction, execution: Execution, wanted: SpawnAgent) -> dict[str, Any]:
-    assignment = Assignment(execution.roles.find(wanted.role), wanted.task, wanted.context)
+def spawn_agent(tx: Transaction, execution: Execution, arguments: SpawnAgent) -> dict[str, Any]:
+    assignment = Assignment(execution.roles.find(arguments.role), arguments.task, arguments.context)
     run_id = delegate(tx, get_run(tx, execution), assignment, execution.limits).id
     return {"run_id": run_id, "jobId": run_id}  # a run's job has the same id as the run
 
@@ -72,13 +74,13 @@ class AwaitAgent(Arguments):
     timeout_s: Annotated[float, Field(gt=0, le=24 * 3600)] = DEFAULT_WAIT_S
 
 
-def start_await(tx: Transaction, execution: Execution, wanted: AwaitAgent) -> PendingRun:
-    get_child(tx, execution, wanted.run_id)
-    return PendingRun(wanted.run_id, tx.now + int(wanted.timeout_s * 1000))
+def start_await(tx: Transaction, execution: Execution, arguments: AwaitAgent) -> PendingRun:
+    get_child(tx, execution, arguments.run_id)
+    return PendingRun(arguments.run_id, tx.now + int(arguments.timeout_s * 1000))
 
 
-def poll_await(tx: Transaction, execution: Execution, wanted: AwaitAgent, pending: PendingRun) -> dict[str, Any] | None:
-    child = get_child(tx, execution, wanted.run_id)
+def poll_await(tx: Transaction, execution: Execution, arguments: AwaitAgent, pending: PendingRun) -> dict[str, Any] | None:
+    child = get_child(tx, execution, arguments.run_id)
     if not child.ended and tx.now < pending.until:
         return None
     return runs.build_result(child)
@@ -88,8 +90,8 @@ class RunId(Arguments):
     run_id: ChildId
 
 
-def check_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
-    child = get_child(tx, execution, wanted.run_id)
+def check_agent(tx: Transaction, execution: Execution, arguments: RunId) -> dict[str, Any]:
+    child = get_child(tx, execution, arguments.run_id)
     return {
         **runs.build_result(child),
         "iterations": child.iterations,
@@ -97,8 +99,8 @@ def check_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[st
     }
 
 
-def cancel_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[str, Any]:
-    return runs.build_result(runs.cancel_tree(tx, get_child(tx, execution, wanted.run_id)))
+def cancel_agent(tx: Transaction, execution: Execution, arguments: RunId) -> dict[str, Any]:
+    return runs.build_result(runs.cancel_tree(tx, get_child(tx, execution, arguments.run_id)))
 
 
 class ReportOutcome(Arguments):
@@ -107,9 +109,9 @@ class ReportOutcome(Arguments):
     success: bool = True
 
 
-def report_outcome(_tx: Transaction, execution: Execution, wanted: ReportOutcome) -> dict[str, Any]:
+def report_outcome(_tx: Transaction, execution: Execution, arguments: ReportOutcome) -> dict[str, Any]:
     """Accept the reported outcome. The runtime ends the run with it in the same step."""
-    text.check_numbers(wanted.data)
+    text.check_numbers(arguments.data)
     return {"ok": True}
 
 

@@ -57,7 +57,7 @@ def evaluate_arguments(arguments: list[ast.expr]) -> list[Number]:
     """Evaluate the arguments, given separately or as one list, because models write both sum(1, 2) and sum([1, 2])."""
     if len(arguments) == 1 and isinstance(arguments[0], ast.List | ast.Tuple):
         arguments = arguments[0].elts
-    return [evaluate(one) for one in arguments]
+    return [evaluate(argument) for argument in arguments]
 
 
 def check_number(number: Any) -> Number:

@@ -32,19 +32,21 @@ class Calculate(Arguments):
     expression: NonEmptyText
 
 
-def calculate(_execution: Execution, wanted: Calculate) -> dict[str, Any]:
-    return {"result": arithmetic.calculate(wanted.expression)}
+def calculate(_execution: Execution, arguments: Calculate) -> dict[str, Any]:
+    return {"result": arithmetic.calculate(arguments.expression)}
 
 
 class Now(Arguments):
     timezone: Annotated[NonEmptyText, Field(description="such as Europe/Berlin")] = "UTC"
 
 
-def now(tx: Transaction, _execution: Execution, wanted: Now) -> dict[str, Any]:
+def now(tx: Transaction, _execution: Execution, arguments: Now) -> dict[str, Any]:
     try:
-        zone = ZoneInfo(wanted.timezone)
+        zone = ZoneInfo(arguments.timezone)
     except (KeyError, ValueError, OSError):  # unknown, malformed, or the name of a folder of zones
-        raise Invalid(f"Unknown timezone {to_one_line(wanted.timezone[:80])!r}; use a name such as Europe/Berlin or UTC.") from None
+        raise Invalid(
+            f"Unknown timezone {to_one_line(arguments.timezone[:80])!r}; use a name such as Europe/Berlin or UTC."
+        ) from None
     moment = (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=tx.now)).astimezone(zone)
     return {"now": moment.isoformat(timespec="seconds"), "weekday": WEEKDAYS[moment.weekday()]}
 
@@ -58,9 +60,9 @@ class Remember(Arguments):
     tenant_wide: Annotated[bool, Field(description="for every conversation, not only this one")] = False
 
 
-def remember(tx: Transaction, execution: Execution, wanted: Remember) -> dict[str, Any]:
-    scope = execution.scope.home(tenant_wide=wanted.tenant_wide)
-    return {"remembered": memory.remember(tx, scope, wanted.text, wanted.kind).as_json()}
+def remember(tx: Transaction, execution: Execution, arguments: Remember) -> dict[str, Any]:
+    scope = execution.scope.home(tenant_wide=arguments.tenant_wide)
+    return {"remembered": memory.remember(tx, scope, arguments.text, arguments.kind).as_json()}
 
 
 class Recall(Arguments):
@@ -68,16 +70,16 @@ class Recall(Arguments):
     limit: Annotated[int, Field(ge=1, le=50)] = 10
 
 
-def recall(tx: Transaction, execution: Execution, wanted: Recall) -> dict[str, Any]:
-    return {"entries": [entry.as_json() for entry in memory.recall(tx, execution.scope, wanted.query, wanted.limit)]}
+def recall(tx: Transaction, execution: Execution, arguments: Recall) -> dict[str, Any]:
+    return {"entries": [entry.as_json() for entry in memory.recall(tx, execution.scope, arguments.query, arguments.limit)]}
 
 
 class ReadFile(Arguments):
     path: NonEmptyText
 
 
-def read_file(execution: Execution, wanted: ReadFile) -> dict[str, Any]:
-    return files.read(execution.workspace, wanted.path)
+def read_file(execution: Execution, arguments: ReadFile) -> dict[str, Any]:
+    return files.read(execution.workspace, arguments.path)
 
 
 class WriteFile(Arguments):
@@ -85,16 +87,16 @@ class WriteFile(Arguments):
     content: str
 
 
-def write_file(execution: Execution, wanted: WriteFile) -> dict[str, Any]:
-    return files.write(execution.workspace, wanted.path, wanted.content)
+def write_file(execution: Execution, arguments: WriteFile) -> dict[str, Any]:
+    return files.write(execution.workspace, arguments.path, arguments.content)
 
 
 class ListFiles(Arguments):
     path: NonEmptyText = "."
 
 
-def list_files(execution: Execution, wanted: ListFiles) -> dict[str, Any]:
-    return files.list_folder(execution.workspace, wanted.path)
+def list_files(execution: Execution, arguments: ListFiles) -> dict[str, Any]:
+    return files.list_folder(execution.workspace, arguments.path)
 
 
 class HttpGet(Arguments):
@@ -144,15 +146,15 @@ WORKSPACE_BUILTINS: Final = (
 
 
 def build_http_get(hosts: tuple[str, ...]) -> Tool:
-    def act(_execution: Execution, wanted: HttpGet) -> dict[str, Any]:
-        return web.fetch(wanted.url, hosts)
+    def act(_execution: Execution, arguments: HttpGet) -> dict[str, Any]:
+        return web.fetch(arguments.url, hosts)
 
     return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True)
 
 
 def build_run_command(listed: tuple[str, ...]) -> Tool:
-    def act(execution: Execution, wanted: RunCommand) -> dict[str, Any]:
-        return shell.run(wanted.command, listed, execution.workspace)
+    def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
+        return shell.run(arguments.command, listed, execution.workspace)
 
     tool = Tool(RUN_COMMAND, f"Run a program in the workspace: {', '.join(listed)}.", "builtin", RunCommand, on_thread=act)
     return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)

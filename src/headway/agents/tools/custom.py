@@ -120,12 +120,14 @@ def build_field(parameter: inspect.Parameter, tool: str) -> tuple[Any, FieldInfo
     return parameter.annotation, Field(default, alias=parameter.name)
 
 
-def call_sync(name: str, function: Callable[..., Any], signature: Signature, execution: Execution, wanted: Arguments) -> Any:
-    return to_json(name, function(**build_arguments(signature, execution, wanted)))
+def call_sync(name: str, function: Callable[..., Any], signature: Signature, execution: Execution, arguments: Arguments) -> Any:
+    return to_json(name, function(**build_arguments(signature, execution, arguments)))
 
 
-async def call_async(name: str, function: Callable[..., Any], signature: Signature, execution: Execution, wanted: Arguments) -> Any:
-    return to_json(name, await function(**build_arguments(signature, execution, wanted)))
+async def call_async(
+    name: str, function: Callable[..., Any], signature: Signature, execution: Execution, arguments: Arguments
+) -> Any:
+    return to_json(name, await function(**build_arguments(signature, execution, arguments)))
 
 
 def build_arguments(signature: Signature, execution: Execution, wanted: Arguments) -> dict[str, Any]:
@@ -160,12 +162,12 @@ def load(folder: str | Path, taken: Collection[str] = ()) -> tuple[Tool, ...]:
     """Load the tools from a folder's Python files; none if the folder does not exist. Names in `taken` are rejected."""
     found: dict[str, tuple[Tool, Path]] = {}
     for path in sorted(Path(folder).glob("*.py")):
-        for one in iter_tools(import_file(path)):
-            if one.name in taken:
-                raise SettingsError(f"{path}: {one.name} is the name of a built-in tool; choose another.")
-            if one.name in found:
-                raise SettingsError(f"{path}: the tool {one.name} is already defined in {found[one.name][1]}.")
-            found[one.name] = (one, path)
+        for tool in iter_tools(import_file(path)):
+            if tool.name in taken:
+                raise SettingsError(f"{path}: {tool.name} is the name of a built-in tool; choose another.")
+            if tool.name in found:
+                raise SettingsError(f"{path}: the tool {tool.name} is already defined in {found[tool.name][1]}.")
+            found[tool.name] = (tool, path)
     return tuple(one for one, _ in found.values())
 
 
@@ -188,5 +190,5 @@ def import_file(path: Path) -> ModuleType:
 
 def iter_tools(module: ModuleType) -> Iterator[Tool]:
     """Yield the module's tools in source order, without those that it imported."""
-    functions = {id(one): one for one in vars(module).values() if inspect.isfunction(one) and one.__module__ == module.__name__}
-    return (found for one in functions.values() if (found := find_tool(one)) is not None)
+    functions = {id(var): var for var in vars(module).values() if inspect.isfunction(var) and var.__module__ == module.__name__}
+    return (found for function in functions.values() if (found := find_tool(function)) is not None)

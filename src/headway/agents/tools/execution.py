@@ -30,7 +30,7 @@ class Execution(NamedTuple):
     roles: Roles = Roles()  # roles that it can delegate to
     limits: Limits = Limits()  # limits on delegation
     goals: GoalLimits = GoalLimits()
-    hush: Redactor = Redactor()  # removes secrets from error messages
+    redact: Redactor = Redactor()  # removes secrets from error messages
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 
@@ -41,19 +41,19 @@ class ResolvedScope(NamedTuple):
     conversation_uuid: str | None
 
 
-def resolve_scope(tx: Transaction, wanted: Scope) -> ResolvedScope:
+def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
     """Resolve a scope. A turn implies its conversation; an unknown conversation, or another tenant's, is not found."""
-    conversation_id = wanted.conversation_id
-    wanted = wanted._replace(agent_id=text.check_name(wanted.agent_id, "agent_id"))
-    if wanted.turn_id is not None:
-        owner = conversations.get_turn(tx, wanted.tenant_id, wanted.turn_id).conversation_id
+    conversation_id = scope.conversation_id
+    scope = scope._replace(agent_id=text.check_name(scope.agent_id, "agent_id"))
+    if scope.turn_id is not None:
+        owner = conversations.get_turn(tx, scope.tenant_id, scope.turn_id).conversation_id
         if conversation_id not in (TENANT_WIDE, owner):
-            raise Conflict(f"Turn {wanted.turn_id} belongs to conversation {owner}, not to {conversation_id}.")
+            raise Conflict(f"Turn {scope.turn_id} belongs to conversation {owner}, not to {conversation_id}.")
         conversation_id = owner
     if conversation_id == TENANT_WIDE:
-        return ResolvedScope(wanted, None)
-    conversation = conversations.get(tx, wanted.tenant_id, conversation_id)
-    return ResolvedScope(wanted._replace(conversation_id=conversation_id), conversation.uuid)
+        return ResolvedScope(scope, None)
+    conversation = conversations.get(tx, scope.tenant_id, conversation_id)
+    return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid)
 
 
 _current: ContextVar[Execution | None] = ContextVar("headway_execution", default=None)

@@ -27,16 +27,18 @@ class DiscoverGoal(Arguments):
     priority: Priority = DEFAULT_PRIORITY
 
 
-def set_goal(tx: Transaction, execution: Execution, wanted: SetGoal) -> dict[str, Any]:
+def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[str, Any]:
     """Set a goal. In a conversation the user asked for it; within another goal it counts as discovered by the agent."""
-    new = NewGoal(wanted.description, wanted.success_criteria, wanted.priority)
+    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority)
     if execution.scope.turn_id is not None:
         return encode_goal(goals.add(tx, execution.scope.tenant_id, new, execution.limits))
     return encode_goal(create_discovered_goal(tx, execution, new, "Set by an agent that pursued another goal."))
 
 
-def discover_goal(tx: Transaction, execution: Execution, wanted: DiscoverGoal) -> dict[str, Any]:
-    return encode_goal(create_discovered_goal(tx, execution, NewGoal(wanted.description, "", wanted.priority), wanted.evidence))
+def discover_goal(tx: Transaction, execution: Execution, arguments: DiscoverGoal) -> dict[str, Any]:
+    return encode_goal(
+        create_discovered_goal(tx, execution, NewGoal(arguments.description, "", arguments.priority), arguments.evidence)
+    )
 
 
 def create_discovered_goal(tx: Transaction, execution: Execution, new: NewGoal, evidence: str) -> Goal:

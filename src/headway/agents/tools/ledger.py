@@ -33,14 +33,14 @@ class TodoAddArguments(Arguments):
     tenant_wide: Annotated[bool, Field(description="visible from every conversation, not only this one")] = False
 
 
-def todo_add(tx: Transaction, execution: Execution, wanted: TodoAddArguments) -> dict[str, Any]:
+def todo_add(tx: Transaction, execution: Execution, arguments: TodoAddArguments) -> dict[str, Any]:
     draft = Draft(
-        wanted.subject,
-        wanted.description,
-        wanted.completion_criteria,
+        arguments.subject,
+        arguments.description,
+        arguments.completion_criteria,
         agent_id=execution.scope.agent_id,
-        conversation_id=execution.scope.home(tenant_wide=wanted.tenant_wide).conversation_id,
-        depends_on=wanted.depends_on,
+        conversation_id=execution.scope.home(tenant_wide=arguments.tenant_wide).conversation_id,
+        depends_on=arguments.depends_on,
     )
     return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
 
@@ -51,12 +51,12 @@ class TodoListArguments(Arguments):
     cursor: Annotated[str | None, Field(description="next_cursor of the previous page")] = None
 
 
-def todo_list(tx: Transaction, execution: Execution, wanted: TodoListArguments) -> dict[str, Any]:
+def todo_list(tx: Transaction, execution: Execution, arguments: TodoListArguments) -> dict[str, Any]:
     statuses: tuple[Status, ...] = OPEN_STATUSES
-    if wanted.status is not None:
-        statuses = () if wanted.status == "all" else (parse_status(wanted.status),)
+    if arguments.status is not None:
+        statuses = () if arguments.status == "all" else (parse_status(arguments.status),)
     selection = Selection(find_list_id(execution), statuses=statuses)
-    page = views.list_todos(tx, execution.scope.tenant_id, selection, wanted.limit, wanted.cursor)
+    page = views.list_todos(tx, execution.scope.tenant_id, selection, arguments.limit, arguments.cursor)
     return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
 
 
@@ -69,29 +69,29 @@ class TodoUpdateArguments(Arguments):
     lease_token: Annotated[str | None, Field(description="from your claim")] = None
 
 
-def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdateArguments) -> dict[str, Any]:
+def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArguments) -> dict[str, Any]:
     tenant_id = execution.scope.tenant_id
     words = Change(
-        subject=UNSET if wanted.subject is None else wanted.subject,
-        description=UNSET if wanted.description is None else wanted.description,
-        outcome=UNSET if wanted.outcome is None else wanted.outcome,
+        subject=UNSET if arguments.subject is None else arguments.subject,
+        description=UNSET if arguments.description is None else arguments.description,
+        outcome=UNSET if arguments.outcome is None else arguments.outcome,
     )
-    status = parse_status(wanted.status) if wanted.status else None
+    status = parse_status(arguments.status) if arguments.status else None
     if status is not None:
-        todo = todos.get_locked(tx, tenant_id, wanted.id)
+        todo = todos.get_locked(tx, tenant_id, arguments.id)
         if status == "in_progress":
             refuse_start_of_ended(todo)
         check_not_already_ended(todo, status)
         words = words._replace(status=status)
-    return {"todo": todos.change(tx, tenant_id, wanted.id, words, wanted.lease_token).as_json()}
+    return {"todo": todos.change(tx, tenant_id, arguments.id, words, arguments.lease_token).as_json()}
 
 
 class TodoReadyArguments(Arguments):
     limit: PageLimit = 20
 
 
-def todo_ready(tx: Transaction, execution: Execution, wanted: TodoReadyArguments) -> dict[str, Any]:
-    found = views.list_ready(tx, execution.scope.tenant_id, find_list_id(execution), wanted.limit)
+def todo_ready(tx: Transaction, execution: Execution, arguments: TodoReadyArguments) -> dict[str, Any]:
+    found = views.list_ready(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
     return {"todos": [todo.as_json() for todo in found]}
 
 
@@ -100,9 +100,9 @@ class TodoClaimArguments(Arguments):
     lease_s: Annotated[float, Field(ge=1, le=claims.MAX_LEASE_S)] = claims.DEFAULT_LEASE_S
 
 
-def todo_claim(tx: Transaction, execution: Execution, wanted: TodoClaimArguments) -> dict[str, Any]:
+def todo_claim(tx: Transaction, execution: Execution, arguments: TodoClaimArguments) -> dict[str, Any]:
     scope = execution.scope
-    claim = claims.claim(tx, scope.tenant_id, wanted.agent_id or scope.agent_id, find_list_id(execution), wanted.lease_s)
+    claim = claims.claim(tx, scope.tenant_id, arguments.agent_id or scope.agent_id, find_list_id(execution), arguments.lease_s)
     return claim.as_json() if claim else {"todo": None, "lease": None}
 
 

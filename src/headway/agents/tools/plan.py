@@ -42,8 +42,11 @@ class CreateTodo(Arguments):
     items: Annotated[list[NewPlanItem], Field(min_length=1)]
 
 
-def create_todo(tx: Transaction, execution: Execution, wanted: CreateTodo) -> dict[str, Any]:
-    items = [turn_plan.PlanItem(one.title, one.context, one.completionCriteria, one.agentType, one.order) for one in wanted.items]
+def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) -> dict[str, Any]:
+    items = [
+        turn_plan.PlanItem(item.title, item.context, item.completionCriteria, item.agentType, item.order)
+        for item in arguments.items
+    ]
     created, pending = turn_plan.create(tx, execution.scope, get_turn_id(execution), items)
     shown = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
     return {"created": shown, "totalPending": pending}
@@ -53,14 +56,14 @@ class ListTodo(Arguments):
     status: Literal["pending", "in_progress", "completed", "cancelled", "canceled", "all"] | None = None
 
 
-def list_todo(tx: Transaction, execution: Execution, wanted: ListTodo) -> dict[str, Any]:
+def list_todo(tx: Transaction, execution: Execution, arguments: ListTodo) -> dict[str, Any]:
     plan = todo_store.list_by_turn(tx, execution.scope.tenant_id, get_turn_id(execution))
-    if wanted.status is None:
+    if arguments.status is None:
         shown = [todo for todo in plan if not todo.ended]
-    elif wanted.status == "all":
+    elif arguments.status == "all":
         shown = plan
     else:
-        shown = [todo for todo in plan if todo.status == parse_status(wanted.status)]
+        shown = [todo for todo in plan if todo.status == parse_status(arguments.status)]
     return {"items": [encode_plan_item(todo) for todo in shown], "summary": turn_plan.count_by_status(plan)}
 
 
@@ -68,8 +71,8 @@ class StartTodo(Arguments):
     todoId: NonEmptyText
 
 
-def start_todo(tx: Transaction, execution: Execution, wanted: StartTodo) -> dict[str, Any]:
-    return encode_plan_item(turn_plan.start(tx, execution.scope, get_turn_id(execution), wanted.todoId))
+def start_todo(tx: Transaction, execution: Execution, arguments: StartTodo) -> dict[str, Any]:
+    return encode_plan_item(turn_plan.start(tx, execution.scope, get_turn_id(execution), arguments.todoId))
 
 
 class CompleteTodo(Arguments):
@@ -78,9 +81,9 @@ class CompleteTodo(Arguments):
     status: Literal["completed", "cancelled", "canceled"] = "completed"
 
 
-def complete_todo(tx: Transaction, execution: Execution, wanted: CompleteTodo) -> dict[str, Any]:
-    status: Literal["completed", "canceled"] = "completed" if wanted.status == "completed" else "canceled"
-    todo, remaining = turn_plan.complete(tx, execution.scope, get_turn_id(execution), wanted.todoId, wanted.outcome, status)
+def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo) -> dict[str, Any]:
+    status: Literal["completed", "canceled"] = "completed" if arguments.status == "completed" else "canceled"
+    todo, remaining = turn_plan.complete(tx, execution.scope, get_turn_id(execution), arguments.todoId, arguments.outcome, status)
     return {
         "id": todo.uuid,
         "title": todo.subject,
@@ -137,8 +140,8 @@ class ManageTodos(Arguments):
     delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}})] = None
 
 
-def manage_todos(tx: Transaction, execution: Execution, wanted: ManageTodos) -> dict[str, Any]:
-    state = turn_queue.manage(tx, execution.scope, get_turn_id(execution), wanted.add, wanted.delete)
+def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:
+    state = turn_queue.manage(tx, execution.scope, get_turn_id(execution), arguments.add, arguments.delete)
     return {"success": True, "state": state.as_json()}
 
 
@@ -156,8 +159,8 @@ class WriteTodos(Arguments):
     todos: list[TodoItem]
 
 
-def write_todos(tx: Transaction, execution: Execution, wanted: WriteTodos) -> dict[str, Any]:
-    items = [replace_list.ReplacementItem(one.content, parse_status(one.status)) for one in wanted.todos]
+def write_todos(tx: Transaction, execution: Execution, arguments: WriteTodos) -> dict[str, Any]:
+    items = [replace_list.ReplacementItem(todo.content, parse_status(todo.status)) for todo in arguments.todos]
     return replace_list.replace(tx, execution.scope, get_turn_id(execution), items).as_json()
 
 
@@ -173,8 +176,8 @@ class UpdatePlan(Arguments):
     explanation: str | None = None
 
 
-def update_plan(tx: Transaction, execution: Execution, wanted: UpdatePlan) -> dict[str, Any]:
-    items = [replace_list.ReplacementItem(one.step, parse_status(one.status)) for one in wanted.plan]
+def update_plan(tx: Transaction, execution: Execution, arguments: UpdatePlan) -> dict[str, Any]:
+    items = [replace_list.ReplacementItem(item.step, parse_status(item.status)) for item in arguments.plan]
     return replace_list.replace(tx, execution.scope, get_turn_id(execution), items).as_json()
 
 

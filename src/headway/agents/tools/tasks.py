@@ -51,11 +51,11 @@ def list_tasks(file: TaskFile, _wanted: NoArguments) -> Any:
     return {"tasks": [encode_task(task) for task in file.read()]}
 
 
-def add_task(file: TaskFile, wanted: AddTask) -> Any:
+def add_task(file: TaskFile, arguments: AddTask) -> Any:
     def add(tasks: list[Task]) -> Task:
         if len(tasks) >= TASKS_LIMIT:
             raise Invalid(f"A task list holds at most {TASKS_LIMIT:,} tasks; delete some.")
-        task: Task = {"id": get_next_id(tasks), "title": wanted.title, "description": wanted.description, "done": False}
+        task: Task = {"id": get_next_id(tasks), "title": arguments.title, "description": arguments.description, "done": False}
         tasks.append(task)
         return task
 
@@ -63,9 +63,9 @@ def add_task(file: TaskFile, wanted: AddTask) -> Any:
 
 
 def build_set_done(*, done: bool) -> Callable[[TaskFile, TaskId], Any]:
-    def change(file: TaskFile, wanted: TaskId) -> Any:
+    def change(file: TaskFile, arguments: TaskId) -> Any:
         def mark(tasks: list[Task]) -> Any:
-            task = find_task(tasks, wanted.taskId)
+            task = find_task(tasks, arguments.taskId)
             if task is None:
                 return NOT_FOUND
             task["done"] = done
@@ -76,9 +76,9 @@ def build_set_done(*, done: bool) -> Callable[[TaskFile, TaskId], Any]:
     return change
 
 
-def delete_task(file: TaskFile, wanted: TaskId) -> Any:
+def delete_task(file: TaskFile, arguments: TaskId) -> Any:
     def delete(tasks: list[Task]) -> Any:
-        task = find_task(tasks, wanted.taskId)
+        task = find_task(tasks, arguments.taskId)
         if task is None:
             return NOT_FOUND
         tasks.remove(task)

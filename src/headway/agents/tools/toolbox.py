@@ -202,21 +202,21 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
 async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:
     """Run a tool that works outside the ledger, within its timeout."""
     deadline = asyncio.timeout(tool.timeout_s)
-    hush = execution.hush if execution else Redactor()
+    redact = execution.redact if execution else Redactor()
     try:
         execution, wanted = validate_call(tool, arguments, execution)
         with use_execution(execution):
             async with deadline:
                 return to_result(await start_call(tool, execution, wanted))
     except HeadwayError as error:
-        return to_result(tool.refuse(hush(str(error))))._replace(passes=tool.idempotent and is_transient(error))
+        return to_result(tool.refuse(redact(str(error))))._replace(passes=tool.idempotent and is_transient(error))
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and is_current_task_canceled():
             raise
         if deadline.expired():
             return build_timeout_result(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
-        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {to_one_line(hush(str(error)))[:ERROR_LIMIT]}")
+        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {to_one_line(redact(str(error)))[:ERROR_LIMIT]}")
         return to_result(said)._replace(passes=tool.idempotent and is_transient(error))
 
 
@@ -231,11 +231,11 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, TRANSIENT_ERRORS) or (isinstance(error, StorageError) and error.is_transient)
 
 
-def start_call(tool: Tool, execution: Execution, wanted: Arguments) -> Awaitable[Any]:
+def start_call(tool: Tool, execution: Execution, arguments: Arguments) -> Awaitable[Any]:
     if tool.on_event_loop is not None:
-        return tool.on_event_loop(execution, wanted)
+        return tool.on_event_loop(execution, arguments)
     assert tool.on_thread is not None
-    return run_on_thread(partial(tool.on_thread, execution, wanted))
+    return run_on_thread(partial(tool.on_thread, execution, arguments))
 
 
 def build_timeout_result(tool: Tool) -> Result:

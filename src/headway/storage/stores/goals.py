@@ -148,28 +148,28 @@ def list_sub_goals(tx: Transaction, tenant_id: int, goal_id: int) -> list[SubGoa
 
 
 def change_sub_goal(
-    tx: Transaction, one: SubGoal, entry: NewJournalEntry | None, **changed: Any
+    tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None, **changed: Any
 ) -> tuple[SubGoal, JournalEntry | None]:
     """Change a sub-goal; all changes go through here. This also appends a journal entry if one is given, updates the goal's
     counters, and recomputes what the dependent sub-goals wait for."""
-    after = one._replace(updated_at=tx.now, **changed)
-    moved = {one.status: -1, after.status: 1} if after.status != one.status else {}
+    after = sub_goal._replace(updated_at=tx.now, **changed)
+    moved = {sub_goal.status: -1, after.status: 1} if after.status != sub_goal.status else {}
     written = None
     if entry or moved:
-        number = update_counters(tx, one.tenant_id, one.goal_id, entries=int(entry is not None), moved=moved)
-        written = write_entry(tx, one.tenant_id, one.goal_id, number, entry) if entry else None
+        number = update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=int(entry is not None), moved=moved)
+        written = write_entry(tx, sub_goal.tenant_id, sub_goal.goal_id, number, entry) if entry else None
     sets = "".join(f"{name} = ?, " for name in changed)
     row = tx.one(
         f"UPDATE sub_goals SET {sets}updated_at = ? WHERE tenant_id = ? AND id = ? AND status = ? RETURNING id",
         *changed.values(),
         tx.now,
-        one.tenant_id,
-        one.id,
-        one.status,
+        sub_goal.tenant_id,
+        sub_goal.id,
+        sub_goal.status,
     )
     assert row is not None, "lock the goal before changing its sub-goals"
     if "divergence" in changed or after.status in ("failed", "skipped"):
-        tx.run(f"{UPDATE_WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", one.id)
+        tx.run(f"{UPDATE_WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", sub_goal.id)
     return after, written
 
 

@@ -36,9 +36,11 @@ def list_doubts(tx: Transaction, goal: Goal) -> list[str]:
     return [str(row[0]) for row in tx.all(SELECT_DOUBTS, goal.tenant_id, goal.id, goal.plan_no, goal.tenant_id, goal.id)]
 
 
-def list_dependencies(tx: Transaction, one: SubGoal) -> list[SubGoal]:
+def list_dependencies(tx: Transaction, sub_goal: SubGoal) -> list[SubGoal]:
     """List the sub-goals that this one depends on."""
-    return [load_sub_goal(row) for row in tx.all(SELECT_DEPENDENCIES, one.tenant_id, one.id)] if one.depends_on else []
+    return (
+        [load_sub_goal(row) for row in tx.all(SELECT_DEPENDENCIES, sub_goal.tenant_id, sub_goal.id)] if sub_goal.depends_on else []
+    )
 
 
 def list_last_completed(tx: Transaction, goal: Goal, limit: int) -> list[SubGoal]:

@@ -56,7 +56,7 @@ class Invocation:
         return DirectDatabase(self.settings().database_url)
 
     @contextmanager
-    def desk(self) -> Iterator["TenantDatabase"]:
+    def open_ledger(self) -> Iterator["TenantDatabase"]:
         with self.database() as database:
             tenant = database.read(self.find_tenant) or database.write(tenants.ensure_local)
             conversation_id = 0

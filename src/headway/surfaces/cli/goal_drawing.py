@@ -194,10 +194,10 @@ def format_other_dependencies(one: dict[str, Any]) -> str:
 
 def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
     """Arrange sub-goals as a tree, each below the newest of its dependencies. The other dependencies are named on its line."""
-    known = {one["id"] for one in sub_goals}
+    known = {sub_goal["id"] for sub_goal in sub_goals}
     below: dict[int, list[dict[str, Any]]] = {}
-    for one in sub_goals:
-        below.setdefault(max((number for number in one["depends_on"] if number in known), default=0), []).append(one)
+    for sub_goal in sub_goals:
+        below.setdefault(max((number for number in sub_goal["depends_on"] if number in known), default=0), []).append(sub_goal)
     drawn: list[TreeRow] = []
     waiting = [(one, "", "") for one in reversed(below.get(0, []))]
     while waiting:

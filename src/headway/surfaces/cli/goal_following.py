@@ -22,9 +22,9 @@ MAX_RUNS = 500
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def follow_goal(call: Invocation, tenant_id: int, goal_id: int) -> dict[str, Any]:
+def follow_goal(invocation: Invocation, tenant_id: int, goal_id: int) -> dict[str, Any]:
     """Follow a goal and return its final state, or its state when the user stopped watching."""
-    return asyncio.run(GoalFollower(call.settings(), tenant_id, goal_id).run(quiet=call.as_json))
+    return asyncio.run(GoalFollower(invocation.settings(), tenant_id, goal_id).run(quiet=invocation.as_json))
 
 
 class GoalFollower:

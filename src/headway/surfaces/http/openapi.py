@@ -108,8 +108,8 @@ def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str
     """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
     about = "A work ledger and runtime for LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
-    models = [one for module in SCHEMA_MODULES for one in vars(module).values() if is_document_schema(one)]
-    _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)
+    models = [var for module in SCHEMA_MODULES for var in vars(module).values() if is_document_schema(var)]
+    _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
     for shape in (agents.ToolCall, agents.WritText):

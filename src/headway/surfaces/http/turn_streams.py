@@ -24,46 +24,46 @@ REQUEST_ALLOWANCE_S = 30  # for everything except the wait
 
 
 async def stream_turn(
-    call: RequestContext, begin: BeginTurn, begun: list[Job], wait_s: float, encode: StreamEncoder = encode_events
+    request: RequestContext, begin: BeginTurn, begun: list[Job], wait_s: float, encode: StreamEncoder = encode_events
 ) -> Response:
     """Start a turn and return a stream of its events that ends with it. Disconnecting does not stop the turn."""
-    feed = call.headway.feed
-    tenant_id = await call.read(lambda _tx, tenant_id: tenant_id)
+    feed = request.headway.feed
+    tenant_id = await request.read(lambda _tx, tenant_id: tenant_id)
     channel, reader = await feed.open(tenant_id, None, None)  # before the turn starts, so that no event is missed
     try:
-        answer = await begin_when_free(call, begin, wait_s)
-        start_jobs(call, begun)
+        answer = await begin_when_free(request, begin, wait_s)
+        start_jobs(request, begun)
         if answer.status_code != 202:
             feed.leave(channel, reader)
             return answer
         turn_id = str(json.loads(bytes(answer.body))["turn_id"])
-        reader.conversation_id, start = await call.read(lambda tx, tenant_id: turns.find_start(tx, tenant_id, turn_id))
+        reader.conversation_id, start = await request.read(lambda tx, tenant_id: turns.find_start(tx, tenant_id, turn_id))
     except BaseException:
         feed.leave(channel, reader)
         raise
     reader.follow_turn(turn_id, start - 1)
-    call.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
-    return EventStream(feed, channel, reader, call, encode)
+    request.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
+    return EventStream(feed, channel, reader, request, encode)
 
 
-async def begin_when_free(call: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
+async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
     """Start a turn. While another one runs in the conversation, wait up to `wait_s` for it to end."""
-    await call.headway.agents_ready()
+    await request.headway.agents_ready()
     until = time.monotonic() + wait_s
-    call.request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + wait_s + REQUEST_ALLOWANCE_S)
+    request.request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + wait_s + REQUEST_ALLOWANCE_S)
     while True:
         try:
-            return await call.post(begin, 202)
+            return await request.post(begin, 202)
         except TurnRunning:
-            if time.monotonic() >= until or await call.request.is_disconnected():  # the caller no longer waits
+            if time.monotonic() >= until or await request.request.is_disconnected():  # the caller no longer waits
                 raise
         await asyncio.sleep(TURN_POLL_S)
 
 
-def start_jobs(call: RequestContext, begun: list[Job]) -> None:
+def start_jobs(request: RequestContext, begun: list[Job]) -> None:
     """Hand the started jobs to the engine. The list is empty if the response was replayed for an Idempotency-Key."""
     for job in begun:
-        call.headway.engine.take(job)
+        request.headway.engine.take(job)
 
 
 def build_encoder(encode: EventEncoder) -> StreamEncoder:

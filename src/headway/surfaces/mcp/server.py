@@ -39,19 +39,19 @@ Skip the plan if a single step is enough."""
 
 
 def build_server(headway: Headway, locate: ScopeResolver) -> Server[Any]:
-    desk = McpHandlers(headway, locate)
+    ledger = McpHandlers(headway, locate)
     return Server(
         "headway",
         version=__version__,
         title="Headway",
         instructions=INSTRUCTIONS,
-        on_list_tools=desk.list_tools,
-        on_call_tool=desk.call_tool,
-        on_list_resources=desk.list_resources,
-        on_list_resource_templates=desk.list_templates,
-        on_read_resource=desk.read_resource,
-        on_list_prompts=desk.list_prompts,
-        on_get_prompt=desk.get_prompt,
+        on_list_tools=ledger.list_tools,
+        on_call_tool=ledger.call_tool,
+        on_list_resources=ledger.list_resources,
+        on_list_resource_templates=ledger.list_templates,
+        on_read_resource=ledger.read_resource,
+        on_list_prompts=ledger.list_prompts,
+        on_get_prompt=ledger.get_prompt,
     )
 
 
@@ -119,8 +119,8 @@ class McpHandlers:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
-def load_resource(tx: Transaction, place: ResolvedScope, uri: str) -> dict[str, Any]:
-    tenant_id, conversation_id = place.scope.tenant_id, place.scope.conversation_id or None
+def load_resource(tx: Transaction, resolved: ResolvedScope, uri: str) -> dict[str, Any]:
+    tenant_id, conversation_id = resolved.scope.tenant_id, resolved.scope.conversation_id or None
     name = uri.removeprefix(TODO_URI_PREFIX)
     if name == "open":
         page = views.list_todos(tx, tenant_id, Selection(conversation_id, statuses=OPEN_STATUSES), 100)

@@ -55,7 +55,7 @@ def plan_goal(facts: Facts) -> dict[str, Any]:
                 "id": f"step-{place}",
                 "description": piece,
                 "expected_outcome": "The work is done, and its result is stated.",
-                "depends_on": [one["id"] for one in sub_goals] if last else [],
+                "depends_on": [sub_goal["id"] for sub_goal in sub_goals] if last else [],
                 "priority": max(1, 11 - place),
                 "expected_value": 0.9,
                 "kind": "look" if last else "write",
@@ -120,7 +120,7 @@ def evaluate_outcome(facts: Facts) -> dict[str, Any]:
 
 
 def judge_goal(facts: Facts) -> dict[str, Any]:
-    failed = any(one["status"] == "failed" for one in facts["sub_goals"])
+    failed = any(fact["status"] == "failed" for fact in facts["sub_goals"])
     return {"met": not failed, "reason": "A sub-goal failed." if failed else BY_RULE_REASON}
 
 

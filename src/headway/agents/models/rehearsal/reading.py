@@ -202,27 +202,27 @@ def build_write_call(path: str, content: str, known: RecentResults) -> Rehearsal
     return RehearsalCall("write_file", {"path": path, "content": content})
 
 
-def to_write_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
-    content = found[1].strip()
+def to_write_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
+    content = match[1].strip()
     if DESCRIPTION_START.match(content) and not REFERENCE.fullmatch(content):
         return None  # "a poem about spring" would have to be composed
-    return build_write_call(found[2], content, known)
+    return build_write_call(match[2], content, known)
 
 
 def to_read_call(_found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun:
     return RehearsalCall("read_file", {"path": known.path}) if known.path else CannotRun("it is not clear which file is meant.")
 
 
-def to_remember_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
-    words = found[1].strip().strip('"“”')
+def to_remember_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
+    words = match[1].strip().strip('"“”')
     if REFERENCE.fullmatch(words.rstrip(".!")):
         return RehearsalCall("remember", {"text": known.result}) if known.result else NO_RESULT_YET
     return RehearsalCall("remember", {"text": words}) if words.strip() else None
 
 
-def to_calculate_call(found: re.Match[str], known: RecentResults) -> RehearsalCall | None:
+def to_calculate_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | None:
     """Return a call for text that is entirely an arithmetic expression with an operation. A lone number or date is none."""
-    text = found[1].strip().rstrip("?=.! ")
+    text = match[1].strip().rstrip("?=.! ")
     if known.result and re.fullmatch(r"-?[0-9.]{1,40}", known.result):
         text = IT_AS_NUMBER.sub(known.result, text)
     for pattern, replacement in SPELLED_OPERATIONS:
@@ -370,7 +370,7 @@ def describe_result(tool: str, arguments: dict[str, Any], result: Any) -> Result
 
 def describe_list(result: dict[str, Any], name: str, field: str, thing: str) -> ResultText:
     entries = result.get(name)
-    found = [to_text(one.get(field)) for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    found = [to_text(entry.get(field)) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     return ResultText(
         f"{len(found)} {thing}{'' if len(found) == 1 else 's'}{': ' if found else '.'}{'; '.join(found)}", "\n".join(found)
     )

@@ -34,7 +34,7 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 @click.option("--queue", is_flag=True, help="Work through one item at a time; an assessor checks each answer.")
 @click.option("-c", "--continue", "going_on", is_flag=True, help="Continue the newest conversation.")
 @pass_invocation
-def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
+def chat(invocation: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
@@ -42,14 +42,14 @@ def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> 
     at_terminal = message is None and sys.stdin is not None and sys.stdin.isatty()
     if message is None and not at_terminal:
         message = read_standard_input()
-    if message is None and call.as_json:
+    if message is None and invocation.as_json:
         raise click.UsageError("--json needs a MESSAGE, as an argument or on standard input")
     if message is not None:
         message = parse_message(message)
-    settings = call.settings()
-    with call.desk() as desk:
-        scope = desk.scope._replace(conversation_id=choose_conversation(desk, going_on=going_on))
-    talk = ChatSession(settings, scope, "queue" if queue else "plan", call, once=message is not None)
+    settings = invocation.settings()
+    with invocation.open_ledger() as ledger:
+        scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
+    talk = ChatSession(settings, scope, "queue" if queue else "plan", invocation, once=message is not None)
     with asyncio.Runner() as runner:
         try:
             runner.run(talk.begin())
@@ -71,12 +71,12 @@ def parse_message(message: str) -> str:
     return words
 
 
-def choose_conversation(desk: TenantDatabase, *, going_on: bool) -> int:
-    desk.database.read(halts.check)
-    if desk.scope.conversation_id:
-        return desk.scope.conversation_id
-    newest = desk.read(views.list_conversations, 1) if going_on else []
-    return newest[0].id if newest else desk.write(conversations.add).id
+def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
+    ledger.database.read(halts.check)
+    if ledger.scope.conversation_id:
+        return ledger.scope.conversation_id
+    newest = ledger.read(views.list_conversations, 1) if going_on else []
+    return newest[0].id if newest else ledger.write(conversations.add).id
 
 
 def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
@@ -97,11 +97,11 @@ def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
 class ChatSession:
     """A conversation whose turns run in this process."""
 
-    def __init__(self, settings: Settings, scope: Scope, mode: TurnMode, call: Invocation, *, once: bool) -> None:
+    def __init__(self, settings: Settings, scope: Scope, mode: TurnMode, invocation: Invocation, *, once: bool) -> None:
         self.settings = settings
         self.scope = scope
         self.mode = mode
-        self.call = call
+        self.call = invocation
         self.headway: Headway | None = None
         self.once = once
         self.failed = False
@@ -142,7 +142,7 @@ class ChatSession:
         if run is None:
             return None
         with_sub_agents = runs.list_page(tx, run.tenant_id, run.turn_id, 500)
-        self.opened.engine.recover(tx, [one.id for one in with_sub_agents])
+        self.opened.engine.recover(tx, [with_sub_agent.id for with_sub_agent in with_sub_agents])
         job = jobs.get(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None

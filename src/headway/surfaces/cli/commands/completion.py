@@ -14,7 +14,7 @@ NO_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "doe
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 @pass_invocation
-def completion(call: Invocation, context: click.Context, shell: str) -> None:
+def completion(invocation: Invocation, context: click.Context, shell: str) -> None:
     """Print the script that completes commands and options in SHELL.
 
     \b
@@ -27,4 +27,4 @@ def completion(call: Invocation, context: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     script = found(context.find_root().command, {}, "headway", COMPLETION_VARIABLE).source()
-    call.answer({"completion": {"shell": shell, "script": script}}, lambda: click.echo(script))
+    invocation.answer({"completion": {"shell": shell, "script": script}}, lambda: click.echo(script))

@@ -59,11 +59,11 @@ REPEAT_COMMAND = ("headway demo --keep DIR", "keep the results; see them with he
     "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the demo's ledger in this folder (default: delete it)."
 )
 @pass_invocation
-def demo(call: Invocation, keep: str | None) -> None:
+def demo(invocation: Invocation, keep: str | None) -> None:
     """Watch Headway work in under a minute, offline. It drains a plan, pursues a goal with sub-agents and survives a crash."""
     began = time.monotonic()
     with open_home(keep) as folder:
-        stage = DemoRunner(folder, quiet=call.as_json)
+        stage = DemoRunner(folder, quiet=invocation.as_json)
         stage.say(*INTRODUCTION)
         turn = plan_and_drain(stage)
         goal = pursue_goal(stage)
@@ -72,15 +72,15 @@ def demo(call: Invocation, keep: str | None) -> None:
         files = sorted(path.name for path in folder.glob("workspace/*/*"))
         show_next_commands(stage, keep, f"{len(files)} files in {took:.0f} seconds: {', '.join(files)}.")
         document = {"turn": turn, "goal": goal, "survivor": survivor, "files": files, "seconds": took}
-        call.answer({"demo": document}, lambda: None)
+        invocation.answer({"demo": document}, lambda: None)
 
 
-def show_next_commands(stage: "DemoRunner", keep: str | None, words: str) -> None:
-    stage.title("What to try next")
+def show_next_commands(demo: "DemoRunner", keep: str | None, words: str) -> None:
+    demo.title("What to try next")
     kept = (f"headway serve --home {shlex.quote(keep)}", "see the results of this demo") if keep else REPEAT_COMMAND
     for command, what in (*NEXT_COMMANDS, kept):
-        stage.say(f"  {stage.styled(f'{command:<51}', fg='cyan')} {what}")
-    stage.say("", words)
+        demo.say(f"  {demo.styled(f'{command:<51}', fg='cyan')} {what}")
+    demo.say("", words)
 
 
 @contextmanager
@@ -151,50 +151,50 @@ def read_local_tenant(tx: Transaction, view: Callable[..., Any], arguments: tupl
     return view(tx, tenant.id, *arguments) if tenant else None
 
 
-def plan_and_drain(stage: DemoRunner) -> str:
-    stage.title("1 of 3: a plan, drained")
-    stage.say("A request with several steps. The agent plans them as todos and may not stop while one is open.")
-    stage.run("chat", REQUEST)
+def plan_and_drain(demo: DemoRunner) -> str:
+    demo.title("1 of 3: a plan, drained")
+    demo.say("A request with several steps. The agent plans them as todos and may not stop while one is open.")
+    demo.run("chat", REQUEST)
     return REQUEST
 
 
-def pursue_goal(stage: DemoRunner) -> dict[str, Any]:
-    stage.title("2 of 3: a goal, pursued without you")
-    stage.say("The goal becomes a graph. Sub-agents work in parallel, and each outcome is evaluated.")
-    stage.run("goal", "add", GOAL)
-    stage.say("Three sub-agents did the work, started by one main agent:")
-    stage.run("agents", "list", "--goal", "1")
-    return find_goal_summary(stage, 1)
+def pursue_goal(demo: DemoRunner) -> dict[str, Any]:
+    demo.title("2 of 3: a goal, pursued without you")
+    demo.say("The goal becomes a graph. Sub-agents work in parallel, and each outcome is evaluated.")
+    demo.run("goal", "add", GOAL)
+    demo.say("Three sub-agents did the work, started by one main agent:")
+    demo.run("agents", "list", "--goal", "1")
+    return find_goal_summary(demo, 1)
 
 
-def survive_crash(stage: DemoRunner) -> dict[str, Any]:
-    stage.title("3 of 3: killed halfway")
-    stage.say("Five invitations. Halfway through, the process is killed with SIGKILL: it cannot clean up.")
-    process = stage.begin("goal", "add", INVITATIONS)
-    kill_after_first_outcome(stage, process)
+def survive_crash(demo: DemoRunner) -> dict[str, Any]:
+    demo.title("3 of 3: killed halfway")
+    demo.say("Five invitations. Halfway through, the process is killed with SIGKILL: it cannot clean up.")
+    process = demo.begin("goal", "add", INVITATIONS)
+    kill_after_first_outcome(demo, process)
     if is_terminal():
-        stage.say(SHOW_CURSOR)
-    done = find_goal_summary(stage, 2)["progress"]
+        demo.say(SHOW_CURSOR)
+    done = find_goal_summary(demo, 2)["progress"]
     state = f"✕ Killed. {done['completed']} of {done['total']} sub-goals were done, {done['in_progress']} in progress."
-    stage.say(stage.styled(state, fg="red", bold=True))
-    stage.say("Another process takes over in about five seconds, when the lease of the killed one expires.")
-    stage.run("goal", "watch", "2")
-    journal = [entry.as_json() for entry in stage.read(goal_views.list_entries, 2, 500)]
+    demo.say(demo.styled(state, fg="red", bold=True))
+    demo.say("Another process takes over in about five seconds, when the lease of the killed one expires.")
+    demo.run("goal", "watch", "2")
+    journal = [entry.as_json() for entry in demo.read(goal_views.list_entries, 2, 500)]
     ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
     twice = len(ended) - len(set(ended))
     verdict = f"✔ {len(set(ended))} sub-goals ended, {twice} of them twice: {'a' if twice else 'no'} friend was invited twice."
-    stage.say(stage.styled(verdict, fg="red" if twice else "green", bold=True))
+    demo.say(demo.styled(verdict, fg="red" if twice else "green", bold=True))
     return {
-        **find_goal_summary(stage, 2),
+        **find_goal_summary(demo, 2),
         "interrupted": any(entry["kind"] == "interrupted" for entry in journal),
         "repeated": twice,
     }
 
 
-def kill_after_first_outcome(stage: DemoRunner, process: "subprocess.Popen[str]") -> None:
+def kill_after_first_outcome(demo: DemoRunner, process: "subprocess.Popen[str]") -> None:
     deadline = time.monotonic() + KILL_TIMEOUT_S
     while process.poll() is None and time.monotonic() < deadline:
-        progress = find_goal_summary(stage, 2).get("progress")
+        progress = find_goal_summary(demo, 2).get("progress")
         if progress and progress["completed"] and progress["in_progress"]:
             time.sleep(KILL_DELAY_S)
             break
@@ -203,8 +203,8 @@ def kill_after_first_outcome(stage: DemoRunner, process: "subprocess.Popen[str]"
     process.communicate()
 
 
-def find_goal_summary(stage: DemoRunner, goal_id: int) -> dict[str, Any]:
+def find_goal_summary(demo: DemoRunner, goal_id: int) -> dict[str, Any]:
     """Return the id, description, status and progress of a goal, or an empty dictionary if it does not exist yet."""
-    found = stage.read(goal_views.list_page, None, 10)
+    found = demo.read(goal_views.list_page, None, 10)
     kept = ("id", "description", "status", "progress")
     return next(({name: goal[name] for name in kept} for goal in (found.goals if found else ()) if goal["id"] == goal_id), {})

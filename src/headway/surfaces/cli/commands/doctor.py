@@ -25,24 +25,24 @@ class Finding(NamedTuple):
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
-def doctor(call: Invocation) -> None:
+def doctor(invocation: Invocation) -> None:
     """Check the database, the engine, the models and the operator's channels. Says how to fix problems."""
-    settings = call.settings()
+    settings = invocation.settings()
     findings = [
         Finding("home", settings.home),
         *inspect_database(settings),
         *inspect_models(settings),
         *inspect_channels(settings),
     ]
-    healthy = all(one.ok for one in findings)
-    document = {"ok": healthy, "checks": [one._asdict() for one in findings]}
-    call.answer(document, lambda: click.echo("\n".join(format_finding(one) for one in findings)))
+    healthy = all(finding.ok for finding in findings)
+    document = {"ok": healthy, "checks": [finding._asdict() for finding in findings]}
+    invocation.answer(document, lambda: click.echo("\n".join(format_finding(finding) for finding in findings)))
     if not healthy:
         raise click.exceptions.Exit(1)
 
 
-def format_finding(one: Finding) -> str:
-    return f"{'✕' if not one.ok else '!' if one.warning else '✔'} {one.name:<9} {to_one_line(one.detail)}"
+def format_finding(finding: Finding) -> str:
+    return f"{'✕' if not finding.ok else '!' if finding.warning else '✔'} {finding.name:<9} {to_one_line(finding.detail)}"
 
 
 def inspect_database(settings: Settings) -> list[Finding]:

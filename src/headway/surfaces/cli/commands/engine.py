@@ -42,21 +42,21 @@ def jobs() -> None:
 @click.option("--dead", is_flag=True, help="Only dead jobs.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
-def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
+def list_jobs(invocation: Invocation, limit: int, *, dead: bool) -> None:
     """List jobs, newest first."""
-    with call.desk() as desk:
-        page = desk.read(views.list_jobs, "dead" if dead else None, limit)
-    call.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
+    with invocation.open_ledger() as ledger:
+        page = ledger.read(views.list_jobs, "dead" if dead else None, limit)
+    invocation.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
 
 
 @jobs.command("show")
 @click.argument("job_id")
 @pass_invocation
-def show_job(call: Invocation, job_id: str) -> None:
+def show_job(invocation: Invocation, job_id: str) -> None:
     """Show a job: its attempts, errors and payload."""
-    with call.desk() as desk:
-        job = desk.read(job_actions.get, job_id)
-    call.answer({"job": job.as_json()}, lambda: print_fields({**waiting(job), **job.as_json()}))
+    with invocation.open_ledger() as ledger:
+        job = ledger.read(job_actions.get, job_id)
+    invocation.answer({"job": job.as_json()}, lambda: print_fields({**waiting(job), **job.as_json()}))
 
 
 def waiting(job: Job) -> dict[str, str]:
@@ -69,42 +69,42 @@ def waiting(job: Job) -> dict[str, str]:
 @jobs.command("retry")
 @click.argument("job_id")
 @pass_invocation
-def retry_job(call: Invocation, job_id: str) -> None:
+def retry_job(invocation: Invocation, job_id: str) -> None:
     """Run a dead job again with the same context, or retry a delayed job now."""
-    with call.desk() as desk:
-        job = desk.write(dead_letters.retry, job_id)
-    call.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
+    with invocation.open_ledger() as ledger:
+        job = ledger.write(dead_letters.retry, job_id)
+    invocation.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
 
 
 @jobs.command("cancel")
 @click.argument("job_id")
 @pass_invocation
-def cancel_job(call: Invocation, job_id: str) -> None:
+def cancel_job(invocation: Invocation, job_id: str) -> None:
     """Cancel a scheduled tool call, running or not yet started."""
-    with call.desk() as desk:
-        job = cancel_with_hint(desk, job_actions.cancel, job_id)
-    call.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
+    with invocation.open_ledger() as ledger:
+        job = cancel_with_hint(ledger, job_actions.cancel, job_id)
+    invocation.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
 
 
 @jobs.command("drop")
 @click.argument("job_id")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
-def drop_job(call: Invocation, job_id: str, *, yes: bool) -> None:
+def drop_job(invocation: Invocation, job_id: str, *, yes: bool) -> None:
     """Delete a dead job for good."""
-    with call.desk() as desk:
-        job_actions.check_dead(desk.read(job_actions.get, job_id))
+    with invocation.open_ledger() as ledger:
+        job_actions.check_dead(ledger.read(job_actions.get, job_id))
         require_confirmation(f"Drop job {job_id} for good?", yes=yes)
-        desk.write(job_actions.drop, job_id)
-    call.answer({"deleted": True}, lambda: click.echo(f"dropped {job_id}"))
+        ledger.write(job_actions.drop, job_id)
+    invocation.answer({"deleted": True}, lambda: click.echo(f"dropped {job_id}"))
 
 
-def cancel_with_hint(desk: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
+def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
     """Cancel a job or a run. If the action refuses because the row belongs to a turn, name the command that cancels the turn."""
     try:
-        return desk.write(cancel, row_id)
+        return ledger.write(cancel, row_id)
     except Conflict as error:
-        turn_id = desk.read(turns.find_id_by_run, row_id)
+        turn_id = ledger.read(turns.find_id_by_run, row_id)
         if turn_id is None:
             raise
         raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
@@ -126,33 +126,35 @@ def agents() -> None:
 @click.option("--goal", type=GOAL_ID, metavar="ID", help="Only runs of this goal.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
-def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
+def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""
-    with call.desk() as desk:
-        page = desk.read(views.list_agents, RunFilter(turn, goal), limit)
-    call.answer(page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor)))
+    with invocation.open_ledger() as ledger:
+        page = ledger.read(views.list_agents, RunFilter(turn, goal), limit)
+    invocation.answer(
+        page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor))
+    )
 
 
 @agents.command("show")
 @click.argument("run_id")
 @pass_invocation
-def show_agent(call: Invocation, run_id: str) -> None:
+def show_agent(invocation: Invocation, run_id: str) -> None:
     """Show everything about a run."""
-    with call.desk() as desk:
-        run = desk.read(runs.get, run_id)
-        job = desk.read(job_actions.find, run_id)
+    with invocation.open_ledger() as ledger:
+        run = ledger.read(runs.get, run_id)
+        job = ledger.read(job_actions.find, run_id)
     shown = runs.as_json(run, job.retry_at if job else 0)
-    call.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
+    invocation.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
 
 
 @agents.command("cancel")
 @click.argument("run_id")
 @pass_invocation
-def cancel_agent(call: Invocation, run_id: str) -> None:
+def cancel_agent(invocation: Invocation, run_id: str) -> None:
     """Cancel a sub-agent and everything it started."""
-    with call.desk() as desk:
-        run = cancel_with_hint(desk, runs.cancel, run_id)
-    call.answer({"agent": runs.as_json(run)}, lambda: click.echo(format_run(run)))
+    with invocation.open_ledger() as ledger:
+        run = cancel_with_hint(ledger, runs.cancel, run_id)
+    invocation.answer({"agent": runs.as_json(run)}, lambda: click.echo(format_run(run)))
 
 
 def format_run(run: Run) -> str:
@@ -178,7 +180,7 @@ def schedule() -> None:
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="Arguments of --tool, as a JSON object.")
 @pass_invocation
 def put_schedule(
-    call: Invocation,
+    invocation: Invocation,
     name: str,
     cron: str | None,
     tz: str | None,
@@ -190,12 +192,12 @@ def put_schedule(
 ) -> None:
     """Create a schedule, or change the existing one with that name."""
     timing = parse_timing(cron, tz, every)
-    with call.desk() as desk:
-        work = {**build_goal_work(goal), **build_message_work(desk, message), **build_tool_work(desk, tool_name, arguments)}
+    with invocation.open_ledger() as ledger:
+        work = {**build_goal_work(goal), **build_message_work(ledger, message), **build_tool_work(ledger, tool_name, arguments)}
         if "tool" in work:
-            check_tool(call.settings(), desk, work["tool"])
-        made = desk.write(schedules.put, name, timing, work)
-    answer_with_schedule(call, made)
+            check_tool(invocation.settings(), ledger, work["tool"])
+        made = ledger.write(schedules.put, name, timing, work)
+    answer_with_schedule(invocation, made)
 
 
 def parse_timing(cron: str | None, tz: str | None, every: float | None) -> Timing:
@@ -212,15 +214,15 @@ def build_goal_work(description: str | None) -> dict[str, Any]:
     return {"goal": {"description": description, "success_criteria": "", "priority": DEFAULT_PRIORITY}}
 
 
-def build_message_work(desk: TenantDatabase, message: str | None) -> dict[str, Any]:
+def build_message_work(ledger: TenantDatabase, message: str | None) -> dict[str, Any]:
     if message is None:
         return {}
-    if not desk.scope.conversation_id:
+    if not ledger.scope.conversation_id:
         raise Invalid("--message needs --conversation.")
-    return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
+    return {"message": {"conversation_id": ledger.scope.conversation_id, "content": message}}
 
 
-def check_tool(settings: Settings, desk: TenantDatabase, work: dict[str, Any]) -> None:
+def check_tool(settings: Settings, ledger: TenantDatabase, work: dict[str, Any]) -> None:
     """Check that the tool and its arguments are valid. The command line may schedule any tool."""
     from pathlib import Path  # noqa: PLC0415  this import and the next four take longer than the rest of the command
 
@@ -231,10 +233,10 @@ def check_tool(settings: Settings, desk: TenantDatabase, work: dict[str, Any]) -
 
     toolbox = catalogue.build_toolbox(ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"))
     roles = Roles(role_files.load(Path(settings.home, "agents"), toolbox.tools))
-    desk.read(scheduled.check_call, work, toolbox, roles)
+    ledger.read(scheduled.check_call, work, toolbox, roles)
 
 
-def build_tool_work(desk: TenantDatabase, name: str | None, arguments: str) -> dict[str, Any]:
+def build_tool_work(ledger: TenantDatabase, name: str | None, arguments: str) -> dict[str, Any]:
     if name is None:
         return {}
     try:
@@ -243,17 +245,17 @@ def build_tool_work(desk: TenantDatabase, name: str | None, arguments: str) -> d
         given = None
     if not isinstance(given, dict):
         raise Invalid("--args must be one JSON object.")
-    return {"tool": {"name": name, "arguments": given, "conversation_id": desk.scope.conversation_id}}
+    return {"tool": {"name": name, "arguments": given, "conversation_id": ledger.scope.conversation_id}}
 
 
 @schedule.command("list")
 @click.option("--limit", default=SCHEDULES_LIMIT, show_default=True, type=click.IntRange(1, SCHEDULES_LIMIT))
 @pass_invocation
-def list_schedules(call: Invocation, limit: int) -> None:
+def list_schedules(invocation: Invocation, limit: int) -> None:
     """List schedules with their last and next run."""
-    with call.desk() as desk:
-        page = desk.read(schedules.list_page, limit)
-    call.answer(
+    with invocation.open_ledger() as ledger:
+        page = ledger.read(schedules.list_page, limit)
+    invocation.answer(
         page.as_json(), lambda: print_rows(list(map(format_schedule, page.schedules)), "no schedules", more=bool(page.next_cursor))
     )
 
@@ -261,49 +263,51 @@ def list_schedules(call: Invocation, limit: int) -> None:
 @schedule.command("pause")
 @click.argument("name")
 @pass_invocation
-def pause_schedule(call: Invocation, name: str) -> None:
+def pause_schedule(invocation: Invocation, name: str) -> None:
     """Pause a schedule."""
-    with call.desk() as desk:
-        answer_with_schedule(call, desk.write(schedules.pause, name))
+    with invocation.open_ledger() as ledger:
+        answer_with_schedule(invocation, ledger.write(schedules.pause, name))
 
 
 @schedule.command("resume")
 @click.argument("name")
 @pass_invocation
-def resume_schedule(call: Invocation, name: str) -> None:
+def resume_schedule(invocation: Invocation, name: str) -> None:
     """Resume a schedule from now on. Ticks missed while paused are not made up."""
-    with call.desk() as desk:
-        answer_with_schedule(call, desk.write(schedules.resume, name))
+    with invocation.open_ledger() as ledger:
+        answer_with_schedule(invocation, ledger.write(schedules.resume, name))
 
 
 @schedule.command("run")
 @click.argument("name")
 @pass_invocation
-def run_schedule(call: Invocation, name: str) -> None:
+def run_schedule(invocation: Invocation, name: str) -> None:
     """Run a schedule once, now. A `serve` or `worker` process does the work."""
-    with call.desk() as desk:
-        answer_with_schedule(call, desk.write(schedules.run_now, name, call.settings().limits))
+    with invocation.open_ledger() as ledger:
+        answer_with_schedule(invocation, ledger.write(schedules.run_now, name, invocation.settings().limits))
 
 
 @schedule.command("rm")
 @click.argument("name")
 @pass_invocation
-def remove_schedule(call: Invocation, name: str) -> None:
+def remove_schedule(invocation: Invocation, name: str) -> None:
     """Delete a schedule."""
-    with call.desk() as desk:
-        desk.write(schedules.remove, name)
-    call.answer({"deleted": True}, lambda: click.echo(f"deleted {to_one_line(name)}"))
+    with invocation.open_ledger() as ledger:
+        ledger.write(schedules.remove, name)
+    invocation.answer({"deleted": True}, lambda: click.echo(f"deleted {to_one_line(name)}"))
 
 
-def answer_with_schedule(call: Invocation, made: Schedule) -> None:
-    call.answer({"schedule": made.as_json()}, lambda: click.echo(format_schedule(made)))
+def answer_with_schedule(invocation: Invocation, made: Schedule) -> None:
+    invocation.answer({"schedule": made.as_json()}, lambda: click.echo(format_schedule(made)))
 
 
-def format_schedule(one: Schedule) -> str:
-    when = f"{one.cron} {one.timezone}" if one.cron else f"every {format_duration(one.every_ms / 1000)}"
-    following = "paused" if one.paused else f"next {format_time(one.next_at)}"
-    last = f"last {format_time(one.last_at)}" if one.last_at else "never run"
-    return f"{to_one_line(one.name)}  {when}  {following}  {last}  {to_one_line(describe_work(json.loads(one.work)))[:50]}"
+def format_schedule(schedule: Schedule) -> str:
+    when = f"{schedule.cron} {schedule.timezone}" if schedule.cron else f"every {format_duration(schedule.every_ms / 1000)}"
+    following = "paused" if schedule.paused else f"next {format_time(schedule.next_at)}"
+    last = f"last {format_time(schedule.last_at)}" if schedule.last_at else "never run"
+    return (
+        f"{to_one_line(schedule.name)}  {when}  {following}  {last}  {to_one_line(describe_work(json.loads(schedule.work)))[:50]}"
+    )
 
 
 def describe_work(work: dict[str, Any]) -> str:

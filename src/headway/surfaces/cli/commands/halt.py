@@ -11,21 +11,21 @@ from headway.surfaces.cli.render import format_time
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @click.option("--why", default="", metavar="TEXT", help="The reason, shown while everything is halted.")
 @pass_invocation
-def halt(call: Invocation, why: str) -> None:
+def halt(invocation: Invocation, why: str) -> None:
     """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts."""
-    with call.database() as database:
+    with invocation.database() as database:
         before, found = database.write(lambda tx: (halts.find_active(tx), halts.halt(tx, why)))
     said = f"Already halted since {format_time(found.since)}" if before else "Halted"
     kept = " The earlier reason is kept." if before and why.strip() not in ("", found.why) else ""
     reason = f": {to_one_line(found.why)}" if found.why else ""
-    call.answer({"halt": halts.as_json(found)}, lambda: click.echo(f"{said}{reason}.{kept} Resume with `headway unhalt`."))
+    invocation.answer({"halt": halts.as_json(found)}, lambda: click.echo(f"{said}{reason}.{kept} Resume with `headway unhalt`."))
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
-def unhalt(call: Invocation) -> None:
+def unhalt(invocation: Invocation) -> None:
     """Lift the halt, so that everything resumes where it stopped."""
-    with call.database() as database:
+    with invocation.database() as database:
         lifted = database.write(halts.unhalt)
     words = "The halt is lifted." if lifted else "Nothing was halted."
-    call.answer({"halt": halts.as_json(None)}, lambda: click.echo(words))
+    invocation.answer({"halt": halts.as_json(None)}, lambda: click.echo(words))

@@ -21,16 +21,16 @@ from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation,
     help="Log level; info logs every request.",
 )
 @pass_invocation
-def serve(call: Invocation, host: str | None, port: str | None, log_level: str) -> None:
+def serve(invocation: Invocation, host: str | None, port: str | None, log_level: str) -> None:
     """Serve the API, live events and the web page. Stop with Ctrl-C."""
     from headway.surfaces.http.server import serve as run  # noqa: PLC0415  loads the web stack, which only this command needs
 
-    chosen = settings.load({"home": call.home, "database_url": call.database_url, "host": host, "port": port})
+    chosen = settings.load({"home": invocation.home, "database_url": invocation.database_url, "host": host, "port": port})
     database = redact_database_url(chosen.database_url)
     model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if chosen.model == REHEARSAL_MODEL else chosen.model
 
     def announce(address: str, login: str | None) -> None:
-        if call.as_json:
+        if invocation.as_json:
             document = {"url": address, "login_url": login, "database": database, "model": chosen.model}
             click.echo(json.dumps(document))
             return

@@ -53,20 +53,20 @@ def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
 @pass_invocation
 def add(call: Invocation, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
     """Add a todo."""
-    with call.desk() as desk:
+    with call.open_ledger() as ledger:
         draft = Draft(
             subject=" ".join(subject),
             description=read_standard_input() if description == "-" else description,
             completion_criteria=fields["criteria"],
             agent_type=fields["agent_type"],
             agent_id=fields["agent"],
-            conversation_id=desk.scope.conversation_id,
+            conversation_id=ledger.scope.conversation_id,
             turn_id=fields["turn"],
             status=fields["status"],
             position=fields["position"],
             depends_on=fields["depends_on"],
         )
-        answer_with_todos(call, [desk.write(todos.add, draft)])
+        answer_with_todos(call, [ledger.write(todos.add, draft)])
 
 
 @todo.command("list")
@@ -77,26 +77,26 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
 @pass_invocation
 def list_todos(
-    call: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
+    invocation: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
 ) -> None:
     """List todos. In progress first, then pending in order, then (with --all) ended, most recent first."""
     wanted = statuses or (() if everything else OPEN_STATUSES)
-    with call.desk() as desk:
-        selection = Selection(desk.conversation_id, turn, wanted, agent)
-        shown = desk.read(views.get_todo_list, selection, limit)
-    document = {"todos": [one.as_json() for one in shown.todos], "next_cursor": shown.next_cursor}
-    call.answer(document, partial(render.print_todo_list, shown.todos, shown.counts, more=shown.next_cursor is not None))
+    with invocation.open_ledger() as ledger:
+        selection = Selection(ledger.conversation_id, turn, wanted, agent)
+        shown = ledger.read(views.get_todo_list, selection, limit)
+    document = {"todos": [todo.as_json() for todo in shown.todos], "next_cursor": shown.next_cursor}
+    invocation.answer(document, partial(render.print_todo_list, shown.todos, shown.counts, more=shown.next_cursor is not None))
 
 
 @todo.command()
 @click.argument("todo_id", metavar="ID", type=TODO_ID)
 @pass_invocation
-def show(call: Invocation, todo_id: int) -> None:
+def show(invocation: Invocation, todo_id: int) -> None:
     """Show everything about one todo."""
-    with call.desk() as desk:
-        one = desk.read(todos.get, todo_id)
-        lease = desk.read(claims.find_lease, todo_id)
-    call.answer({"todo": one.as_json()}, partial(render.print_todo, one, lease))
+    with invocation.open_ledger() as ledger:
+        one = ledger.read(todos.get, todo_id)
+        lease = ledger.read(claims.find_lease, todo_id)
+    invocation.answer({"todo": one.as_json()}, partial(render.print_todo, one, lease))
 
 
 @todo.command()
@@ -105,8 +105,8 @@ def show(call: Invocation, todo_id: int) -> None:
 @pass_invocation
 def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     """Start todos. An ended todo must be reopened first, with `reopen`."""
-    with call.desk() as desk:
-        started = apply_in_transaction(desk, lambda tx, one: todos.start(tx, desk.scope.tenant_id, one, **lease), ids)
+    with call.open_ledger() as ledger:
+        started = apply_in_transaction(ledger, lambda tx, one: todos.start(tx, ledger.scope.tenant_id, one, **lease), ids)
     answer_with_todos(call, started)
 
 
@@ -180,21 +180,21 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: b
 @pass_invocation
 def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
     """Delete todos for good. (`cancel` keeps the row.)"""
-    with call.desk() as desk:
-        found = [desk.read(todos.get, one) for one in ids]
+    with call.open_ledger() as ledger:
+        found = [ledger.read(todos.get, id_) for id_ in ids]
         require_confirmation(f"Delete {', '.join(f'#{one.id} {one.subject[:60]!r}' for one in found)} for good?", yes=yes)
-        apply_in_transaction(desk, lambda tx, one: todos.remove(tx, desk.scope.tenant_id, one, **lease), ids)
-    call.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{one}' for one in ids)}"))
+        apply_in_transaction(ledger, lambda tx, one: todos.remove(tx, ledger.scope.tenant_id, one, **lease), ids)
+    call.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{id_}' for id_ in ids)}"))
 
 
 @todo.command()
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
-def ready(call: Invocation, limit: int) -> None:
+def ready(invocation: Invocation, limit: int) -> None:
     """List todos that can start now: pending, with all dependencies ended."""
-    with call.desk() as desk:
-        found = desk.read(views.list_ready, desk.conversation_id, limit)
-    call.answer({"todos": [one.as_json() for one in found]}, partial(render.print_todos, found))
+    with invocation.open_ledger() as ledger:
+        found = ledger.read(views.list_ready, ledger.conversation_id, limit)
+    invocation.answer({"todos": [one.as_json() for one in found]}, partial(render.print_todos, found))
 
 
 @todo.command()
@@ -203,13 +203,13 @@ def ready(call: Invocation, limit: int) -> None:
     "--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts, unless it is extended."
 )
 @pass_invocation
-def claim(call: Invocation, agent: str, lease_s: float) -> None:
+def claim(invocation: Invocation, agent: str, lease_s: float) -> None:
     """Claim the next ready todo for an agent. If none is ready, prints nothing and exits 3."""
-    with call.desk() as desk:
-        taken = desk.write(claims.claim, agent, desk.conversation_id, lease_s)
+    with invocation.open_ledger() as ledger:
+        taken = ledger.write(claims.claim, agent, ledger.conversation_id, lease_s)
     if taken is None:
         raise click.exceptions.Exit(3)
-    call.answer(taken.as_json(), partial(print_claim, taken))
+    invocation.answer(taken.as_json(), partial(print_claim, taken))
 
 
 @todo.command()
@@ -217,11 +217,11 @@ def claim(call: Invocation, agent: str, lease_s: float) -> None:
 @click.option("--lease-token", required=True, metavar="TOKEN", help="The lease token that `claim` printed.")
 @click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts from now.")
 @pass_invocation
-def heartbeat(call: Invocation, todo_id: int, lease_token: str, lease_s: float) -> None:
+def heartbeat(invocation: Invocation, todo_id: int, lease_token: str, lease_s: float) -> None:
     """Extend the lease on a claimed todo."""
-    with call.desk() as desk:
-        kept = desk.write(claims.heartbeat, todo_id, lease_token, lease_s)
-    call.answer(kept.as_json(), partial(print_claim, kept))
+    with invocation.open_ledger() as ledger:
+        kept = ledger.write(claims.heartbeat, todo_id, lease_token, lease_s)
+    invocation.answer(kept.as_json(), partial(print_claim, kept))
 
 
 def print_claim(taken: claims.Claim) -> None:
@@ -229,23 +229,25 @@ def print_claim(taken: claims.Claim) -> None:
     click.echo(f"lease token {taken.lease.token}, until {render.format_time(taken.lease.expires_at)}")
 
 
-def change_each(call: Invocation, ids: tuple[int, ...], change: Change, lease: dict[str, Any]) -> None:
-    with call.desk() as desk:
-        changed = apply_in_transaction(desk, lambda tx, one: todos.change(tx, desk.scope.tenant_id, one, change, **lease), ids)
-    answer_with_todos(call, changed)
+def change_each(invocation: Invocation, ids: tuple[int, ...], change: Change, lease: dict[str, Any]) -> None:
+    with invocation.open_ledger() as ledger:
+        changed = apply_in_transaction(ledger, lambda tx, one: todos.change(tx, ledger.scope.tenant_id, one, change, **lease), ids)
+    answer_with_todos(invocation, changed)
 
 
-def end_each(call: Invocation, ids: tuple[int, ...], status: Any, outcome: str | None, lease: dict[str, Any]) -> None:
-    with call.desk() as desk:
-        ended = apply_in_transaction(desk, lambda tx, one: todos.end(tx, desk.scope.tenant_id, one, status, outcome, **lease), ids)
-    answer_with_todos(call, ended)
+def end_each(invocation: Invocation, ids: tuple[int, ...], status: Any, outcome: str | None, lease: dict[str, Any]) -> None:
+    with invocation.open_ledger() as ledger:
+        ended = apply_in_transaction(
+            ledger, lambda tx, one: todos.end(tx, ledger.scope.tenant_id, one, status, outcome, **lease), ids
+        )
+    answer_with_todos(invocation, ended)
 
 
-def apply_in_transaction(desk: TenantDatabase, step: Callable[..., Todo], ids: tuple[int, ...]) -> list[Todo]:
+def apply_in_transaction(ledger: TenantDatabase, step: Callable[..., Todo], ids: tuple[int, ...]) -> list[Todo]:
     """Apply a step to all todos in one transaction, so that a typo in the last id changes none of them."""
-    return desk.database.write(lambda tx: [step(tx, one) for one in ids])
+    return ledger.database.write(lambda tx: [step(tx, id_) for id_ in ids])
 
 
-def answer_with_todos(call: Invocation, changed: list[Todo]) -> None:
+def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
     document = {"todo": changed[0].as_json()} if len(changed) == 1 else {"todos": [one.as_json() for one in changed]}
-    call.answer(document, partial(render.print_todos, changed))
+    invocation.answer(document, partial(render.print_todos, changed))

@@ -27,18 +27,18 @@ def choose_format(file: str, form: str | None) -> str:
 @click.argument("file", default="-", metavar="[FILE|-]")
 @format_flag
 @pass_invocation
-def export(call: Invocation, file: str, form: str | None) -> None:
+def export(invocation: Invocation, file: str, form: str | None) -> None:
     """Write todos, including ended ones, to a file or standard output. JSON is lossless."""
     chosen = choose_format(file, form)
-    with call.desk() as desk:
-        made = desk.read(
-            import_export.export_markdown if chosen == "md" else import_export.export_json, Selection(desk.conversation_id)
+    with invocation.open_ledger() as ledger:
+        made = ledger.read(
+            import_export.export_markdown if chosen == "md" else import_export.export_json, Selection(ledger.conversation_id)
         )
     if file != "-":
         write_document(file, made.text)
-        call.answer({"file": file}, partial(click.echo, f"written to {to_one_line(file)}", err=True))
+        invocation.answer({"file": file}, partial(click.echo, f"written to {to_one_line(file)}", err=True))
     elif chosen == "md":
-        call.answer({"markdown": made.text}, partial(click.echo, made.text, nl=False))
+        invocation.answer({"markdown": made.text}, partial(click.echo, made.text, nl=False))
     else:
         click.echo(made.text, nl=False)
     for note in made.notes:
@@ -49,15 +49,15 @@ def export(call: Invocation, file: str, form: str | None) -> None:
 @click.argument("file", metavar="FILE|-")
 @format_flag
 @pass_invocation
-def import_todos(call: Invocation, file: str, form: str | None) -> None:
+def import_todos(invocation: Invocation, file: str, form: str | None) -> None:
     """Read todos from a file or standard input: all of them, or none. In Markdown, an item waits for the items nested below it."""
     document = read_document(file)
-    with call.desk() as desk:
+    with invocation.open_ledger() as ledger:
         from_markdown = choose_format(file, form) == "md"
         read = import_export.import_markdown if from_markdown else import_export.import_json
-        imported = desk.database.write(lambda tx: read(tx, desk.scope, document))
+        imported = ledger.database.write(lambda tx: read(tx, ledger.scope, document))
     answer: dict[str, Any] = {"todos": [one.as_json() for one in imported.added], "known": imported.known}
-    call.answer(answer, partial(print_import, imported))
+    invocation.answer(answer, partial(print_import, imported))
     if from_markdown and (left := checklist.count_skipped_lines(document)):
         lines = "1 list line was skipped" if left == 1 else f"{left:,} list lines were skipped"
         click.echo(f"note: {lines}: todos look like `- [ ] subject`.", err=True)

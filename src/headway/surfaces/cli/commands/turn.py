@@ -18,15 +18,15 @@ def turn() -> None:
 @turn.command("cancel")
 @click.argument("turn_id")
 @pass_invocation
-def cancel_turn(call: Invocation, turn_id: str) -> None:
+def cancel_turn(invocation: Invocation, turn_id: str) -> None:
     """Cancel a turn and its sub-agents. Finished work is kept, planned work stays open."""
-    limits = call.settings().limits
+    limits = invocation.settings().limits
 
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         turns.cancel(tx, tenant_id, turn_id)
         return turns.show(tx, tenant_id, turn_id, limits)
 
-    with call.desk() as desk:
-        ended = desk.write(stop)
+    with invocation.open_ledger() as ledger:
+        ended = ledger.write(stop)
     line = f"{ended['id']}  {ended['status']}  {to_one_line(ended['request'])[:60]}".rstrip()
-    call.answer({"turn": ended}, lambda: click.echo(line))
+    invocation.answer({"turn": ended}, lambda: click.echo(line))

@@ -14,14 +14,14 @@ from headway.surfaces.log_lines import configure_json_logging
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @click.option("--log-level", default="warning", show_default=True, type=click.Choice(["debug", "info", "warning", "error"]))
 @pass_invocation
-def worker(call: Invocation, log_level: str) -> None:
+def worker(invocation: Invocation, log_level: str) -> None:
     """Run jobs of this database until Ctrl-C: turns, sub-agents, goals and schedules. `serve` runs jobs, too."""
-    settings = call.settings()
+    settings = invocation.settings()
     configure_json_logging(log_level, settings)
-    asyncio.run(run_worker(call, settings))
+    asyncio.run(run_worker(invocation, settings))
 
 
-async def run_worker(call: Invocation, settings: Settings) -> None:
+async def run_worker(invocation: Invocation, settings: Settings) -> None:
     from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
 
     headway = Headway(settings)
@@ -32,7 +32,7 @@ async def run_worker(call: Invocation, settings: Settings) -> None:
     headway.start_agents()
     await headway.agents_ready()
     document = {"worker": headway.executor_id, "database": redact_database_url(settings.database_url), "model": settings.model}
-    if call.as_json:
+    if invocation.as_json:
         click.echo(json.dumps(document))
     else:
         click.echo(f"Worker {headway.executor_id} on {document['database']}, model {settings.model}. Stop with Ctrl-C.")

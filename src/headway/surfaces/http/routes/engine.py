@@ -176,7 +176,7 @@ add_verb_route(
 add_verb_route("run", "Run a schedule once, now", schedules.run_now)
 
 
-async def answer_with_schedule(call: RequestContext, action: Action[Schedule]) -> Response:
-    schedule = await call.write(action)
-    call.headway.nudge()
+async def answer_with_schedule(request: RequestContext, action: Action[Schedule]) -> Response:
+    schedule = await request.write(action)
+    request.headway.nudge()
     return to_json_response({"schedule": schedule.as_json()})

@@ -67,18 +67,18 @@ async def conversation_events(request: Request) -> Response:
     return await open_stream(call, await call.parse_path_id("conversation_id"))
 
 
-async def open_stream(call: RequestContext, conversation_id: int | None) -> Response:
+async def open_stream(request: RequestContext, conversation_id: int | None) -> Response:
     def admitted(tx: Transaction, tenant_id: int) -> int:
         if conversation_id is not None:
             conversations.get(tx, tenant_id, conversation_id)
         return tenant_id
 
-    tenant_id = await call.read(admitted)
-    after = parse_resume_point(call.request)
-    feed = call.headway.feed
+    tenant_id = await request.read(admitted)
+    after = parse_resume_point(request.request)
+    feed = request.headway.feed
     channel, reader = await feed.open(tenant_id, conversation_id, after)
-    call.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
-    return EventStream(feed, channel, reader, call)
+    request.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
+    return EventStream(feed, channel, reader, request)
 
 
 def parse_resume_point(request: Request) -> int | None:
@@ -98,14 +98,14 @@ class EventStream(Response):
     """Streams events as they arrive, straight to the server: a thousand readers cost little more than a thousand writes."""
 
     def __init__(
-        self, feed: Feed, channel: FeedChannel, reader: FeedReader, call: RequestContext, encode: StreamEncoder = encode_events
+        self, feed: Feed, channel: FeedChannel, reader: FeedReader, request: RequestContext, encode: StreamEncoder = encode_events
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"}, media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self.feed = feed
         self.channel = channel
         self.reader = reader
-        self.call = call
+        self.call = request
         self.encode = encode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -57,15 +57,15 @@ async def stream_ui(request: Request) -> Response:
 
 
 async def answer_with_stream(
-    call: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, tell: EventEncoder
+    request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, tell: EventEncoder
 ) -> Response:
-    query = await call.query(agents.WaitQuery)
+    query = await request.query(agents.WaitQuery)
     begun: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         content = front_ends.get_request_text(messages)
         conversation = conversations.get_or_create(tx, tenant_id, key)
-        begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
+        begun[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
         return {"turn_id": turns.get_turn_id(begun[0])}
 
-    return await stream_turn(call, begin, begun, query.wait or 0, build_encoder(tell))
+    return await stream_turn(request, begin, begun, query.wait or 0, build_encoder(tell))

@@ -126,18 +126,18 @@ async def decide(request: Request) -> Response:
     return answer
 
 
-async def answer_with_goal(call: RequestContext, action: Action[Goal], status: int = 200) -> Response:
-    limits = call.headway.settings.goals
+async def answer_with_goal(request: RequestContext, action: Action[Goal], status: int = 200) -> Response:
+    limits = request.headway.settings.goals
 
     def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         return {"goal": goal_views.show(tx, tenant_id, action(tx, tenant_id).id, limits)}
 
-    answer = await call.post(act, status)
-    call.headway.nudge()
+    answer = await request.post(act, status)
+    request.headway.nudge()
     return answer
 
 
-async def interrupt_ended_runs(call: RequestContext, goal_id: int) -> None:
+async def interrupt_ended_runs(request: RequestContext, goal_id: int) -> None:
     """Interrupt the goal's ended runs in this process, so that they do not wait for a model or a tool."""
-    found = await call.read(lambda tx, tenant_id: runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, goal_id))
-    call.headway.interrupt(run.id for run in found if run.ended)
+    found = await request.read(lambda tx, tenant_id: runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, goal_id))
+    request.headway.interrupt(run.id for run in found if run.ended)

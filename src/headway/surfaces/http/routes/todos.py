@@ -39,8 +39,8 @@ class TodoIdConvertor(Convertor[str]):
 register_url_convertor("todo_id", TodoIdConvertor())
 
 
-def to_json_list(found: list[Todo]) -> list[dict[str, Any]]:
-    return [todo.as_json() for todo in found]
+def to_json_list(todos: list[Todo]) -> list[dict[str, Any]]:
+    return [todo.as_json() for todo in todos]
 
 
 @routes.post(
@@ -52,7 +52,7 @@ async def create(request: Request) -> Response:
     call = RequestContext(request)
     wanted = await call.body(todo_schemas.CREATION)
     if isinstance(wanted, todo_schemas.NewTodos):
-        drafts = [one.draft() for one in wanted.todos]
+        drafts = [todo.draft() for todo in wanted.todos]
         return await call.post(lambda tx, tenant_id: {"todos": to_json_list(todos.add_many(tx, tenant_id, drafts))})
     draft = wanted.draft()
     return await call.post(lambda tx, tenant_id: {"todo": todos.add(tx, tenant_id, draft).as_json()})

@@ -47,7 +47,7 @@ async def get_timeline(request: Request) -> Response:
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
     query = await call.query(agents.TimelineQuery)
-    view = timeline.TimelineView(call.headway.settings.limits, call.headway.speech, query.limit, query.before or MAX_INTEGER)
+    view = timeline.TimelineView(call.headway.settings.limits, call.headway.live_text, query.limit, query.before or MAX_INTEGER)
     found = await call.read(lambda tx, tenant_id: timeline.show(tx, tenant_id, conversation_id, view))
     return to_json_response({"timeline": found})
 
