@@ -137,7 +137,7 @@ def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: in
     event = "event: message_start\n" if name == ANTHROPIC and body.startswith("data") else ""
     with pytest.raises(ModelFailed) as failed:
         asking.ask(name, event + body, status, kind)
-    assert failed.value.passes == passes
+    assert failed.value.is_transient == passes
     assert "\n" not in str(failed.value)
 
 
@@ -162,7 +162,7 @@ def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: in
 def test_what_its_own_protocol_has_not_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
     with pytest.raises(ModelFailed, match="It sent ") as failed:
         asking.ask(name, body)
-    assert failed.value.passes == passes
+    assert failed.value.is_transient == passes
 
 
 @pytest.mark.parametrize(

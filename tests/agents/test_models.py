@@ -235,7 +235,7 @@ def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, 
 def test_a_model_that_cannot_be_made_is_in_nobodys_way_but_of_those_who_ask_it(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
         models = talk.headway.means.models
-        assert set(models.made) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
+        assert set(models.by_name) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
         assert talk.say()["outcome"] == "answered"
         with pytest.raises(SettingsError):
             models.find("cheap")

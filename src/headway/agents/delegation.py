@@ -26,12 +26,12 @@ class Assignment(NamedTuple):
     task: str
     context: Any = None
 
-    def given(self) -> str:
+    def render_context(self) -> str:
         """Return the context as text that can be stored, or an empty string if there is none."""
         if self.context in (None, "", {}, []):
             return ""
-        shown = self.context if isinstance(self.context, str) else json.dumps(self.context, ensure_ascii=False, indent=1)
-        return text.check_text(shown, "context")
+        context = self.context if isinstance(self.context, str) else json.dumps(self.context, ensure_ascii=False, indent=1)
+        return text.check_text(context, "context")
 
 
 def delegate(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits) -> Run:
@@ -42,11 +42,11 @@ def delegate(tx: Transaction, parent: Run, assignment: Assignment, limits: Limit
 
 def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits: Limits, sub_goal_id: int | None = None) -> Run:
     """Start a sub-agent whose transcript holds only the delegation envelope, its task and the context it was given."""
-    given = assignment.given()
+    context = assignment.render_context()
     task = text.check_text(assignment.task, "task")
     child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
     escaped = escape_frames(task)
-    parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(given)}"] if given else [])]
+    parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(context)}"] if context else [])]
     opening = build_runtime_message("\n\n".join(parts), {"task": escaped})
     run_store.append_messages(tx, child.tenant_id, child.id, 0, transcript.encode(opening))
     return child
@@ -55,12 +55,12 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
 def check_limits(tx: Transaction, parent: Run, limits: Limits) -> None:
     if parent.depth >= limits.depth:
         raise Invalid(f"Sub-agents can be nested at most {limits.depth} deep: do this yourself.")
-    begun, under_way = run_store.count_sub_agents(tx, parent)
+    started_count, running_count = run_store.count_sub_agents(tx, parent)
     of = "turn" if parent.turn_id else "sub-goal"
-    if under_way >= limits.breadth:
-        raise Invalid(f"{under_way} sub-agents of this {of} are running, which is the limit: await one of them first.")
-    if begun >= limits.lifetime:
-        raise Invalid(f"This {of} has started {begun} sub-agents, which is the limit: do the rest yourself.")
+    if running_count >= limits.breadth:
+        raise Invalid(f"{running_count} sub-agents of this {of} are running, which is the limit: await one of them first.")
+    if started_count >= limits.lifetime:
+        raise Invalid(f"This {of} has started {started_count} sub-agents, which is the limit: do the rest yourself.")
 
 
 def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:

@@ -84,7 +84,7 @@ def render_instructions(role: Role, tools: Collection[str], mode: TurnMode) -> s
         (GOALS, "set_goal" in tools),
         (RUNTIME, bool(tools)),
     )
-    return "\n\n".join(text for text, wanted in sections if wanted)
+    return "\n\n".join(text for text, is_included in sections if is_included)
 
 
 def build_turn_context(request: str, plan: list[Todo], mode: TurnMode) -> ModelRequest:
@@ -120,22 +120,22 @@ def describe_open_items(still_open: list[Todo]) -> str:
 
 
 def render_open_items_refusal(still_open: list[Todo]) -> str:
-    listed = "\n".join(f"- {format_inline(todo.subject)} (id {todo.uuid})" for todo in still_open[:OPEN_LIMIT])
+    item_list = "\n".join(f"- {format_inline(todo.subject)} (id {todo.uuid})" for todo in still_open[:OPEN_LIMIT])
     more = f"\n… and {len(still_open) - OPEN_LIMIT} more" if len(still_open) > OPEN_LIMIT else ""
     return (
         f"Not finished: {count_items(still_open)} of your plan {choose_verb(still_open)} still open. Before you answer, work on "
-        f"each and end it with complete_todo, or cancel it with the reason:\n{listed}{more}"
+        f"each and end it with complete_todo, or cancel it with the reason:\n{item_list}{more}"
     )
 
 
 def render_rejection(item: str, reason: str) -> str:
-    why = format_inline(reason, 1_000)
-    return f"Your answer does not complete the current item ({format_inline(item)}): {why} Answer it again."
+    explanation = format_inline(reason, 1_000)
+    return f"Your answer does not complete the current item ({format_inline(item)}): {explanation} Answer it again."
 
 
-def render_check_in(words: str) -> str:
+def render_check_in(message: str) -> str:
     """Render a message from the agent's supervisor."""
-    return f"{CHECK_IN_PREFIX}{format_inline(words, ANSWER_LIMIT)}"
+    return f"{CHECK_IN_PREFIX}{format_inline(message, ANSWER_LIMIT)}"
 
 
 def render_next_item(subject: str) -> str:
@@ -153,12 +153,12 @@ def choose_verb(items: list[Todo]) -> str:
 # Closing words to the user, when a turn ends before its plan is drained
 
 
-def render_closing(answer: str, why: str, still_open: list[Todo]) -> str:
+def render_closing(answer: str, reason: str, still_open: list[Todo]) -> str:
     """Render the agent's last answer, the reason why the turn ends and the items that are left."""
-    listed = "\n".join(f"- {format_inline(todo.subject)}" for todo in still_open[:OPEN_LIMIT])
+    item_list = "\n".join(f"- {format_inline(todo.subject)}" for todo in still_open[:OPEN_LIMIT])
     more = f"\n- … and {len(still_open) - OPEN_LIMIT} more" if len(still_open) > OPEN_LIMIT else ""
-    left = f"Incomplete:\n{listed}{more}" if still_open else ""
-    return "\n\n".join(part for part in (answer.strip(), why, left) if part)
+    incomplete_section = f"Incomplete:\n{item_list}{more}" if still_open else ""
+    return "\n\n".join(part for part in (answer.strip(), reason, incomplete_section) if part)
 
 
 def describe_step_limit(iterations: int) -> str:
@@ -187,6 +187,6 @@ where it stopped, and what it was about to do. Keep names, numbers and ids. The 
 
 
 def render_assessment(item: str, criteria: str, answer: str) -> str:
-    wanted = f"\nDone when: {format_inline(criteria, TEXT_LIMIT)}" if criteria else ""
-    shown = answer if len(answer) <= ANSWER_LIMIT else f"{answer[:ANSWER_LIMIT]}\n… (cut)"
-    return f"Item: {format_inline(item, SUBJECT_LIMIT)}{wanted}\n\nAnswer:\n{escape_frames(shown)}"
+    criteria_line = f"\nDone when: {format_inline(criteria, TEXT_LIMIT)}" if criteria else ""
+    answer_text = answer if len(answer) <= ANSWER_LIMIT else f"{answer[:ANSWER_LIMIT]}\n… (cut)"
+    return f"Item: {format_inline(item, SUBJECT_LIMIT)}{criteria_line}\n\nAnswer:\n{escape_frames(answer_text)}"

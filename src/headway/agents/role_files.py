@@ -28,16 +28,16 @@ class RoleFile(Arguments):
 
 def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
     """Load the roles from a folder's TOML files; none if the folder does not exist. `tools` are the names of all known tools."""
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     for path in sorted(Path(folder).glob("*.toml")):
         try:
             role = build_role(read_role_file(path), path.stem, tools)
         except Invalid as error:
             raise SettingsError(f"{path}: {error}") from None
-        if role.name in found:
+        if role.name in roles:
             raise SettingsError(f"{path}: another file already defines the role {role.name}.")
-        found[role.name] = role
-    return tuple(found.values())
+        roles[role.name] = role
+    return tuple(roles.values())
 
 
 def read_role_file(path: Path) -> RoleFile:
@@ -62,7 +62,7 @@ def read_role_file(path: Path) -> RoleFile:
 def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
     name = text.check_name(file.name or stem, "name")
     name = "index" if name == SUPERVISOR else name
-    role = next((one for one in BUILT_IN_ROLES if one.name == name), build_worker(name, "", ""))
+    role = next((built_in for built_in in BUILT_IN_ROLES if built_in.name == name), build_worker(name, "", ""))
     if file.tools is not None:
         role = role._replace(tools=frozenset(check_tool_name(tool, tools) for tool in file.tools))
     if file.writs is not None:

@@ -78,8 +78,8 @@ BUILT_IN_ROLES: Final = (
 class Roles:
     """All roles by name: the built-in ones and the user's, which may override them."""
 
-    def __init__(self, own: Iterable[Role] = ()) -> None:
-        self.by_name = {role.name: role for role in (*BUILT_IN_ROLES, *own)}
+    def __init__(self, custom_roles: Iterable[Role] = ()) -> None:
+        self.by_name = {role.name: role for role in (*BUILT_IN_ROLES, *custom_roles)}
 
     def find(self, name: str) -> Role:
         role = self.by_name.get("index" if name == SUPERVISOR else name)

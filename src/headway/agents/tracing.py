@@ -113,9 +113,9 @@ def build_tracer(name: str) -> Tracer:
     """Build a tracer for the named exporter, or one that does nothing if the name is empty."""
     if not name:
         return NullTracer()
-    for found in entry_points(group=EXPORTER_GROUP, name=name):
+    for entry_point in entry_points(group=EXPORTER_GROUP, name=name):
         try:
-            return ExportingTracer(found.load()())
+            return ExportingTracer(entry_point.load()())
         except ImportError:
             break
     raise SettingsError(f"The trace exporter {name[:60]!r} is not installed: pip install 'headway[otel]'.")

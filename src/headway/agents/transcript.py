@@ -43,20 +43,20 @@ class TranscriptEntry(NamedTuple):
 
 def load(tx: Transaction, run: Run) -> list[TranscriptEntry]:
     """Load the messages of the run's current task."""
-    found = run_store.list_messages(tx, run.tenant_id, run.id, run.begins_at)
-    return [TranscriptEntry(n, decode(message), sent) for n, message, sent in found]
+    rows = run_store.list_messages(tx, run.tenant_id, run.id, run.begins_at)
+    return [TranscriptEntry(n, decode(message), sent) for n, message, sent in rows]
 
 
 def load_history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> list[ModelMessage]:
     """Load the conversation before this turn, without tool calls, so that their tokens are not paid for again."""
     first = message_store.find_first_of_turn(tx, tenant_id, conversation_id, turn_id)
-    said = message_store.list_page(tx, tenant_id, conversation_id, WINDOW_SIZE, first) if first is not None else []
-    return [to_model_message(message) for message in said]
+    messages = message_store.list_page(tx, tenant_id, conversation_id, WINDOW_SIZE, first) if first is not None else []
+    return [to_model_message(message) for message in messages]
 
 
 def to_model_message(message: Message) -> ModelMessage:
-    said = escape_frames(message.content)
-    return build_user_message(said) if message.role == "user" else ModelResponse([TextPart(said)])
+    content = escape_frames(message.content)
+    return build_user_message(content) if message.role == "user" else ModelResponse([TextPart(content)])
 
 
 def build_user_message(text: str) -> ModelRequest:
@@ -102,8 +102,8 @@ def select_window(before: Sequence[ModelMessage], transcript: Sequence[Transcrip
 
     The turn's request is always included, and a tool result never appears without its call.
     """
-    sent = (to_sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # lazy, as transcripts can be long
-    recent = list(islice(sent, WINDOW_SIZE + 1))[::-1]
+    sendable = (to_sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # lazy, as transcripts can be long
+    recent = list(islice(sendable, WINDOW_SIZE + 1))[::-1]
     if len(recent) > WINDOW_SIZE:  # the request is outside the window
         request = next(entry.message for entry in transcript if entry.sent)
         return [request, *skip_leading(recent[2:], is_tool_result)]
@@ -122,9 +122,9 @@ def render_partial_answer(response: ModelResponse) -> str:
     return "\n".join([*([response.text] if response.text else []), *(str(call.args) for call in response.tool_calls)])
 
 
-def skip_leading(messages: list[ModelMessage], unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
+def skip_leading(messages: list[ModelMessage], is_unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
     """Drop the unwanted messages at the start."""
-    start = next((place for place, message in enumerate(messages) if not unwanted(message)), len(messages))
+    start = next((index for index, message in enumerate(messages) if not is_unwanted(message)), len(messages))
     return messages[start:]
 
 
@@ -138,11 +138,11 @@ def clean_response(response: ModelResponse, offered: Container[str] = ()) -> Mod
     Models send lone surrogates, NUL characters, invalid tool names, and calls with a missing or duplicate id. Tool names are
     matched to those that were offered.
     """
-    taken: set[str] = set()
-    return replace(response, parts=[clean_part(part, taken, offered) for part in response.parts])
+    used_ids: set[str] = set()
+    return replace(response, parts=[clean_part(part, used_ids, offered) for part in response.parts])
 
 
-def clean_part(part: ModelResponsePart, taken: set[str], offered: Container[str]) -> ModelResponsePart:
+def clean_part(part: ModelResponsePart, used_ids: set[str], offered: Container[str]) -> ModelResponsePart:
     if isinstance(part, TextPart | ThinkingPart):
         return replace(part, content=to_storable(part.content))
     if isinstance(part, ToolCallPart):
@@ -151,13 +151,15 @@ def clean_part(part: ModelResponsePart, taken: set[str], offered: Container[str]
         if not isinstance(call.args, str | dict | None):
             raise TypeError(f"arguments of {name} are a {type(call.args).__name__}")
         arguments = to_storable(call.args) if isinstance(call.args, str) else json.dumps(call.args or {})
-        return replace(call, tool_name=name, tool_call_id=ensure_unique_id(to_storable(call.tool_call_id), taken), args=arguments)
+        return replace(
+            call, tool_name=name, tool_call_id=ensure_unique_id(to_storable(call.tool_call_id), used_ids), args=arguments
+        )
     return part
 
 
-def ensure_unique_id(wanted: str, taken: set[str]) -> str:
-    call_id = wanted if wanted and wanted not in taken else f"call_{uuid4().hex}"
-    taken.add(call_id)
+def ensure_unique_id(proposed_id: str, used_ids: set[str]) -> str:
+    call_id = proposed_id if proposed_id and proposed_id not in used_ids else f"call_{uuid4().hex}"
+    used_ids.add(call_id)
     return call_id
 
 
@@ -174,7 +176,7 @@ def to_storable_value(value: Any) -> Any:
         case str():
             return to_storable(value)
         case list():
-            return [to_storable_value(one) for one in value]
+            return [to_storable_value(item) for item in value]
         case dict():
-            return {to_storable(key): to_storable_value(one) for key, one in value.items()}
+            return {to_storable(key): to_storable_value(item) for key, item in value.items()}
     return value

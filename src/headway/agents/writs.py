@@ -36,11 +36,11 @@ class AgentAccess(NamedTuple):
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
 
 
-def run_text(tx: Transaction, scope: Scope, role: Role, text: str, hands: AgentAccess | None = None) -> WritOutcome:
+def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: AgentAccess | None = None) -> WritOutcome:
     """Run all writs of a finished text, in order. A writ that fails does not affect the others."""
     parsed = parse(text)
-    places = count()
-    answers = [run_writ(tx, scope, role, writ, hands or AgentAccess(), places) for writ in parsed.writs[:WRITS_LIMIT]]
+    indexes = count()
+    answers = [run_writ(tx, scope, role, writ, access or AgentAccess(), indexes) for writ in parsed.writs[:WRITS_LIMIT]]
     if more := len(parsed.writs) - len(answers):
         answers.append(
             format_frame("/todo", [f"ERR: at most {WRITS_LIMIT} writs in one text; the last {more} did not run"], "END TODO")
@@ -48,7 +48,7 @@ def run_text(tx: Transaction, scope: Scope, role: Role, text: str, hands: AgentA
     return WritOutcome("\n".join(answers), parsed.visible)
 
 
-def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, hands: AgentAccess, places: Iterator[int]) -> str:
+def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: AgentAccess, indexes: Iterator[int]) -> str:
     """Run one writ and render the frame that answers it. If it fails, its changes are rolled back."""
     if writ.word == "todo":
         return run_todo_writ(tx, scope, role, writ)
@@ -56,7 +56,7 @@ def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, hands: Agent
         return run_schedule_writ(tx, scope, role, writ)
     if not writ.complete:
         return format_frame("/parallel", ["ERR: missing /endparallel terminator"], "END AGENT")
-    return "\n".join(render_agent_frame(role, order, hands, next(places)) for order in parse_agent_calls(writ))
+    return "\n".join(render_agent_frame(role, order, access, next(indexes)) for order in parse_agent_calls(writ))
 
 
 def format_first_word(text: str) -> str:
@@ -79,13 +79,13 @@ def parse_agent_calls(writ: Writ) -> list[AgentCall]:
     return [AgentCall(agent, task.strip()) for agent, _, task in (call.strip().partition(" ") for call in calls)]
 
 
-def render_agent_frame(role: Role, order: AgentCall, hands: AgentAccess, place: int) -> str:
+def render_agent_frame(role: Role, order: AgentCall, access: AgentAccess, index: int) -> str:
     if "agents" not in role.writs:
         lines = [f"ERR: the role {role.name} needs the grant `agents` for this"]
-    elif hands.agent_result is None:
+    elif access.agent_result is None:
         lines = ["ERR: /agent is not available here"]
     else:
-        lines = hands.agent_result(place)
+        lines = access.agent_result(index)
     return format_frame(f"/agent {format_inline(order.agent, 60)}".rstrip(), lines, "END AGENT")
 
 
@@ -100,15 +100,15 @@ def run_schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> 
     return format_frame(f"/schedule {format_first_word(writ.rest)}".rstrip(), lines, "END SCHEDULE")
 
 
-def run_schedule_verb(tx: Transaction, scope: Scope, rest: str) -> list[str]:
-    verb, _, name = rest.partition(" ")
-    if rest == "list":
+def run_schedule_verb(tx: Transaction, scope: Scope, command: str) -> list[str]:
+    verb, _, name = command.partition(" ")
+    if command == "list":
         known = schedule_store.list_page(tx, scope.tenant_id, LIST_LIMIT)
-        return [format_schedule(one) for one in known] or ["no schedules"]
+        return [format_schedule(schedule) for schedule in known] or ["no schedules"]
     if verb == "rm" and name.strip() and ":" not in name:
         schedules.remove(tx, scope.tenant_id, name.strip())
         return [f"removed {format_inline(name.strip())}"]
-    head, colon, content = rest.partition(": ")
+    head, colon, content = command.partition(": ")
     name, _, when = head.strip().partition(" ")
     if not colon or not when.strip():
         raise Invalid("write it as NAME CRON: TEXT, or NAME every 30m: TEXT")
@@ -119,8 +119,8 @@ def run_schedule_verb(tx: Transaction, scope: Scope, rest: str) -> list[str]:
 
 
 def parse_timing(when: str) -> Timing:
-    found = re.fullmatch(r"every (\d{1,9})(s|m|h|d)", when)
-    return Timing(every_ms=int(found[1]) * UNITS_MS[found[2]]) if found else Timing(cron=when)
+    match = re.fullmatch(r"every (\d{1,9})(s|m|h|d)", when)
+    return Timing(every_ms=int(match[1]) * UNITS_MS[match[2]]) if match else Timing(cron=when)
 
 
 def format_schedule(schedule: Schedule) -> str:
@@ -129,7 +129,7 @@ def format_schedule(schedule: Schedule) -> str:
 
 
 def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
-    verb, _, rest = writ.rest.partition(" ")
+    verb, _, arguments = writ.rest.partition(" ")
     head = f"/todo {verb}" if verb in VERBS else "/todo"
     try:
         if "todos" not in role.writs:
@@ -138,22 +138,22 @@ def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
             raise Invalid("missing /endtodo terminator")
         if verb not in VERBS:
             raise Invalid(f"unknown verb; known: {', '.join(VERBS)}")
-        lines = tx.attempt(lambda tx: VERBS[verb](tx, scope, rest.strip(), writ.body))
+        lines = tx.attempt(lambda tx: VERBS[verb](tx, scope, arguments.strip(), writ.body))
     except HeadwayError as error:
         lines = [f"ERR: {format_inline(str(error))}"]
     return format_frame(head, lines, "END TODO")
 
 
-def add_todo(tx: Transaction, scope: Scope, rest: str, body: str | None) -> list[str]:
-    first, _, subject = rest.partition(" ")
+def add_todo(tx: Transaction, scope: Scope, arguments: str, body: str | None) -> list[str]:
+    first, _, remainder = arguments.partition(" ")
     tenant_wide = first == TENANT_WIDE_FLAG
     home = scope.home(tenant_wide=tenant_wide).conversation_id
-    words = subject.strip() if tenant_wide else rest
-    draft = Draft(words, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home)
+    subject = remainder.strip() if tenant_wide else arguments
+    draft = Draft(subject, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home)
     return [f"added {format_todo(todos.add(tx, scope.tenant_id, draft))}"]
 
 
-def list_todos(tx: Transaction, scope: Scope, _rest: str, _body: str | None) -> list[str]:
+def list_todos(tx: Transaction, scope: Scope, _arguments: str, _body: str | None) -> list[str]:
     return render_open_todos(tx, scope) or ["no open todos"]
 
 
@@ -162,14 +162,14 @@ def render_open_todos(tx: Transaction, scope: Scope) -> list[str]:
 
     These are the same rows that `GET /v1/todos` and `todo_list` return for the conversation.
     """
-    listed = views.get_todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN_STATUSES), LIST_LIMIT)
-    going, waiting = listed.counts["in_progress"], listed.counts["pending"]
-    if not going + waiting:
+    page = views.get_todo_list(tx, scope.tenant_id, Selection(scope.conversation_id, statuses=OPEN_STATUSES), LIST_LIMIT)
+    in_progress, pending = page.counts["in_progress"], page.counts["pending"]
+    if not in_progress + pending:
         return []
-    more = going + waiting - len(listed.todos)
+    more = in_progress + pending - len(page.todos)
     return [
-        f"{going + waiting} open ({going} in progress, {waiting} pending):",
-        *map(format_todo, listed.todos),
+        f"{in_progress + pending} open ({in_progress} in progress, {pending} pending):",
+        *map(format_todo, page.todos),
         *([f"… and {more} more"] if more > 0 else []),
     ]
 
@@ -180,33 +180,33 @@ def format_todo(todo: Todo) -> str:
     return f"{marker}#{todo.id} [{todo.status}] {format_inline(todo.subject)}{suffix}"
 
 
-def start_todo(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    return [format_todo(todos.start(tx, scope.tenant_id, references.resolve_todo(tx, scope, rest).id))]
+def start_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
+    return [format_todo(todos.start(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id))]
 
 
-def complete_todo(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    return [format_todo(todos.end(tx, scope.tenant_id, references.resolve_todo(tx, scope, rest).id, "completed"))]
+def complete_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
+    return [format_todo(todos.end(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id, "completed"))]
 
 
-def cancel_todo(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    return [format_todo(todos.end(tx, scope.tenant_id, references.resolve_todo(tx, scope, rest).id, "canceled"))]
+def cancel_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
+    return [format_todo(todos.end(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id, "canceled"))]
 
 
-def describe_todo(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    reference, text = split_reference(rest)
+def describe_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | None) -> list[str]:
+    reference, text = split_reference(arguments)
     todo = references.resolve_todo(tx, scope, reference)
     return [format_todo(todos.change(tx, scope.tenant_id, todo.id, Change(description=text)))]
 
 
-def rename_todo(tx: Transaction, scope: Scope, rest: str, _body: str | None) -> list[str]:
-    reference, text = split_reference(rest)
+def rename_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | None) -> list[str]:
+    reference, text = split_reference(arguments)
     todo = references.resolve_todo(tx, scope, reference)
     return [format_todo(todos.change(tx, scope.tenant_id, todo.id, Change(subject=text)))]
 
 
-def split_reference(rest: str) -> tuple[str, str]:
+def split_reference(arguments: str) -> tuple[str, str]:
     """Split `ID: TEXT` at the first colon that is followed by a space."""
-    reference, colon, text = rest.partition(": ")
+    reference, colon, text = arguments.partition(": ")
     if not colon or not text.strip():
         raise Invalid("write it as ID: TEXT")
     return reference, text.strip()

@@ -112,7 +112,7 @@ def apply_answer(step: PursuitStep, answer: QuestionAnswer) -> None:
 
 
 def is_transient(failure: Exception) -> bool:
-    return isinstance(failure, ModelFailed) and failure.passes
+    return isinstance(failure, ModelFailed) and failure.is_transient
 
 
 def fail_pursuit(tx: Transaction, job: Job, error: str) -> None:

@@ -20,9 +20,9 @@ def openai_agents_tools(loop: ExternalLoop) -> list[FunctionTool]:
 
 
 def build_function_tool(loop: ExternalLoop, tool: Tool) -> FunctionTool:
-    async def call(_context: ToolContext[Any], written: str) -> str:
+    async def call(_context: ToolContext[Any], arguments_json: str) -> str:
         """Call the tool. Errors are returned as text, because an exception here would end the whole run."""
-        arguments = parse_arguments(written)
+        arguments = parse_arguments(arguments_json)
         if arguments is None:
             return json.dumps(tool.refuse(NOT_AN_OBJECT), ensure_ascii=False)
         return (await loop.call(tool.name, arguments)).as_text
@@ -36,9 +36,9 @@ def build_function_tool(loop: ExternalLoop, tool: Tool) -> FunctionTool:
     )
 
 
-def parse_arguments(written: str) -> dict[str, Any] | None:
+def parse_arguments(arguments_json: str) -> dict[str, Any] | None:
     try:
-        arguments = json.loads(written or "{}")
+        arguments = json.loads(arguments_json or "{}")
     except (ValueError, RecursionError):
         return None
     return arguments if isinstance(arguments, dict) else None

@@ -65,9 +65,9 @@ async def judge(models: Models, request: Assess) -> Verdict:
 
 
 def parse_judgement(text: str) -> Judgement | None:
-    found = JSON_OBJECT.search(text)
+    match = JSON_OBJECT.search(text)
     try:
-        return Judgement.model_validate(json.loads(found[0])) if found else None
+        return Judgement.model_validate(json.loads(match[0])) if match else None
     except (ValueError, RecursionError, ValidationError):
         return None
 
@@ -85,7 +85,7 @@ async def summarise(models: Models, request: Summarise) -> Summary:
 
 
 def is_transient(error: HeadwayError) -> bool:
-    return isinstance(error, ModelFailed) and error.passes
+    return isinstance(error, ModelFailed) and error.is_transient
 
 
 async def ask_cheap_model(models: Models, instructions: str, question: str, facts: Facts) -> ModelReply:

@@ -82,19 +82,19 @@ def build_parameters(toolbox: Toolbox, role: Role, mode: TurnMode, *, may_delega
     """
     withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
     tools = [tool for tool in list_offered_tools(toolbox, role, mode) if tool.family not in withheld]
-    said = prompts.render_instructions(role, [tool.name for tool in tools], mode)
+    instructions = prompts.render_instructions(role, [tool.name for tool in tools], mode)
     return ModelRequestParameters(
-        function_tools=[to_tool_definition(tool) for tool in tools], instruction_parts=[InstructionPart(content=said)]
+        function_tools=[to_tool_definition(tool) for tool in tools], instruction_parts=[InstructionPart(content=instructions)]
     )
 
 
 def list_offered_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
     """List the tools that the role grants, with only the planning family that matches the turn's mode."""
-    other = "queue" if mode == "plan" else "turn_plan"
+    excluded_family = "queue" if mode == "plan" else "turn_plan"
     return [
         tool
         for tool in toolbox.tools.values()
-        if role.grants(tool.family, tool.name) and tool.family != other and not tool.is_hidden
+        if role.grants(tool.family, tool.name) and tool.family != excluded_family and not tool.is_hidden
     ]
 
 

@@ -62,8 +62,8 @@ def handle(step: Step, response: ModelResponse) -> Summarise | None:
 
 def is_result(response: ModelResponse) -> bool:
     """Return whether a run could end with this response: plain text, or a single call of the report tool."""
-    called = [call.tool_name for call in response.tool_calls]
-    return called == [REPORT_TOOL] or (not called and bool(response.text))
+    tool_names = [call.tool_name for call in response.tool_calls]
+    return tool_names == [REPORT_TOOL] or (not tool_names and bool(response.text))
 
 
 def count_parts(response: ModelResponse) -> int:
@@ -80,13 +80,13 @@ def join_last(step: Step) -> bool:
 
     Both stay in the journal, but only the joined response is sent to the model.
     """
-    sent = ((place, step.entries[place]) for place in reversed(range(len(step.entries))) if step.entries[place].sent)
-    responses = [*islice(((place, one.message) for place, one in sent if isinstance(one.message, ModelResponse)), 2)]
+    sent_entries = ((index, step.entries[index]) for index in reversed(range(len(step.entries))) if step.entries[index].sent)
+    responses = [*islice(((index, entry.message) for index, entry in sent_entries if isinstance(entry.message, ModelResponse)), 2)]
     if len(responses) < 2 or responses[1][1].finish_reason != "length":
         return False
     (last, rest), (first, part) = responses
-    for place in (first, first + 1, last):  # the first part, the request for the rest, and the rest
-        step.withdraw(place)
+    for index in (first, first + 1, last):  # the first part, the request for the rest, and the rest
+        step.withdraw(index)
     step.append(join_responses(part, rest))
     return True
 

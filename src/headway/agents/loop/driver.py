@@ -56,24 +56,24 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
         lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )
     entries = await load_journal(work)
-    news: Reply = None
+    reply: Reply = None
     if taken_over:
         runtime.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
     with trace_run(runtime.tracer, run), ExitStack() as spans:
         note: SetAttributes | None = None
         while True:
-            need, entries = await commit_step(work, entries, news)
-            if isinstance(need, Stop):
+            request, entries = await commit_step(work, entries, reply)
+            if isinstance(request, Stop):
                 runtime.nudge()  # wake waiting parents and newly queued jobs
-                return need
-            if isinstance(need, AskModel):
+                return request
+            if isinstance(request, AskModel):
                 if not answers:
                     return Stop("answered")
                 answers -= 1
-                if need.planned:
+                if request.planned:
                     note = note or spans.enter_context(trace_plan(runtime.tracer, run))
-                    note(to_plan_attributes(need.planned, need.left))
-            news = await fulfil_request(work, entries, need)
+                    note(to_plan_attributes(request.planned, request.remaining))
+            reply = await fulfil_request(work, entries, request)
 
 
 async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply: Reply) -> tuple[Request, list[TranscriptEntry]]:
@@ -82,21 +82,29 @@ async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply
     After MAX_REFUSALS refused writes the error is raised.
     """
     unpaid = reply.call if isinstance(reply, ModelAnswered | Summary | Verdict) else None
-    here = copy_context()  # ledger tools run on another thread but belong to the current trace span
+    trace_context = copy_context()  # ledger tools run on another thread but belong to the current trace span
     retry = StorageRetry(f"run {context.run.id}", MAX_REFUSALS)
-    meant: list[Request] = []  # the request that the last attempt would have returned
+    last_request: list[Request] = []  # the request that the last attempt would have returned
     lost: Effect | None = None
     while True:
         try:
-            attempt = partial(apply_in_context, here=here, context=context, entries=entries, reply=reply, lost=lost, meant=meant)
-            need, entries = await context.runtime.database.write(attempt)
-            if need == NOT_OWNER and unpaid:
+            attempt = partial(
+                apply_in_context,
+                trace_context=trace_context,
+                context=context,
+                entries=entries,
+                reply=reply,
+                lost=lost,
+                last_request=last_request,
+            )
+            request, entries = await context.runtime.database.write(attempt)
+            if request == NOT_OWNER and unpaid:
                 await charge_late(context, unpaid)
-            return need, entries
+            return request, entries
         except StorageError as error:
             if isinstance(error, CommitUncertain):
                 unpaid = None  # the step may have charged it already; never charge twice
-                lost = next((need.effect for need in meant if isinstance(need, CallTool)), None)
+                lost = next((request.effect for request in last_request if isinstance(request, CallTool)), None)
             await retry.wait(error)
         stored = await load_journal(context)
         if len(stored) > len(entries):
@@ -110,16 +118,16 @@ async def charge_late(context: RunContext, call: ModelCall) -> None:
 
 def apply_in_context(
     tx: Transaction,
-    here: Context,
+    trace_context: Context,
     context: RunContext,
     entries: list[TranscriptEntry],
     reply: Reply,
     lost: Effect | None,
-    meant: list[Request],
+    last_request: list[Request],
 ) -> tuple[Request, list[TranscriptEntry]]:
-    need, entries = here.run(apply_step, tx, context, entries, reply, lost)
-    meant[:] = [need]
-    return need, entries
+    request, entries = trace_context.run(apply_step, tx, context, entries, reply, lost)
+    last_request[:] = [request]
+    return request, entries
 
 
 def apply_step(
@@ -129,28 +137,28 @@ def apply_step(
 
     `lost` is a tool call that a commit without acknowledgement may have stored as started, and that was certainly not made.
     """
-    held = runs.lock_job(tx, context.run)
-    if held is None or held.state != "running" or held.owner != context.runtime.owner:
+    job = runs.lock_job(tx, context.run)
+    if job is None or job.state != "running" or job.owner != context.runtime.owner:
         return NOT_OWNER, entries
-    found = run_store.find_with_halt(tx, context.run.tenant_id, context.run.id)
-    if found is None:
+    row = run_store.find_with_halt(tx, context.run.tenant_id, context.run.id)
+    if row is None:
         return NOT_OWNER, entries
-    run, halted = found
-    step = Step(tx, context, held, run, entries, lost)
+    run, halted = row
+    step = Step(tx, context, job, run, entries, lost)
     if step.over:
         return NOT_OWNER, entries
     if not entries:
         step.append(build_user_message(escape_frames(run.task)))
     record_reply(step, reply)
-    need: Request | None = Stop("halted") if halted else None
-    while need is None:
-        need = advance(step)
-    need = step.settle(need)
+    request: Request | None = Stop("halted") if halted else None
+    while request is None:
+        request = advance(step)
+    request = step.settle(request)
     step.write()
     got_further = reply is not None or len(step.entries) > len(entries) or step.run != run
     if got_further and not step.run.ended:  # a step that changed nothing needs no commit
         run_store.save(tx, step.run._replace(updated_at=tx.now))
-    return need, step.entries
+    return request, step.entries
 
 
 def record_reply(step: Step, reply: Reply) -> None:
@@ -209,15 +217,17 @@ def advance(step: Step) -> Request | None:
 
 def prepare_model_request(step: Step) -> AskModel | Stop:
     plan = step.plan()
-    left = list_open_items(plan)
-    limit = step.limits.extend_iterations(step.run.limit, step.run.iterations, has_open=bool(left))
+    open_items = list_open_items(plan)
+    limit = step.limits.extend_iterations(step.run.limit, step.run.iterations, has_open=bool(open_items))
     if step.run.iterations >= limit:
-        return step.give_up(prompts.describe_step_limit(step.run.iterations), "incomplete" if left else "limit")
+        return step.give_up(prompts.describe_step_limit(step.run.iterations), "incomplete" if open_items else "limit")
     step.run = step.run._replace(limit=limit)
     if step.run.hint:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
-    return AskModel(prompts.build_turn_context(step.run.task, plan, step.context.mode) if plan else None, len(plan), len(left))
+    return AskModel(
+        prompts.build_turn_context(step.run.task, plan, step.context.mode) if plan else None, len(plan), len(open_items)
+    )
 
 
 async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], request: Request) -> Reply:
@@ -225,7 +235,7 @@ async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], re
     try:
         return await dispatch_request(context, entries, request)
     except ModelFailed as error:
-        return RetryableFailure(str(error), error.retry_after_s) if error.passes else PermanentFailure(str(error), error.code)
+        return RetryableFailure(str(error), error.retry_after_s) if error.is_transient else PermanentFailure(str(error), error.code)
     except SettingsError as error:
         return PermanentFailure(str(error), error.code)
 
@@ -249,9 +259,9 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: ModelRequest | None) -> ModelAnswered:
     messages = [*select_window(work.before, entries), *([context] if context else [])]
-    voice = AnswerStream(work, len(entries))
-    reply = await work.runtime.models.ask(work.role.tier, messages, work.parameters, voice)
-    voice.ended()
+    stream = AnswerStream(work, len(entries))
+    reply = await work.runtime.models.ask(work.role.tier, messages, work.parameters, stream)
+    stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
 
 
@@ -267,16 +277,16 @@ class AnswerStream:
     Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
     """
 
-    def __init__(self, context: RunContext, place: int) -> None:
+    def __init__(self, context: RunContext, index: int) -> None:
         self.context = context
-        self.place = place  # index of the answer in the transcript
+        self.index = index  # index of the answer in the transcript
         self.parser = WritParser()
         self.chunk_count = 0
 
-    def heard(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         self.tell(self.parser.feed(to_storable(text)).visible)
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self.tell(self.parser.finish().visible)
 
     def on_withdrawn(self) -> None:
@@ -288,4 +298,4 @@ class AnswerStream:
     def tell(self, text: str) -> None:
         if text:
             self.chunk_count += 1
-            self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.place})
+            self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.index})

@@ -19,12 +19,12 @@ from headway.ledger.writ_parser import parse
 
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Sleep | Stop | None:
-    told = writ_calls.run_writs(step, entry, text)
-    if isinstance(told, Sleep):
-        return told
-    if told:  # an answer with writs never ends a turn: the agent sees their output first
+    writ_output = writ_calls.run_writs(step, entry, text)
+    if isinstance(writ_output, Sleep):
+        return writ_output
+    if writ_output:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
-        step.append(ModelRequest(told, metadata=to_metadata()))
+        step.append(ModelRequest(writ_output, metadata=to_metadata()))
         return None
     if not text.strip():
         return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text)
@@ -33,8 +33,8 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
         if current:
             return Assess(current, text, step.is_last_attempt)
     plan = step.plan()
-    if left := list_open_items(plan):
-        return reject_answer(step, prompts.describe_open_items(left), prompts.render_open_items_refusal(left), text)
+    if open_items := list_open_items(plan):
+        return reject_answer(step, prompts.describe_open_items(open_items), prompts.render_open_items_refusal(open_items), text)
     return step.end(RunEnd.finish("drained" if plan else "answered", text))
 
 
@@ -74,9 +74,9 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
     step.say(answer)
     cap = step.limits.resubmissions
     if step.run.resubmissions >= cap:
-        why = prompts.describe_resubmission_limit(cap)
-        step.tell("todos_limit", {"max": cap, "remaining": state.remaining, "message": why})
-        step.give_up(why, "limit")
+        reason = prompts.describe_resubmission_limit(cap)
+        step.tell("todos_limit", {"max": cap, "remaining": state.remaining, "message": reason})
+        step.give_up(reason, "limit")
         return
     step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
     step.tell_after_list("todos_resubmitting", {"next": state.current.subject, "state": state.as_json()})

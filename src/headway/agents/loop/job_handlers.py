@@ -51,30 +51,30 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
     A ledger tool runs in the transaction that ends its job. An external tool that was interrupted, or that failed transiently, is
     called again only if it is idempotent.
     """
-    wanted = json.loads(job.payload)
-    scope = Scope(job.tenant_id, wanted.get("conversation_id", 0), None, wanted.get("role", "schedule"))
+    payload = json.loads(job.payload)
+    scope = Scope(job.tenant_id, payload.get("conversation_id", 0), None, payload.get("role", "schedule"))
     try:
-        role = runtime.roles.find(wanted.get("role", "index"))
-        tool = runtime.toolbox.find(wanted["name"])
-        place = await runtime.database.read(lambda tx: resolve_scope(tx, scope))
+        role = runtime.roles.find(payload.get("role", "index"))
+        tool = runtime.toolbox.find(payload["name"])
+        resolved_scope = await runtime.database.read(lambda tx: resolve_scope(tx, scope))
     except StorageError:
         raise  # the job itself is fine
     except HeadwayError as error:
         await runtime.database.write(partial(record_tool_result, runtime=runtime, job=job, result=to_result({"error": str(error)})))
         return
-    execution = runtime.execution(place, role)._replace(effect_key=wanted.get("effect_key", job.id))
+    execution = runtime.execution(resolved_scope, role)._replace(effect_key=payload.get("effect_key", job.id))
     if tool.in_transaction is not None:
 
         def work(tx: Transaction) -> None:
             if jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner):
-                record_tool_result(tx, runtime, job, call_in_transaction(tool, wanted["arguments"], execution, tx))
+                record_tool_result(tx, runtime, job, call_in_transaction(tool, payload["arguments"], execution, tx))
 
         await runtime.database.write(work)
         return
     if json.loads(job.result) == IN_FLIGHT and not tool.idempotent:
         result = Result({"error": "It was interrupted, and whether it took effect is unknown."}, is_error=True)
     elif await runtime.database.write(partial(mark_tool_started, job=job, owner=runtime.owner)):
-        result = await call_external(tool, wanted["arguments"], execution)
+        result = await call_external(tool, payload["arguments"], execution)
     else:
         return
     stored = partial(record_tool_result, runtime=runtime, job=job, result=result)
@@ -83,21 +83,21 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
 
 def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:
     """Record that the call has started before making it, so that after a crash it is never mistaken for one that was not made."""
-    held = jobs.find_owned(tx, job.tenant_id, job.id, owner)
-    if held:
-        jobs.move(tx, held, "running", result=json.dumps(IN_FLIGHT))
-    return held is not None
+    owned_job = jobs.find_owned(tx, job.tenant_id, job.id, owner)
+    if owned_job:
+        jobs.move(tx, owned_job, "running", result=json.dumps(IN_FLIGHT))
+    return owned_job is not None
 
 
 def record_tool_result(tx: Transaction, runtime: Runtime, job: Job, result: Result) -> None:
-    held = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
-    if held is None:
+    owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
+    if owned_job is None:
         return
     if not result.is_error:
-        jobs.complete(tx, held, result.value)
+        jobs.complete(tx, owned_job, result.value)
         return
-    held, error = held._replace(result="null"), to_storable(result.error)
-    if result.passes:
-        jobs.retry_later(tx, held, error, runtime.limits)
+    owned_job, error = owned_job._replace(result="null"), to_storable(result.error)
+    if result.is_transient:
+        jobs.retry_later(tx, owned_job, error, runtime.limits)
     else:
-        jobs.fail_permanently(tx, held, error)
+        jobs.fail_permanently(tx, owned_job, error)

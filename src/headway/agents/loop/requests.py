@@ -13,7 +13,7 @@ from headway.storage.stores.spending import ModelCall
 class AskModel(NamedTuple):
     context: ModelRequest | None  # the current plan, if there is one
     planned: int = 0  # number of items in the plan
-    left: int = 0
+    remaining: int = 0
 
 
 class CallTool(NamedTuple):
@@ -42,7 +42,7 @@ class Sleep(NamedTuple):
 class Stop(NamedTuple):
     """Make no further request: the run has ended, or this process may not continue it."""
 
-    why: str
+    reason: str
 
 
 Request = AskModel | CallTool | Summarise | Assess | Sleep | Stop

@@ -64,12 +64,12 @@ class Step:
     def withdraw_last(self) -> None:
         self.withdraw(-1)
 
-    def withdraw(self, place: int) -> None:
+    def withdraw(self, index: int) -> None:
         """Keep a message in the journal but stop sending it to the model."""
         self.write()
-        entry = self.entries[place]
+        entry = self.entries[index]
         run_store.withdraw_message(self.tx, self.run.tenant_id, self.run.id, entry.n)
-        self.entries[place] = entry._replace(sent=False)
+        self.entries[index] = entry._replace(sent=False)
 
     def charge(self, call: ModelCall | None) -> None:
         if call:
@@ -92,13 +92,13 @@ class Step:
         self.run = run_ends.end_run(self.tx, self.run, end)
         return Stop("ended")
 
-    def give_up(self, why: str, outcome: TurnOutcome, answer: str = "") -> Stop:
+    def give_up(self, reason: str, outcome: TurnOutcome, answer: str = "") -> Stop:
         """End the turn with the last answer, the reason it ends here and the unfinished items, which stay open in the ledger."""
-        return self.end(RunEnd.finish(outcome, prompts.render_closing(answer, why, list_open_items(self.plan()))))
+        return self.end(RunEnd.finish(outcome, prompts.render_closing(answer, reason, list_open_items(self.plan()))))
 
     def end_filtered(self) -> Stop:
-        whose = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
-        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{whose}.")
+        origin = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
+        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{origin}.")
         return self.end(RunEnd.finish("filtered", prompts.CONTENT_FILTER_ANSWER))
 
     def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
@@ -136,9 +136,9 @@ class Step:
         return request
 
     def rest(self) -> None:
-        news = self.run.status != "waiting" and self.run.parent_run_id is not None
+        should_emit = self.run.status != "waiting" and self.run.parent_run_id is not None
         self.run = self.run._replace(status="waiting")
-        if news:
+        if should_emit:
             runs.emit_changed(self.tx, self.run)
 
     def ensure_funded(self, request: AskModel | Summarise | Assess) -> bool:
@@ -161,8 +161,8 @@ class Step:
 
     def size(self) -> int:
         """Estimate how many characters the next call would send."""
-        sent = transcript.select_window(self.context.before, self.entries)
-        return sum(len(str(part)) for message in sent for part in message.parts) + OVERHEAD_CHARACTERS
+        messages = transcript.select_window(self.context.before, self.entries)
+        return sum(len(str(part)) for message in messages for part in message.parts) + OVERHEAD_CHARACTERS
 
 
 def list_open_items(plan: list[Todo]) -> list[Todo]:

@@ -43,8 +43,8 @@ class Form(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def leave_out_nulls(cls, given: Any) -> Any:
-        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+    def leave_out_nulls(cls, data: Any) -> Any:
+        return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 
 T = TypeVar("T", bound=Form)
@@ -75,21 +75,21 @@ class FormResult(NamedTuple, Generic[T]):
 
 async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
     """Ask the model once. The caller decides whether to ask the follow-up question."""
-    asked = [build_runtime_message(question.text, question.facts), *question.exchange, *cut_off.request_rest(question.partial)]
+    messages = [build_runtime_message(question.text, question.facts), *question.exchange, *cut_off.request_rest(question.partial)]
     try:
-        reply = await models.ask(question.tier, asked, build_parameters(question))
+        reply = await models.ask(question.tier, messages, build_parameters(question))
     except (ModelFailed, SettingsError) as error:
         return FormResult(failure=error)
-    written = cut_off.join_json(question.partial, extract_answer(reply.response, question.tool))
-    if reply.response.finish_reason == "length" and written != question.partial and question.parts < cut_off.MAX_PARTS:
-        more = question._replace(partial=written, parts=question.parts + 1)
+    answer_text = cut_off.join_json(question.partial, extract_answer(reply.response, question.tool))
+    if reply.response.finish_reason == "length" and answer_text != question.partial and question.parts < cut_off.MAX_PARTS:
+        more = question._replace(partial=answer_text, parts=question.parts + 1)
         return FormResult(complaint=CUT_OFF_COMPLAINT, call=reply.call, again=more)
     try:
-        form = parse_answer(reply.response, written, question)
+        form = parse_answer(reply.response, answer_text, question)
         question.check(form)
     except Invalid as error:
         wrong = str(error)
-        answer = ModelResponse([TextPart(written)]) if question.partial else reply.response
+        answer = ModelResponse([TextPart(answer_text)]) if question.partial else reply.response
         exchange = (*question.exchange, answer, build_rejection(answer, wrong, question.tool))
         better = question._replace(exchange=exchange, partial="", parts=1) if len(exchange) < 2 * ATTEMPTS else None
         return FormResult(complaint=wrong, call=reply.call, again=better)
@@ -115,11 +115,11 @@ def extract_answer(response: ModelResponse, tool: str) -> str:
     return str(call.args) if call else response.text or ""
 
 
-def parse_answer(response: ModelResponse, written: str, question: Question[T]) -> T:
+def parse_answer(response: ModelResponse, answer_text: str, question: Question[T]) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
         raise Invalid(f"Your answer did not arrive in full ({response.finish_reason}). Make it shorter.")
-    found = None if cut_off.is_json(written) else JSON_OBJECT.search(written)
-    document = found[0] if found else written.strip()
+    match = None if cut_off.is_json(answer_text) else JSON_OBJECT.search(answer_text)
+    document = match[0] if match else answer_text.strip()
     if not document.startswith(("{", "[")):
         raise Invalid(f"Your answer does not call {question.tool}.")
     try:

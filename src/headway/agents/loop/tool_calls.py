@@ -40,24 +40,24 @@ JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | None:
     """Make the calls that have no recorded result, one after the other, then append all results together."""
     known = entry.n < step.first_new  # calls in a new response cannot have started
-    begun = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
+    stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
     ended: list[Effect] = []
-    for place, call in enumerate(response.tool_calls):
-        found = resume_call(step, begun[place]) if place in begun else start_call(step, entry.n, place, call)
-        if not isinstance(found, Effect):
-            return found
-        ended.append(found)
+    for index, call in enumerate(response.tool_calls):
+        outcome = resume_call(step, stored_effects[index]) if index in stored_effects else start_call(step, entry.n, index, call)
+        if not isinstance(outcome, Effect):
+            return outcome
+        ended.append(outcome)
         if step.over:  # the call reported the run's outcome
             return None
-    told = writ_calls.run_writs(step, entry, response.text or "")
-    if isinstance(told, Sleep):
-        return told
+    writ_output = writ_calls.run_writs(step, entry, response.text or "")
+    if isinstance(writ_output, Sleep):
+        return writ_output
     parts = [ToolReturnPart(effect.tool, escape_frames(effect.result), effect.call_id) for effect in ended]
-    step.append(ModelRequest([*parts, *told]))
+    step.append(ModelRequest([*parts, *writ_output]))
     return None
 
 
-def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
+def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
     """Start one call.
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
@@ -65,9 +65,9 @@ def start_call(step: Step, n: int, place: int, call: ToolCallPart) -> Effect | C
     arguments = parse_arguments(call)
     execution = step.context.execution
     tool = step.context.runtime.toolbox.tools.get(call.tool_name)
-    written = to_storable(JSON_ENCODER.encode(arguments))
-    effect = Effect(n, place, call.tool_call_id, call.tool_name, written, "started")
-    step.tell("tool_call", to_event_data(step, effect), arguments=written)
+    encoded_arguments = to_storable(JSON_ENCODER.encode(arguments))
+    effect = Effect(n, index, call.tool_call_id, call.tool_name, encoded_arguments, "started")
+    step.tell("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, call.tool_name)}))
     if not isinstance(arguments, dict):
@@ -105,28 +105,28 @@ def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, A
     begin_wait = tool.begin_wait
     assert begin_wait is not None
     try:
-        execution, wanted = validate_call(tool, arguments, step.context.execution)
-        pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, wanted))
+        execution, parsed_arguments = validate_call(tool, arguments, step.context.execution)
+        pending = step.tx.attempt(lambda tx: begin_wait(tx, execution, parsed_arguments))
     except StorageError:
         raise  # the transaction is lost, and the step with it
     except HeadwayError as error:
         return record_result(step, effect, to_result(tool.refuse(str(error))))
-    begun = effect._replace(result=json.dumps(pending))
-    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, begun)
-    return poll_call(step, begun, tool)
+    waiting_effect = effect._replace(result=json.dumps(pending))
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, waiting_effect)
+    return poll_call(step, waiting_effect, tool)
 
 
 def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
     assert tool.look is not None
     pending = PendingRun(*json.loads(effect.result))
     try:
-        execution, wanted = validate_call(tool, json.loads(effect.arguments), step.context.execution)
-        found = tool.look(step.tx, execution, wanted, pending)
+        execution, parsed_arguments = validate_call(tool, json.loads(effect.arguments), step.context.execution)
+        value = tool.look(step.tx, execution, parsed_arguments, pending)
     except StorageError:
         raise
     except HeadwayError as error:
         return record_result(step, effect, to_result(tool.refuse(str(error))))
-    return Sleep(pending.until) if found is None else record_result(step, effect, to_result(found))
+    return Sleep(pending.until) if value is None else record_result(step, effect, to_result(value))
 
 
 def accept_result(step: Step, done: ToolReturned) -> None:
@@ -138,7 +138,7 @@ def accept_result(step: Step, done: ToolReturned) -> None:
     effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
     if effect.state != "started":  # already stored by a commit whose acknowledgement was lost
         return
-    if not done.result.passes:
+    if not done.result.is_transient:
         record_result(step, effect, done.result)
     elif step.is_last_attempt or step.tx.now - effect.started_at >= step.limits.tool_retries_ms:
         give_up_call(step, effect, done.result)
@@ -168,16 +168,16 @@ def give_up_call(step: Step, effect: Effect, result: Result) -> None:
 
 
 def record_result(step: Step, effect: Effect, result: Result) -> Effect:
-    written = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
-    shown = to_storable(shorten_result(written))
+    text = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
+    stored = to_storable(shorten_result(text))
     state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"
-    ended = effect._replace(state=state, result=shown)
+    ended = effect._replace(state=state, result=stored)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
-    value = result.value if shown == written else shown
+    value = result.value if stored == text else stored
     step.tell("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
     if effect.tool == REPORT_TOOL and state == "succeeded":
-        said = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
-        step.end(RunEnd.report(said.summary, said.data, success=said.success))
+        report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
+        step.end(RunEnd.report(report.summary, report.data, success=report.success))
     return ended
 
 
@@ -205,7 +205,7 @@ def is_too_deep(value: Any) -> bool:
     """Return whether JSON is nested so deeply that encoding it could hit the recursion limit, which depends on the call stack."""
     level = [value]
     for _ in range(MAX_JSON_DEPTH):
-        below = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        below = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
         level = list(chain.from_iterable(below))
         if not level:
             return False

@@ -29,24 +29,26 @@ AGENT_WRIT = "/agent"
 
 def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
     """Run the writs of a text and return their output, or a Sleep while sub-agents are still running."""
-    found = parse(text).writs
-    if not found:
+    parsed_writs = parse(text).writs
+    if not parsed_writs:
         return []
     results: list[list[str]] = []
     if "agents" in step.context.role.writs:
-        orders = [order for writ in found[: writs.WRITS_LIMIT] for order in writs.parse_agent_calls(writ)]
-        begun = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if orders else {}
-        effects = [begun.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, order) for n, order in enumerate(orders)]
-        looked = [poll_agent(step, effect) for effect in effects]
-        if any(one is None for one in looked):
+        orders = [order for writ in parsed_writs[: writs.WRITS_LIMIT] for order in writs.parse_agent_calls(writ)]
+        stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if orders else {}
+        effects = [
+            stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, order) for n, order in enumerate(orders)
+        ]
+        answers = [poll_agent(step, effect) for effect in effects]
+        if any(lines is None for lines in answers):
             return Sleep(NEVER)
-        results = [one for one in looked if one is not None]
-    hands = AgentAccess(lambda place: results[place])
-    return [UserPromptPart(writs.run_text(step.tx, step.context.scope, step.context.role, text, hands).output)]
+        results = [lines for lines in answers if lines is not None]
+    access = AgentAccess(lambda index: results[index])
+    return [UserPromptPart(writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output)]
 
 
-def start_agent(step: Step, n: int, place: int, order: AgentCall) -> Effect:
-    effect = Effect(n, FIRST_AGENT_PLACE + place, "", AGENT_WRIT, json.dumps(order._asdict()), "started")
+def start_agent(step: Step, n: int, index: int, order: AgentCall) -> Effect:
+    effect = Effect(n, FIRST_AGENT_PLACE + index, "", AGENT_WRIT, json.dumps(order._asdict()), "started")
     try:
         if not order.task:
             raise Invalid("write it as /agent NAME TASK")

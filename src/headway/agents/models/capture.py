@@ -15,12 +15,12 @@ class ReceivedBody:
     """The start and the end of the last response's body. Stays empty for models that make no HTTP requests."""
 
     def __init__(self) -> None:
-        self.begun = False
+        self.has_begun = False
         self.size = 0
         self.head = self.tail = b""
 
     def begin(self) -> None:
-        self.begun = True
+        self.has_begun = True
         self.size = 0
         self.head = self.tail = b""
 
@@ -42,7 +42,7 @@ class ReceivedBody:
     @property
     def is_from_a_proxy(self) -> bool:
         """Whether the body is empty or HTML, which means that a proxy answered instead of the provider."""
-        return self.begun and (not self.head.strip() or self.head.lstrip().startswith(b"<"))
+        return self.has_begun and (not self.head.strip() or self.head.lstrip().startswith(b"<"))
 
 
 CURRENT_BODY: ContextVar[ReceivedBody] = ContextVar("what the current model call received")

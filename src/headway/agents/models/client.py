@@ -37,16 +37,16 @@ MISSING_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 class ModelFailed(HeadwayError):
     """The model could not be called."""
 
-    def __init__(self, message: str | None = None, *, passes: bool = False, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str | None = None, *, is_transient: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        self.passes = passes
+        self.is_transient = is_transient
         self.retry_after_s = retry_after_s
 
 
 class TextListener(Protocol):
     """Receives a model's text as it streams. `on_withdrawn` is called when the answer fails partway."""
 
-    def heard(self, text: str) -> None: ...
+    def on_text(self, text: str) -> None: ...
 
     def on_withdrawn(self) -> None: ...
 
@@ -73,13 +73,13 @@ class Models:
         self.prices = prices or Prices()
         self.tracer = tracer or NullTracer()
         self.redact = redact or Redactor()
-        self.made: dict[str, Model] = dict(known or {})
+        self.by_name: dict[str, Model] = dict(known or {})
 
     def find(self, tier: Tier) -> Model:
         name = self.names[tier]
-        if name not in self.made:
-            self.made[name] = build_model(name)
-        return self.made[name]
+        if name not in self.by_name:
+            self.by_name[name] = build_model(name)
+        return self.by_name[name]
 
     def preload(self) -> None:
         """Build all models now, because importing a provider's library blocks for about a second.
@@ -92,7 +92,7 @@ class Models:
 
     async def close(self) -> None:
         """Close the connections that providers' libraries keep open."""
-        for model in self.made.values():
+        for model in self.by_name.values():
             async with model:  # leaving the context closes them
                 pass
 
@@ -137,8 +137,8 @@ class Models:
         if not isinstance(error, AgentRunError | UserError | OSError):
             log.warning("the answer of %s could not be read", name, exc_info=error)
         redact = Redactor((*list_api_keys(self.find(tier)), *self.redact.secrets))
-        words = describe_failure(name, error, received, redact)
-        return ModelFailed(words, passes=is_transient(error, received), retry_after_s=find_requested_delay(error))
+        message = describe_failure(name, error, received, redact)
+        return ModelFailed(message, is_transient=is_transient(error, received), retry_after_s=find_requested_delay(error))
 
     async def stream(
         self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: TextListener | None
@@ -151,7 +151,7 @@ class Models:
             async for event in stream:
                 deadline.reschedule(loop.time() + self.timeout_s)
                 if listener and (text := extract_text(event)):
-                    listener.heard(text)
+                    listener.on_text(text)
         return stream.get()
 
     @cached_property
@@ -168,9 +168,9 @@ def build_model(name: str) -> Model:
     """Build the model with this name. Its API key and base URL come from the provider's usual environment variables."""
     if name == REHEARSAL_MODEL:
         return build_rehearsal_model()
-    provider, _, rest = name.partition(":")
+    provider, _, model_name = name.partition(":")
     try:
-        if not rest.strip():
+        if not model_name.strip():
             raise ValueError("write it as provider:name")
         return infer_model(name)
     except (UserError, ValueError) as error:

@@ -53,7 +53,7 @@ def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
     used = response.usage
     if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (used.input_tokens, used.output_tokens)):
         raise MalformedAnswer(f"It reports {used.input_tokens} input and {used.output_tokens} output tokens")
-    if not received.begun:  # a model in this process
+    if not received.has_begun:  # a model in this process
         return
     told_why = response.finish_reason == "content_filter" or "finish_reason" in (response.provider_details or {})
     if not told_why and not received.is_complete:
@@ -89,28 +89,28 @@ def find_requested_delay(error: Exception) -> float | None:
 def describe_failure(name: str, error: Exception, received: ReceivedBody, redact: Redactor) -> str:
     """Describe the failure for users. Anything that looks like a key is redacted, even if it is not a configured secret."""
 
-    def quote(words: str) -> str:
-        words = " ".join(to_one_line(redact(words)).split())
-        return SECRET_LIKE.sub(lambda found: found[0] if found[0] in name else "…", words)
+    def quote(text: str) -> str:
+        text = " ".join(to_one_line(redact(text)).split())
+        return SECRET_LIKE.sub(lambda match: match[0] if match[0] in name else "…", text)
 
     if isinstance(error, TimeoutError):
         return f"The model {name} did not answer in time."
-    said = quote(get_provider_message(error, received))[:MESSAGE_LIMIT].rstrip(".") or type(error).__name__
+    message = quote(get_provider_message(error, received))[:MESSAGE_LIMIT].rstrip(".") or type(error).__name__
     if isinstance(error, ModelHTTPError):
-        what = "is rate limited" if isinstance(error, ModelRateLimitError) else "failed"
-        return f"The model {name} {what} (HTTP {error.status_code}): {said}."
-    if isinstance(error, UserError) or not received.begun:
-        return f"The model {name} failed: {said}."
-    sent = quote(received.text)
-    sent = sent if len(sent) <= 2 * QUOTE_LIMIT else f"{sent[:QUOTE_LIMIT]} … {sent[-QUOTE_LIMIT:]}"
-    return f"The model {name} failed: {said}. It sent {sent or 'nothing'}. {ADVICE}"
+        problem = "is rate limited" if isinstance(error, ModelRateLimitError) else "failed"
+        return f"The model {name} {problem} (HTTP {error.status_code}): {message}."
+    if isinstance(error, UserError) or not received.has_begun:
+        return f"The model {name} failed: {message}."
+    body = quote(received.text)
+    body = body if len(body) <= 2 * QUOTE_LIMIT else f"{body[:QUOTE_LIMIT]} … {body[-QUOTE_LIMIT:]}"
+    return f"The model {name} failed: {message}. It sent {body or 'nothing'}. {ADVICE}"
 
 
 def get_provider_message(error: Exception, received: ReceivedBody) -> str:
     """Return the provider's own message if there is one, otherwise the library's."""
     if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError | OSError | AnswerInterrupted | MalformedAnswer):
         stumbled = f"Its library failed with {type(error).__name__}; see Headway's log"
-        return MalformedAnswer.__doc__ or "" if received.begun else stumbled
+        return MalformedAnswer.__doc__ or "" if received.has_begun else stumbled
     body = error.body if isinstance(error, ModelAPIError) else None
     if isinstance(body, dict):
         inner = body.get("error", body)

@@ -62,14 +62,14 @@ class LocalStream(StreamedResponse):
         self.finish_reason = self._response.finish_reason
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        for place, part in enumerate(self._response.parts):
+        for index, part in enumerate(self._response.parts):
             if isinstance(part, TextPart):
                 for word in WORDS.findall(part.content):
-                    for event in self._parts_manager.handle_text_delta(vendor_part_id=place, content=word):
+                    for event in self._parts_manager.handle_text_delta(vendor_part_id=index, content=word):
                         yield event
             elif isinstance(part, ToolCallPart):
                 yield self._parts_manager.handle_tool_call_part(
-                    vendor_part_id=place, tool_name=part.tool_name, args=part.args_as_json_str(), tool_call_id=part.tool_call_id
+                    vendor_part_id=index, tool_name=part.tool_name, args=part.args_as_json_str(), tool_call_id=part.tool_call_id
                 )
 
     async def close_stream(self) -> None:

@@ -29,12 +29,12 @@ class Price(NamedTuple):
 
 
 class Prices:
-    def __init__(self, own: Mapping[str, Price] | None = None) -> None:
-        self.own = own or {}
+    def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
+        self.overrides = overrides or {}
 
     def cost(self, model: str, usage: RequestUsage) -> int:
         """Return the cost of a call that was made. `model` is `provider:name`."""
-        if price := self.own.get(model):
+        if price := self.overrides.get(model):
             return max(
                 0, int((usage.input_tokens * price.input + usage.output_tokens * price.output) * NANOS_PER_DOLLAR / 1_000_000)
             )
@@ -46,7 +46,7 @@ class Prices:
         return self.cost(model, RequestUsage(input_tokens=tokens, output_tokens=EXPECTED_OUTPUT_TOKENS))
 
     def is_free(self, model: str) -> bool:
-        return model not in self.own and not has_list_price(model)
+        return model not in self.overrides and not has_list_price(model)
 
 
 def compute_list_cost(model: str, usage: RequestUsage) -> int:

@@ -19,7 +19,7 @@ class Address(NamedTuple):
     """A socket address, in the form that the system calls expect."""
 
     family: socket.AddressFamily
-    place: tuple[Any, ...]
+    sockaddr: tuple[Any, ...]
 
 
 AddressCheck = Callable[[str], bool]
@@ -46,10 +46,10 @@ def is_host_allowed(host: str, hosts: Collection[str]) -> bool:
 
 def resolve_host(host: str, port: int) -> list[Address]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # also raised when the name server is temporarily unreachable
         raise OutOfReach(f"There is no host {host[:200]}.") from None
-    return [Address(family, place) for family, _, _, _, place in found]
+    return [Address(family, sockaddr) for family, _, _, _, sockaddr in results]
 
 
 def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) -> list[Address]:
@@ -57,6 +57,6 @@ def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) 
 
     A single private address rejects the host, because a legitimate public host has none.
     """
-    if not addresses or not all(allowed(str(address.place[0])) for address in addresses):
+    if not addresses or not all(allowed(str(address.sockaddr[0])) for address in addresses):
         raise Invalid(f"{host[:200]} does not resolve to a public address.")
     return addresses

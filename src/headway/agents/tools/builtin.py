@@ -152,11 +152,13 @@ def build_http_get(hosts: tuple[str, ...]) -> Tool:
     return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True)
 
 
-def build_run_command(listed: tuple[str, ...]) -> Tool:
+def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
     def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
-        return shell.run(arguments.command, listed, execution.workspace)
+        return shell.run(arguments.command, allowed_programs, execution.workspace)
 
-    tool = Tool(RUN_COMMAND, f"Run a program in the workspace: {', '.join(listed)}.", "builtin", RunCommand, on_thread=act)
+    tool = Tool(
+        RUN_COMMAND, f"Run a program in the workspace: {', '.join(allowed_programs)}.", "builtin", RunCommand, on_thread=act
+    )
     return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
 
 

@@ -65,8 +65,8 @@ def tool(
 
 def find_tool(function: Any) -> Tool | None:
     """Return the tool attached to a function, or None."""
-    found = getattr(function, TOOL_ATTRIBUTE, None)
-    return found if isinstance(found, Tool) else None
+    value = getattr(function, TOOL_ATTRIBUTE, None)
+    return value if isinstance(value, Tool) else None
 
 
 def build_tool(function: Callable[..., Any], name: str, idempotent: bool, timeout_s: float) -> Tool:  # noqa: FBT001
@@ -102,7 +102,7 @@ def parse_signature(function: Callable[..., Any], name: str) -> Signature:
         else:
             fields[parameter.name] = build_field(parameter, name)
     try:
-        prefixed: dict[str, Any] = {FIELD_PREFIX + one: field for one, field in fields.items()}
+        prefixed: dict[str, Any] = {FIELD_PREFIX + parameter_name: field for parameter_name, field in fields.items()}
         arguments = create_model(name, __base__=Arguments, **prefixed)
     except PydanticUserError as error:
         raise BadTool(f"{name}: its parameters cannot be checked: {to_one_line(error.message)[:REASON_LIMIT]}") from None
@@ -130,8 +130,8 @@ async def call_async(
     return to_json(name, await function(**build_arguments(signature, execution, arguments)))
 
 
-def build_arguments(signature: Signature, execution: Execution, wanted: Arguments) -> dict[str, Any]:
-    values = dict(wanted)
+def build_arguments(signature: Signature, execution: Execution, parsed_arguments: Arguments) -> dict[str, Any]:
+    values = dict(parsed_arguments)
     arguments = {name: values[FIELD_PREFIX + name] for name in signature.names}
     return arguments if signature.execution is None else arguments | {signature.execution: execution}
 
@@ -145,30 +145,30 @@ def to_json(name: str, value: Any) -> Any:
     return plain
 
 
-def collect_tools(functions: Iterable[Callable[..., Any]], taken: Collection[str] = ()) -> tuple[Tool, ...]:
+def collect_tools(functions: Iterable[Callable[..., Any]], reserved_names: Collection[str] = ()) -> tuple[Tool, ...]:
     """Collect the tools among functions that a program passes in."""
-    found: dict[str, Tool] = {}
+    tools: dict[str, Tool] = {}
     for function in functions:
-        one = find_tool(function)
-        if one is None:
+        tool = find_tool(function)
+        if tool is None:
             raise BadTool(f"{getattr(function, '__name__', function)!s} is not a tool. Decorate it with @tool.")
-        if one.name in taken or one.name in found:
-            raise BadTool(f"A tool named {one.name} already exists. Choose another name: @tool(name=…).")
-        found[one.name] = one
-    return tuple(found.values())
+        if tool.name in reserved_names or tool.name in tools:
+            raise BadTool(f"A tool named {tool.name} already exists. Choose another name: @tool(name=…).")
+        tools[tool.name] = tool
+    return tuple(tools.values())
 
 
-def load(folder: str | Path, taken: Collection[str] = ()) -> tuple[Tool, ...]:
-    """Load the tools from a folder's Python files; none if the folder does not exist. Names in `taken` are rejected."""
-    found: dict[str, tuple[Tool, Path]] = {}
+def load(folder: str | Path, reserved_names: Collection[str] = ()) -> tuple[Tool, ...]:
+    """Load the tools from a folder's Python files; none if the folder does not exist. Names in `reserved_names` are rejected."""
+    tools: dict[str, tuple[Tool, Path]] = {}
     for path in sorted(Path(folder).glob("*.py")):
         for tool in iter_tools(import_file(path)):
-            if tool.name in taken:
+            if tool.name in reserved_names:
                 raise SettingsError(f"{path}: {tool.name} is the name of a built-in tool; choose another.")
-            if tool.name in found:
-                raise SettingsError(f"{path}: the tool {tool.name} is already defined in {found[tool.name][1]}.")
-            found[tool.name] = (tool, path)
-    return tuple(one for one, _ in found.values())
+            if tool.name in tools:
+                raise SettingsError(f"{path}: the tool {tool.name} is already defined in {tools[tool.name][1]}.")
+            tools[tool.name] = (tool, path)
+    return tuple(tool for tool, _ in tools.values())
 
 
 def import_file(path: Path) -> ModuleType:
@@ -191,4 +191,4 @@ def import_file(path: Path) -> ModuleType:
 def iter_tools(module: ModuleType) -> Iterator[Tool]:
     """Yield the module's tools in source order, without those that it imported."""
     functions = {id(var): var for var in vars(module).values() if inspect.isfunction(var) and var.__module__ == module.__name__}
-    return (found for function in functions.values() if (found := find_tool(function)) is not None)
+    return (tool for function in functions.values() if (tool := find_tool(function)) is not None)

@@ -19,7 +19,7 @@ DEFAULT_FAMILIES: Final = ("turn_plan", "tasks", "ledger")  # one planning famil
 class ExternalLoop(NamedTuple):
     available: Toolbox
     execution: Execution
-    chosen: Toolbox
+    toolbox: Toolbox
 
     @classmethod
     def of(cls, toolbox: Toolbox, execution: Execution) -> "ExternalLoop":
@@ -32,13 +32,13 @@ class ExternalLoop(NamedTuple):
         known = {*ALLOWED_FAMILIES, *self.available.tools}
         if unknown := [name for name in names if name not in known]:
             raise NotFound(f"No tool or family of tools is named {unknown[0][:80]!r}. Families: {', '.join(ALLOWED_FAMILIES)}.")
-        wanted = [tool for tool in tools if tool.name in names or (tool.family in names and not tool.is_hidden)]
-        granted = [tool for tool in wanted if self.execution.role.grants(tool.family, tool.name)]
-        return self._replace(chosen=Toolbox(granted))
+        requested_tools = [tool for tool in tools if tool.name in names or (tool.family in names and not tool.is_hidden)]
+        granted = [tool for tool in requested_tools if self.execution.role.grants(tool.family, tool.name)]
+        return self._replace(toolbox=Toolbox(granted))
 
     @property
     def tools(self) -> list[Tool]:
-        return list(self.chosen.tools.values())
+        return list(self.toolbox.tools.values())
 
     @property
     def turn_id(self) -> str:
@@ -51,7 +51,7 @@ class ExternalLoop(NamedTuple):
     async def call(self, name: str, arguments: dict[str, Any]) -> Result:
         """Call a tool. Any failure is returned as a result with `is_error` set."""
         with use_execution(self.execution):
-            return await self.chosen.call(name, arguments)
+            return await self.toolbox.call(name, arguments)
 
     async def plan(self) -> list[Todo]:
         find = partial(todo_store.list_by_turn, tenant_id=self.execution.scope.tenant_id, turn_id=self.turn_id)

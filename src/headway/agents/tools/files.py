@@ -88,12 +88,12 @@ def list_folder(workspace: str, path: str = ".") -> dict[str, Any]:
     if not parts and not os.path.isdir(workspace):
         return {"files": []}  # the first write creates the workspace
     with translate_errors(path), open_folder(workspace, parts) as folder:
-        found: list[dict[str, Any]] = []
-        for one in walk_folder(folder, "".join(f"{part}/" for part in parts), MAX_DEPTH):
-            if len(found) == LIST_LIMIT:
-                return {"files": found, "truncated": f"There are more than {LIST_LIMIT} files; list a single folder."}
-            found.append(one)
-    return {"files": found}
+        files: list[dict[str, Any]] = []
+        for file in walk_folder(folder, "".join(f"{part}/" for part in parts), MAX_DEPTH):
+            if len(files) == LIST_LIMIT:
+                return {"files": files, "truncated": f"There are more than {LIST_LIMIT} files; list a single folder."}
+            files.append(file)
+    return {"files": files}
 
 
 def walk_folder(folder: int, prefix: str, levels: int) -> Iterator[dict[str, Any]]:

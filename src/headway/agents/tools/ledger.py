@@ -71,7 +71,7 @@ class TodoUpdateArguments(Arguments):
 
 def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArguments) -> dict[str, Any]:
     tenant_id = execution.scope.tenant_id
-    words = Change(
+    changes = Change(
         subject=UNSET if arguments.subject is None else arguments.subject,
         description=UNSET if arguments.description is None else arguments.description,
         outcome=UNSET if arguments.outcome is None else arguments.outcome,
@@ -82,8 +82,8 @@ def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArgu
         if status == "in_progress":
             refuse_start_of_ended(todo)
         check_not_already_ended(todo, status)
-        words = words._replace(status=status)
-    return {"todo": todos.change(tx, tenant_id, arguments.id, words, arguments.lease_token).as_json()}
+        changes = changes._replace(status=status)
+    return {"todo": todos.change(tx, tenant_id, arguments.id, changes, arguments.lease_token).as_json()}
 
 
 class TodoReadyArguments(Arguments):
@@ -91,8 +91,8 @@ class TodoReadyArguments(Arguments):
 
 
 def todo_ready(tx: Transaction, execution: Execution, arguments: TodoReadyArguments) -> dict[str, Any]:
-    found = views.list_ready(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
-    return {"todos": [todo.as_json() for todo in found]}
+    ready_todos = views.list_ready(tx, execution.scope.tenant_id, find_list_id(execution), arguments.limit)
+    return {"todos": [todo.as_json() for todo in ready_todos]}
 
 
 class TodoClaimArguments(Arguments):

@@ -48,8 +48,8 @@ def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) ->
         for item in arguments.items
     ]
     created, pending = turn_plan.create(tx, execution.scope, get_turn_id(execution), items)
-    shown = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
-    return {"created": shown, "totalPending": pending}
+    documents = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
+    return {"created": documents, "totalPending": pending}
 
 
 class ListTodo(Arguments):
@@ -59,12 +59,12 @@ class ListTodo(Arguments):
 def list_todo(tx: Transaction, execution: Execution, arguments: ListTodo) -> dict[str, Any]:
     plan = todo_store.list_by_turn(tx, execution.scope.tenant_id, get_turn_id(execution))
     if arguments.status is None:
-        shown = [todo for todo in plan if not todo.ended]
+        items = [todo for todo in plan if not todo.ended]
     elif arguments.status == "all":
-        shown = plan
+        items = plan
     else:
-        shown = [todo for todo in plan if todo.status == parse_status(arguments.status)]
-    return {"items": [encode_plan_item(todo) for todo in shown], "summary": turn_plan.count_by_status(plan)}
+        items = [todo for todo in plan if todo.status == parse_status(arguments.status)]
+    return {"items": [encode_plan_item(todo) for todo in items], "summary": turn_plan.count_by_status(plan)}
 
 
 class StartTodo(Arguments):
@@ -120,14 +120,14 @@ def format_timestamp(milliseconds: int) -> str | None:
 # The queue
 
 
-def to_list_or_none(given: Any) -> list[Any] | None:
-    return given if isinstance(given, list) else None
+def to_list_or_none(value: Any) -> list[Any] | None:
+    return value if isinstance(value, list) else None
 
 
-def check_description(given: Any, field: str) -> str:
+def check_description(value: Any, field: str) -> str:
     """Return an item's description. Input that cannot be a description gives an empty string, which adds no item."""
-    words = turn_queue.parse_text(given).strip()
-    return text.check_subject(words, field) if words else ""
+    description = turn_queue.parse_text(value).strip()
+    return text.check_subject(description, field) if description else ""
 
 
 class ManageTodos(Arguments):

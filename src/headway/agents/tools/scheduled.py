@@ -26,15 +26,15 @@ def check_remote_call(tx: Transaction, tenant_id: int, work: dict[str, Any], too
 def check_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
     """Check that the call will be accepted when it is due: this tool, these arguments, this conversation, and no turn."""
     tool = toolbox.find(text.check_name(work["name"], "tool"))
-    place = resolve_scope(tx, Scope(tenant_id, work["conversation_id"]))
+    resolved_scope = resolve_scope(tx, Scope(tenant_id, work["conversation_id"]))
     # Validation needs no database. Every tenant has a workspace.
     nowhere = cast("Database", None)
-    execution = Execution(nowhere, "", place.scope, roles.find("index"), place.conversation_uuid, workspace=".")
+    execution = Execution(nowhere, "", resolved_scope.scope, roles.find("index"), resolved_scope.conversation_uuid, workspace=".")
     if not tool.needs(execution):
-        why = NEEDS_AGENT if tool.missing == MISSING_CONTEXT else tool.missing.removeprefix("Error: ")
-        raise build_refusal(tool.name, why)
+        reason = NEEDS_AGENT if tool.missing == MISSING_CONTEXT else tool.missing.removeprefix("Error: ")
+        raise build_refusal(tool.name, reason)
     validate_call(tool, work["arguments"], execution)
 
 
-def build_refusal(tool: str, why: str) -> Invalid:
-    return Invalid(f"{tool} cannot be scheduled: {why.rstrip('.')}.")
+def build_refusal(tool: str, reason: str) -> Invalid:
+    return Invalid(f"{tool} cannot be scheduled: {reason.rstrip('.')}.")

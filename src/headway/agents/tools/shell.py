@@ -24,9 +24,9 @@ OUTPUT_WAIT_S: Final = 1.0
 TAIL_LIMIT: Final = 2_000  # characters
 
 
-def run(command: Sequence[str], listed: Sequence[str], workspace: str, limit_s: float = TIMEOUT_S) -> dict[str, Any]:
-    program = resolve_program(command[0], listed)
-    arguments = [text.check_text(one, "command") for one in command[1:]]
+def run(command: Sequence[str], allowed_programs: Sequence[str], workspace: str, limit_s: float = TIMEOUT_S) -> dict[str, Any]:
+    program = resolve_program(command[0], allowed_programs)
+    arguments = [text.check_text(argument, "command") for argument in command[1:]]
     try:
         os.makedirs(workspace, mode=0o700, exist_ok=True)
         process = Popen(  # noqa: S603  the program is on the allowlist
@@ -46,15 +46,15 @@ def run(command: Sequence[str], listed: Sequence[str], workspace: str, limit_s: 
         exit_code = process.wait(limit_s)
     kill_group(process)
     if exit_code is None:
-        last_words = output.said()[-TAIL_LIMIT:] or "nothing"
-        raise Invalid(f"{command[0]} did not finish within {limit_s:g} s and was stopped. Its last output: {last_words}")
-    return {"exit_code": exit_code, "output": output.said()}
+        last_output = output.read()[-TAIL_LIMIT:] or "nothing"
+        raise Invalid(f"{command[0]} did not finish within {limit_s:g} s and was stopped. Its last output: {last_output}")
+    return {"exit_code": exit_code, "output": output.read()}
 
 
-def resolve_program(name: str, listed: Sequence[str]) -> str:
+def resolve_program(name: str, allowed_programs: Sequence[str]) -> str:
     """Return the path of an allowlisted program. A name with a slash is always rejected."""
-    if name not in listed or os.sep in name:
-        raise Invalid(f"{text.to_one_line(name[:80])!r} is not an allowed command. Allowed: {', '.join(listed)}.")
+    if name not in allowed_programs or os.sep in name:
+        raise Invalid(f"{text.to_one_line(name[:80])!r} is not an allowed command. Allowed: {', '.join(allowed_programs)}.")
     program = shutil.which(name, path=build_search_path())
     if program is None:
         raise Invalid(f"{name} is not installed here.")
@@ -84,7 +84,7 @@ class OutputTail:
     def __init__(self, source: IO[bytes] | None) -> None:
         assert source is not None
         self.source = source
-        self.kept = b""
+        self.buffer = b""
         self.dropped = False
         self.reader = threading.Thread(target=self.listen, name="headway-command", daemon=True)
         self.reader.start()
@@ -92,13 +92,13 @@ class OutputTail:
     def listen(self) -> None:
         with self.source:
             while chunk := os.read(self.source.fileno(), 65_536):
-                self.dropped = self.dropped or len(self.kept) + len(chunk) > BUFFER_LIMIT
-                self.kept = (self.kept + chunk)[-BUFFER_LIMIT:]
+                self.dropped = self.dropped or len(self.buffer) + len(chunk) > BUFFER_LIMIT
+                self.buffer = (self.buffer + chunk)[-BUFFER_LIMIT:]
 
-    def said(self) -> str:
+    def read(self) -> str:
         # A process that left the group may hold the pipe open forever.
         self.reader.join(OUTPUT_WAIT_S)
-        words = self.kept.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-        if len(words) <= OUTPUT_LIMIT and not self.dropped:
-            return words
-        return f"[The beginning is left out.]\n{words[-OUTPUT_LIMIT:]}"
+        output = self.buffer.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+        if len(output) <= OUTPUT_LIMIT and not self.dropped:
+            return output
+        return f"[The beginning is left out.]\n{output[-OUTPUT_LIMIT:]}"

@@ -34,10 +34,10 @@ class TaskId(Arguments):
 def report_errors(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], Any]:
     """Wrap a task tool so that failures return a sentence to the model, log the details and leave the file unchanged."""
 
-    def guard(execution: Execution, wanted: Any) -> Any:
+    def guard(execution: Execution, arguments: Any) -> Any:
         assert execution.conversation_uuid is not None  # has_conversation was checked by the toolbox
         try:
-            return act(TaskFile(execution.task_folder, execution.conversation_uuid, execution.scope.conversation_id), wanted)
+            return act(TaskFile(execution.task_folder, execution.conversation_uuid, execution.scope.conversation_id), arguments)
         except DatabaseDamaged as error:
             log.error("a task file cannot be read: %s", error)
             return CORRUPT_FILE
@@ -47,7 +47,7 @@ def report_errors(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, A
     return guard
 
 
-def list_tasks(file: TaskFile, _wanted: NoArguments) -> Any:
+def list_tasks(file: TaskFile, _arguments: NoArguments) -> Any:
     return {"tasks": [encode_task(task) for task in file.read()]}
 
 

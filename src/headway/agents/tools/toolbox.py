@@ -40,12 +40,12 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def normalise_arguments(cls, given: Any) -> Any:
-        given = parse_json_text(given)
-        if not isinstance(given, dict):
-            return given
+    def normalise_arguments(cls, arguments: Any) -> Any:
+        arguments = parse_json_text(arguments)
+        if not isinstance(arguments, dict):
+            return arguments
         optional = {field.alias or name for name, field in cls.model_fields.items() if not field.is_required()}
-        present = {name: value for name, value in given.items() if value is not None or name not in optional}
+        present = {name: value for name, value in arguments.items() if value is not None or name not in optional}
         return {name: parse_json_text(value, name) if cls.takes_json(name) else value for name, value in present.items()}
 
     @classmethod
@@ -127,7 +127,7 @@ class Result(NamedTuple):
     value: Any
     is_error: bool
     is_uncertain: bool = False  # whether the call took effect is unknown
-    passes: bool = False  # it failed transiently and is safe to repeat
+    is_transient: bool = False  # it failed transiently and is safe to repeat
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
@@ -187,12 +187,12 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
     """Run a tool synchronously. A ledger tool runs inside the caller's transaction; if it is refused, it has changed nothing."""
     work, on_thread = tool.in_transaction, tool.on_thread
     try:
-        execution, wanted = validate_call(tool, arguments, execution)
+        execution, parsed_arguments = validate_call(tool, arguments, execution)
         with use_execution(execution):
             if work is not None:
-                return to_result(tx.attempt(lambda tx: work(tx, execution, wanted)))
+                return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
             assert on_thread is not None
-            return to_result(on_thread(execution, wanted))
+            return to_result(on_thread(execution, parsed_arguments))
     except StorageError:
         raise  # the transaction is lost, with everything else the caller did in it
     except HeadwayError as error:
@@ -204,20 +204,20 @@ async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execut
     deadline = asyncio.timeout(tool.timeout_s)
     redact = execution.redact if execution else Redactor()
     try:
-        execution, wanted = validate_call(tool, arguments, execution)
+        execution, parsed_arguments = validate_call(tool, arguments, execution)
         with use_execution(execution):
             async with deadline:
-                return to_result(await start_call(tool, execution, wanted))
+                return to_result(await start_call(tool, execution, parsed_arguments))
     except HeadwayError as error:
-        return to_result(tool.refuse(redact(str(error))))._replace(passes=tool.idempotent and is_transient(error))
+        return to_result(tool.refuse(redact(str(error))))._replace(is_transient=tool.idempotent and is_transient(error))
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and is_current_task_canceled():
             raise
         if deadline.expired():
             return build_timeout_result(tool)
         log.warning("tool %s failed", tool.name, exc_info=error)
-        said = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {to_one_line(redact(str(error)))[:ERROR_LIMIT]}")
-        return to_result(said)._replace(passes=tool.idempotent and is_transient(error))
+        refusal = tool.refuse(f"{tool.name} failed with {type(error).__name__}: {to_one_line(redact(str(error)))[:ERROR_LIMIT]}")
+        return to_result(refusal)._replace(is_transient=tool.idempotent and is_transient(error))
 
 
 def is_current_task_canceled() -> bool:
@@ -241,9 +241,9 @@ def start_call(tool: Tool, execution: Execution, arguments: Arguments) -> Awaita
 def build_timeout_result(tool: Tool) -> Result:
     message = f"{tool.name} did not finish within {tool.timeout_s:g} s"
     if tool.idempotent:
-        return to_result(tool.refuse(f"{message}."))._replace(passes=True)
-    said = to_result(tool.refuse(f"{message}. It may still have taken effect: check before you call it again."))
-    return said._replace(is_uncertain=True)
+        return to_result(tool.refuse(f"{message}."))._replace(is_transient=True)
+    result = to_result(tool.refuse(f"{message}. It may still have taken effect: check before you call it again."))
+    return result._replace(is_uncertain=True)
 
 
 async def run_on_thread(work: Callable[[], Any]) -> Any:
@@ -307,9 +307,9 @@ def describe_missing_grant(tool: Tool, execution: Execution) -> str:
 
 def describe_validation_error(error: ValidationError) -> str:
     """Describe which arguments are invalid, in one sentence, without repeating their values."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    said = "; ".join(f"{format_path(one['loc'])}: {one['msg']}" for one in found[:5])
-    return f"Invalid arguments: {said}"
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    descriptions = "; ".join(f"{format_path(detail['loc'])}: {detail['msg']}" for detail in errors[:5])
+    return f"Invalid arguments: {descriptions}"
 
 
 def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -318,12 +318,12 @@ def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
     def tidy(part: Any) -> Any:
         if isinstance(part, list):
-            return [tidy(one) for one in part]
+            return [tidy(item) for item in part]
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
             return tidy(definitions[part["$ref"].rpartition("/")[2]])
-        kinds = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+        kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
         if len(kinds) == 1:  # optional: the model omits the argument instead of sending null
             part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
         return {key: tidy(value) for key, value in part.items() if key not in ("title", "default") or is_property(key, part)}

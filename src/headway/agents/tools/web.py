@@ -157,7 +157,7 @@ def connect(target: Target, address: Address, deadline: float) -> DeadlineSocket
     plain = socket.socket(address.family, socket.SOCK_STREAM)
     try:
         plain.settimeout(compute_timeout(deadline))
-        plain.connect(address.place)
+        plain.connect(address.sockaddr)
         if target.scheme == "http":
             return DeadlineSocket(plain, deadline)
         plain.settimeout(compute_timeout(deadline))
@@ -176,10 +176,10 @@ def send_request(target: Target, line: DeadlineSocket) -> HTTPResponse:
 
 
 def compute_timeout(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    return min(left, SOCKET_TIMEOUT_S)
+    return min(remaining, SOCKET_TIMEOUT_S)
 
 
 def encode_page(url: str, response: HTTPResponse) -> dict[str, Any]:

@@ -43,13 +43,13 @@ class Invocation:
     conversation: str | None = None
     home: str | None = None
     database_url: str | None = None
-    chosen: Settings | None = None
+    loaded_settings: Settings | None = None
 
     def settings(self) -> Settings:
         """Load the settings once, so that a problem in a settings file is reported once."""
-        if self.chosen is None:
-            self.chosen = settings.load({"home": self.home, "database_url": self.database_url})
-        return self.chosen
+        if self.loaded_settings is None:
+            self.loaded_settings = settings.load({"home": self.home, "database_url": self.database_url})
+        return self.loaded_settings
 
     def database(self) -> DirectDatabase:
         """Open a database without threads. A command is short-lived and should not wait for threads at exit."""
@@ -106,7 +106,7 @@ class UnusedFlags(NamedTuple):
     """Shared flags that have no effect on a command. They are rejected: a caller who gives one expects it to do something."""
 
     flags: tuple[str, ...] = ()
-    why: str = ""
+    reason: str = ""
 
     def hide_in_help(self, command: click.Command) -> None:
         """Omit these flags from the command's help."""
@@ -119,7 +119,7 @@ class UnusedFlags(NamedTuple):
         for name in self.flags:
             if getattr(call, name) is not None:
                 _program, _, command = context.command_path.partition(" ")
-                raise click.UsageError(f"{command} {self.why}; omit --{name.replace('_', '-')}.", context)
+                raise click.UsageError(f"{command} {self.reason}; omit --{name.replace('_', '-')}.", context)
 
 
 NO_UNUSED_FLAGS = UnusedFlags()

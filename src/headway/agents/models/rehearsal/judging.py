@@ -30,7 +30,7 @@ def assess_answer(answer: str) -> str:
 
 
 def summarise(text: str) -> str:
-    sentences = [format_inline(one) for one in re.split(r"(?<=[.!?])\s+|\n+", text) if one.strip()]
+    sentences = [format_inline(sentence) for sentence in re.split(r"(?<=[.!?])\s+|\n+", text) if sentence.strip()]
     if len(sentences) < 2:
         return f"It said: {''.join(sentences) or 'nothing'}"
     return f"It began: {sentences[0]} … It ended: {sentences[-1]}"
@@ -38,8 +38,8 @@ def summarise(text: str) -> str:
 
 def fill_form(offered: Collection[str], facts: Facts) -> RehearsalCall | None:
     """Fill in the form that is asked for; return None if the model is not asked for one."""
-    wanted = next((name for name in FORMS if name in offered), None)
-    return RehearsalCall(wanted, FORMS[wanted](facts)) if wanted else None
+    form = next((name for name in FORMS if name in offered), None)
+    return RehearsalCall(form, FORMS[form](facts)) if form else None
 
 
 def plan_goal(facts: Facts) -> dict[str, Any]:
@@ -47,19 +47,19 @@ def plan_goal(facts: Facts) -> dict[str, Any]:
     pieces = split_goal(facts["goal"])
     sub_goals: list[dict[str, Any]] = []
     parallel = sum(not is_read_only(piece) for piece in pieces) > 1
-    for place, piece in enumerate(pieces, 1):
+    for number, piece in enumerate(pieces, 1):
         last = is_read_only(piece)
-        how = {"mode": "agent", "role": "writer"} if parallel and not last else {"mode": "inline"}
+        assignment = {"mode": "agent", "role": "writer"} if parallel and not last else {"mode": "inline"}
         sub_goals.append(
             {
-                "id": f"step-{place}",
+                "id": f"step-{number}",
                 "description": piece,
                 "expected_outcome": "The work is done, and its result is stated.",
                 "depends_on": [sub_goal["id"] for sub_goal in sub_goals] if last else [],
-                "priority": max(1, 11 - place),
+                "priority": max(1, 11 - number),
                 "expected_value": 0.9,
                 "kind": "look" if last else "write",
-                **how,
+                **assignment,
             }
         )
     return {"sub_goals": sub_goals}
@@ -94,23 +94,23 @@ def is_read_only(piece: str) -> bool:
 def replan_goal(facts: Facts) -> dict[str, Any]:
     """Record failed work as not done, once, and keep the remaining sub-goals without it."""
     known = facts["sub_goals"]
-    gone = {one["id"] for one in known if one["status"] in ("failed", "skipped")}
-    lost = [one for one in known if one["id"] in gone or one["divergence"] == "major"]
-    if not lost or any(NOTE_FILE in one["description"] for one in known):
+    dropped_ids = {sub_goal["id"] for sub_goal in known if sub_goal["status"] in ("failed", "skipped")}
+    failed = [sub_goal for sub_goal in known if sub_goal["id"] in dropped_ids or sub_goal["divergence"] == "major"]
+    if not failed or any(NOTE_FILE in sub_goal["description"] for sub_goal in known):
         return {"sub_goals": [], "give_up": "This is the rehearsal model: it follows rules, and none of them helps here."}
-    kept = [
-        {"id": one["id"], "depends_on": [below for below in one["depends_on"] if below not in gone]}
-        for one in known
-        if one["status"] in OPEN_STATUSES
+    remaining = [
+        {"id": sub_goal["id"], "depends_on": [below for below in sub_goal["depends_on"] if below not in dropped_ids]}
+        for sub_goal in known
+        if sub_goal["status"] in OPEN_STATUSES
     ]
-    words = "; ".join(format_inline(f"{one['description']}: {one['outcome']}", 200) for one in lost)
+    summary = "; ".join(format_inline(f"{sub_goal['description']}: {sub_goal['outcome']}", 200) for sub_goal in failed)
     note = {
         "id": "note",
-        "description": f"Write {NOTE_FILE}: {words}",
+        "description": f"Write {NOTE_FILE}: {summary}",
         "expected_outcome": "The file says what was not done.",
         "kind": "write",
     }
-    return {"sub_goals": [*kept, note], "reason": "The failed work is written down, and the rest continues."}
+    return {"sub_goals": [*remaining, note], "reason": "The failed work is written down, and the rest continues."}
 
 
 def evaluate_outcome(facts: Facts) -> dict[str, Any]:

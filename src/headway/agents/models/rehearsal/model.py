@@ -63,18 +63,18 @@ def build_rehearsal_model(pace_s: float = 0) -> LocalModel:
 
 def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
     scene = ParsedMessages(messages, parameters)
-    said = choose_reply(scene)
-    if isinstance(said, str):
-        return build_response(scene, [TextPart(said)])
-    ids = (f"rehearsal-{scene.next_number}-{place}-{hash_key(wanted.key)}" for place, wanted in enumerate(said))
-    return build_response(scene, [ToolCallPart(*wanted.call, tool_call_id=id_) for wanted, id_ in zip(said, ids, strict=True)])
+    reply = choose_reply(scene)
+    if isinstance(reply, str):
+        return build_response(scene, [TextPart(reply)])
+    ids = (f"rehearsal-{scene.next_number}-{index}-{hash_key(planned.key)}" for index, planned in enumerate(reply))
+    return build_response(scene, [ToolCallPart(*planned.call, tool_call_id=id_) for planned, id_ in zip(reply, ids, strict=True)])
 
 
 def build_response(scene: "ParsedMessages", parts: list[TextPart] | list[ToolCallPart]) -> ModelResponse:
-    spoken = sum(len(part.content if isinstance(part, TextPart) else part.args_as_json_str()) for part in parts)
+    characters = sum(len(part.content if isinstance(part, TextPart) else part.args_as_json_str()) for part in parts)
     return ModelResponse(
         parts,
-        usage=RequestUsage(input_tokens=scene.size // 4 + 1, output_tokens=spoken // 4 + 1),
+        usage=RequestUsage(input_tokens=scene.size // 4 + 1, output_tokens=characters // 4 + 1),
         model_name=REHEARSAL_MODEL,
         timestamp=scene.moment,
         provider_name="headway",
@@ -128,9 +128,9 @@ class ParsedMessages:
     @cached_property
     def turn(self) -> tuple[RehearsalRequest, list[ModelMessage]]:
         """The turn's request and the messages since. Earlier turns of the conversation may precede it."""
-        asked = [(place, request) for place, message in enumerate(self.all) if (request := find_request(message))]
-        place, request = asked[-1] if asked else (-1, RehearsalRequest(""))
-        return request, self.all[place + 1 :]
+        requests = [(index, request) for index, message in enumerate(self.all) if (request := find_request(message))]
+        index, request = requests[-1] if requests else (-1, RehearsalRequest(""))
+        return request, self.all[index + 1 :]
 
     @property
     def request(self) -> RehearsalRequest:
@@ -145,7 +145,7 @@ class ParsedMessages:
         return next((step for step in self.steps if format_title(step) == item.title), item.title)
 
     @cached_property
-    def made(self) -> list[CompletedCall]:
+    def completed_calls(self) -> list[CompletedCall]:
         """The turn's tool calls that are still inside the context window."""
         parts = (part for message in self.turn[1] for part in message.parts)
         results = {part.tool_call_id: parse_json(part.content) for part in parts if isinstance(part, ToolReturnPart)}
@@ -159,18 +159,21 @@ class ParsedMessages:
         ]
 
     def find_call(self, tool: str, item: RehearsalItem | None = None) -> CompletedCall | None:
-        found = (one for one in reversed(self.made) if one.tool == tool)
-        return next((one for one in found if item is None or one.arguments.get("todoId") == item.id), None)
+        calls = (call for call in reversed(self.completed_calls) if call.tool == tool)
+        return next((call for call in calls if item is None or call.arguments.get("todoId") == item.id), None)
 
     def find_call_for(self, key: str) -> CompletedCall | None:
-        wanted = f"-{hash_key(key)}"
-        return next((one for one in reversed(self.made) if one.id.endswith(wanted) and one.tool not in BOOKKEEPING_TOOLS), None)
+        suffix = f"-{hash_key(key)}"
+        return next(
+            (call for call in reversed(self.completed_calls) if call.id.endswith(suffix) and call.tool not in BOOKKEEPING_TOOLS),
+            None,
+        )
 
     @property
     def known(self) -> RecentResults:
-        done = [one for one in self.made if one.tool not in BOOKKEEPING_TOOLS]
-        path = next((str(path) for one in reversed(done) if (path := one.arguments.get("path"))), None)
-        last = next((one for one in reversed(done) if one.tool not in reading.ACTION_TOOLS), None)
+        done = [call for call in self.completed_calls if call.tool not in BOOKKEEPING_TOOLS]
+        path = next((str(path) for call in reversed(done) if (path := call.arguments.get("path"))), None)
+        last = next((call for call in reversed(done) if call.tool not in reading.ACTION_TOOLS), None)
         if last is None or to_result(last.result).is_error:
             return RecentResults(None, path)
         return RecentResults(reading.describe_result(last.tool, last.arguments, last.result).value or None, path)
@@ -181,12 +184,12 @@ class ParsedMessages:
 
     @property
     def next_number(self) -> int:
-        return 1 + max((int(found[1]) for one in self.made if (found := CALL_ID.fullmatch(one.id))), default=0)
+        return 1 + max((int(match[1]) for call in self.completed_calls if (match := CALL_ID.fullmatch(call.id))), default=0)
 
     @property
     def size(self) -> int:
-        said = sum(len(str(part.args if isinstance(part, ToolCallPart) else part.content)) for part in iter_parts(self.all))
-        return said + sum(map(len, self.instructions))
+        characters = sum(len(str(part.args if isinstance(part, ToolCallPart) else part.content)) for part in iter_parts(self.all))
+        return characters + sum(map(len, self.instructions))
 
     @property
     def moment(self) -> datetime:
@@ -265,8 +268,10 @@ def queue_steps(scene: ParsedMessages) -> RehearsalReply:
 
 
 def create_plan(scene: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
-    if tried := scene.find_call(call.tool):  # it was called before, but there is still no plan
-        return append_disclaimer(f"The plan could not be made. {to_outcome(tried.tool, tried.arguments, tried.result).text}")
+    if earlier_call := scene.find_call(call.tool):  # it was called before, but there is still no plan
+        return append_disclaimer(
+            f"The plan could not be made. {to_outcome(earlier_call.tool, earlier_call.arguments, earlier_call.result).text}"
+        )
     return [PlannedCall(call, "plan")]
 
 
@@ -289,22 +294,24 @@ def work_on_plan(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
 
 def find_next_item(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
     """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
-    tried = scene.find_call("complete_todo")
-    refused = [place for place, item in enumerate(plan.open, 1) if tried and tried.arguments.get("todoId") == item.id]
-    left = [item for item in plan.open[sum(refused) :] if not scene.find_call("complete_todo", item)]
-    begun = [item for item in left if scene.find_call("start_todo", item)]
-    waiting = [item for item in left if item.status == "pending"]
-    return next(iter((*begun, *waiting, *left)), None)
+    last_call = scene.find_call("complete_todo")
+    refused = [number for number, item in enumerate(plan.open, 1) if last_call and last_call.arguments.get("todoId") == item.id]
+    candidates = [item for item in plan.open[sum(refused) :] if not scene.find_call("complete_todo", item)]
+    started = [item for item in candidates if scene.find_call("start_todo", item)]
+    waiting = [item for item in candidates if item.status == "pending"]
+    return next(iter((*started, *waiting, *candidates)), None)
 
 
 def conclude(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     last = scene.last_response
-    asked = [call.tool_call_id for call in last.tool_calls if call.tool_name == "list_todo"] if last else []
-    if not asked and "list_todo" in scene.offered:
+    list_call_ids = [call.tool_call_id for call in last.tool_calls if call.tool_name == "list_todo"] if last else []
+    if not list_call_ids and "list_todo" in scene.offered:
         return [PlannedCall(RehearsalCall("list_todo", {"status": "all"}), "list")]
-    listed = next((parse_items(one.result) for one in scene.made if one.id in asked), [])
-    items = listed or [(item.status, item.title, "") for item in plan.ended]
-    return append_disclaimer(render_report([(name, StepOutcome(said, ok=status == "completed")) for status, name, said in items]))
+    listed_items = next((parse_items(completed.result) for completed in scene.completed_calls if completed.id in list_call_ids), [])
+    items = listed_items or [(item.status, item.title, "") for item in plan.ended]
+    return append_disclaimer(
+        render_report([(name, StepOutcome(outcome, ok=status == "completed")) for status, name, outcome in items])
+    )
 
 
 def parse_items(result: Any) -> list[tuple[str, str, str]]:
@@ -335,33 +342,33 @@ def get_current_item(plan: RehearsalPlan) -> RehearsalItem:
 
 def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
     """Make the calls that the steps need, one after the other, then answer. Used when the turn has no plan."""
-    keys = [f"{place} {step}" for place, step in enumerate(scene.steps)]
-    begun = max((place for place, key in enumerate(keys) if scene.find_call_for(key)), default=0)
+    keys = [f"{index} {step}" for index, step in enumerate(scene.steps)]
+    last_started = max((index for index, key in enumerate(keys) if scene.find_call_for(key)), default=0)
     ends: list[tuple[str, StepOutcome]] = []
-    for place, (step, key) in enumerate(zip(scene.steps, keys, strict=True)):
+    for index, (step, key) in enumerate(zip(scene.steps, keys, strict=True)):
         end = resolve_step(scene, step, key)
-        if isinstance(end, PlannedCall) and place >= begun:
+        if isinstance(end, PlannedCall) and index >= last_started:
             return [end]
         ends.append((step, StepOutcome("done earlier.") if isinstance(end, PlannedCall) else end))
     if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(scene.request.text)):
         return GREETING
-    said = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
+    reply = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
     if not scene.request.is_delegated:
-        return append_disclaimer(said)
+        return append_disclaimer(reply)
     if all(end.ok for _, end in ends) or "report_outcome" not in scene.offered:
-        return said
-    return [PlannedCall(RehearsalCall("report_outcome", {"summary": said, "success": False}), "outcome")]
+        return reply
+    return [PlannedCall(RehearsalCall("report_outcome", {"summary": reply, "success": False}), "outcome")]
 
 
 def resolve_step(scene: ParsedMessages, step: str, key: str) -> StepOutcome | PlannedCall:
     """Return how a step ended, or the tool call that it needs first."""
-    if made := scene.find_call_for(key):
-        return to_outcome(made.tool, made.arguments, made.result)
+    if earlier_call := scene.find_call_for(key):
+        return to_outcome(earlier_call.tool, earlier_call.arguments, earlier_call.result)
     call = reading.find_call(step, scene.known)
     if call is None:
         return REHEARSED_OUTCOME
     if isinstance(call, CannotRun):
-        return StepOutcome(f"Not done: {call.why}", ok=False)
+        return StepOutcome(f"Not done: {call.reason}", ok=False)
     if call.tool not in scene.offered:
         return StepOutcome(f"Not done: the tool {call.tool} is not available here.", ok=False)
     return PlannedCall(call, key)
@@ -372,8 +379,8 @@ def render_report(ends: list[tuple[str, StepOutcome]]) -> str:
     cancelled = sum(not end.ok for _, end in ends)
     head = f"I went through {len(ends)} step{'s' * (len(ends) != 1)}{f', and cancelled {cancelled}' if cancelled else ''}:"
     lines = [
-        f"{place}. {format_inline(name)}{'' if end.ok else ' (cancelled)'}{f': {format_inline(end.text)}' if end.text else ''}"
-        for place, (name, end) in enumerate(ends, 1)
+        f"{number}. {format_inline(name)}{'' if end.ok else ' (cancelled)'}{f': {format_inline(end.text)}' if end.text else ''}"
+        for number, (name, end) in enumerate(ends, 1)
     ]
     return "\n".join([head, *lines])
 

@@ -21,7 +21,7 @@ class RehearsalCall(NamedTuple):
 
 
 class CannotRun(NamedTuple):
-    why: str
+    reason: str
 
 
 class StepOutcome(NamedTuple):
@@ -87,17 +87,17 @@ def trim_step(step: str) -> str:
 def strip_lead_in(text: str) -> str:
     """Remove leading courtesies such as "please"."""
     for _ in range(4):
-        found = LEAD_IN.match(text)
-        if not found:
+        match = LEAD_IN.match(text)
+        if not match:
             break
-        text = text[found.end() :].lstrip()
+        text = text[match.end() :].lstrip()
     return text
 
 
 def is_instruction(text: str) -> bool:
     text = strip_lead_in(text.lstrip())
-    word = re.match(r"[A-Za-z]+", text)
-    return bool(QUESTION.match(text)) or (word is not None and word[0].lower() in VERBS)
+    first_word = re.match(r"[A-Za-z]+", text)
+    return bool(QUESTION.match(text)) or (first_word is not None and first_word[0].lower() in VERBS)
 
 
 def split_list(text: str) -> list[str]:
@@ -133,14 +133,14 @@ def split_phrases(text: str) -> list[str]:
     """Split where one instruction ends and another begins. Phrases such as "bread and butter" stay together."""
     even = re.sub(r"[^\S\n]+", " ", re.sub(r"\n\s*", "\n", text))
     steps: list[str] = []
-    current, place = "", 0
+    current, start = "", 0
     for separator, piece in iter_pieces(even):
-        begins = is_instruction(piece) and (separator["weak"] is None or (has_spaces(piece) and has_spaces(current)))
-        if begins and (is_instruction(current) or separator["strong"] is not None):
+        starts_step = is_instruction(piece) and (separator["weak"] is None or (has_spaces(piece) and has_spaces(current)))
+        if starts_step and (is_instruction(current) or separator["strong"] is not None):
             steps.append(current)
-            current, place = piece, separator.end()
+            current, start = piece, separator.end()
         elif separator["strong"] is None or not COURTESY.fullmatch(piece.strip()):
-            current = even[place : separator.end() + len(piece)]
+            current = even[start : separator.end() + len(piece)]
     instructions = [step for step in (*steps, current) if is_instruction(step)]
     return [text] if instructions in ([], [even]) else instructions
 
@@ -150,9 +150,9 @@ def iter_pieces(text: str) -> Iterator[tuple[re.Match[str], str]]:
     hidden = mask_quotations(text)
     beginning = re.compile(r"(?P<strong>)(?P<then>)?(?P<weak>x)?").match("")
     assert beginning is not None
-    found = [beginning, *SEPARATOR.finditer(hidden)]
-    ends = [*(separator.start() for separator in found[1:]), len(text)]
-    for separator, end in zip(found, ends, strict=True):
+    separators = [beginning, *SEPARATOR.finditer(hidden)]
+    ends = [*(separator.start() for separator in separators[1:]), len(text)]
+    for separator, end in zip(separators, ends, strict=True):
         yield separator, text[separator.end() : end]
 
 
@@ -190,8 +190,8 @@ def find_call(step: str, known: RecentResults) -> RehearsalCall | CannotRun | No
     whole = strip_lead_in(step[:READ_LIMIT].strip())
     for text in (whole, re.split(r"(?<=[.!?])\s", whole, maxsplit=1)[0]):
         for pattern, call in RULES:
-            if (found := pattern.fullmatch(text)) and (made := call(found, known)):
-                return made
+            if (match := pattern.fullmatch(text)) and (tool_call := call(match, known)):
+                return tool_call
     return None
 
 
@@ -209,15 +209,15 @@ def to_write_call(match: re.Match[str], known: RecentResults) -> RehearsalCall |
     return build_write_call(match[2], content, known)
 
 
-def to_read_call(_found: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun:
+def to_read_call(_match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun:
     return RehearsalCall("read_file", {"path": known.path}) if known.path else CannotRun("it is not clear which file is meant.")
 
 
 def to_remember_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
-    words = match[1].strip().strip('"“”')
-    if REFERENCE.fullmatch(words.rstrip(".!")):
+    text = match[1].strip().strip('"“”')
+    if REFERENCE.fullmatch(text.rstrip(".!")):
         return RehearsalCall("remember", {"text": known.result}) if known.result else NO_RESULT_YET
-    return RehearsalCall("remember", {"text": words}) if words.strip() else None
+    return RehearsalCall("remember", {"text": text}) if text.strip() else None
 
 
 def to_calculate_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | None:
@@ -227,8 +227,8 @@ def to_calculate_call(match: re.Match[str], known: RecentResults) -> RehearsalCa
         text = IT_AS_NUMBER.sub(known.result, text)
     for pattern, replacement in SPELLED_OPERATIONS:
         text = pattern.sub(replacement, text)
-    rest = re.sub(r"\b(?:sqrt|round|abs|min|max|sum)(?= ?\()|\bpi\b|\be\b", "", text)
-    is_whole = re.fullmatch(r"[0-9.+\-*/%(),\s]+", rest) and re.search("[0-9]", text)
+    remainder = re.sub(r"\b(?:sqrt|round|abs|min|max|sum)(?= ?\()|\bpi\b|\be\b", "", text)
+    is_whole = re.fullmatch(r"[0-9.+\-*/%(),\s]+", remainder) and re.search("[0-9]", text)
     has_work = re.search(r"[+*/%(]|[0-9)] ?-", text) and not re.fullmatch(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", text)
     return RehearsalCall("calculate", {"expression": text}) if is_whole and has_work else None
 
@@ -284,31 +284,31 @@ Rule = Callable[[re.Match[str], RecentResults], RehearsalCall | CannotRun | None
 RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     (
         compile_rule(rf"{FETCH}(https?://[^\s\"'`<>]{{4,2000}}).{{0,200}}"),
-        lambda found, _: RehearsalCall("http_get", {"url": found[1].rstrip(".,;:!?)]”")}),
+        lambda match, _: RehearsalCall("http_get", {"url": match[1].rstrip(".,;:!?)]”")}),
     ),
     (
         compile_rule(rf"{NOTE}{TODO}(?: item)?\b ?{NAMED_AS} ?[:\-–]? ?(\S.*)"),
-        lambda found, _: RehearsalCall("todo_add", {"subject": format_title(found[1].strip())}),
+        lambda match, _: RehearsalCall("todo_add", {"subject": format_title(match[1].strip())}),
     ),
-    (compile_rule(rf"{LIST} {TODO}s?(?: list)?[?.!]*"), lambda _found, _known: RehearsalCall("todo_list", {})),
+    (compile_rule(rf"{LIST} {TODO}s?(?: list)?[?.!]*"), lambda _match, _known: RehearsalCall("todo_list", {})),
     (
         compile_rule(rf"{WRITE_VERB} {NAMED_FILE}{WITH_CONTENT}\s*(\S.*)"),
-        lambda found, known: build_write_call(found[1], found[2], known),
+        lambda match, known: build_write_call(match[1], match[2], known),
     ),
     (compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"), to_write_call),
-    (compile_rule(rf"{SHOW} {NAMED_FILE}{AGAIN}"), lambda found, _: RehearsalCall("read_file", {"path": found[1]})),
+    (compile_rule(rf"{SHOW} {NAMED_FILE}{AGAIN}"), lambda match, _: RehearsalCall("read_file", {"path": match[1]})),
     (compile_rule(rf"(?:read|open|show|print)(?: me)? (?:it|(?:the|that|this) file){AGAIN}"), to_read_call),
-    (compile_rule(rf"(?:ls|{LIST} (?:files|workspace){HERE})[?.! ]*"), lambda _found, _known: RehearsalCall("list_files", {})),
+    (compile_rule(rf"(?:ls|{LIST} (?:files|workspace){HERE})[?.! ]*"), lambda _match, _known: RehearsalCall("list_files", {})),
     (
         compile_rule(rf"{RECALL}\b(.{{0,300}})"),
-        lambda found, _: RehearsalCall("recall", {"query": " ".join(STOP_WORDS.sub(" ", found[1]).split())}),
+        lambda match, _: RehearsalCall("recall", {"query": " ".join(STOP_WORDS.sub(" ", match[1]).split())}),
     ),
     (compile_rule(rf"{KEEP}:? ?(\S.*)"), to_remember_call),
     (
         compile_rule(
             rf"(?:now|today|(?:{TELL})?(?:the )?(?:current |today['’]s )?{TIME}(?: and (?:the )?{TIME})?){IS_IT}{ZONE}[?.! ]*"
         ),
-        lambda found, _: RehearsalCall("now", {"timezone": found[1]} if found[1] else {}),
+        lambda match, _: RehearsalCall("now", {"timezone": match[1]} if match[1] else {}),
     ),
     (compile_rule(rf"(?:{ASK})?(.{{1,500}})"), to_calculate_call),
 )
@@ -355,8 +355,8 @@ def describe_result(tool: str, arguments: dict[str, Any], result: Any) -> Result
             return ResultText(f"{to_text(arguments.get('expression'))} = {to_text(value)}", to_text(value))
         case "now", {"now": moment, "weekday": weekday}:
             return ResultText(f"It is {to_text(weekday)}, {to_text(moment)}.", to_text(moment))
-        case "remember", {"remembered": {"text": words}}:
-            return ResultText(f"Remembered: {to_text(words)}", "")
+        case "remember", {"remembered": {"text": text}}:
+            return ResultText(f"Remembered: {to_text(text)}", "")
         case "write_file", {"size": size}:
             return ResultText(f"Wrote {to_text(size)} bytes to {path}.", "")
         case "read_file", {"content": content}:
@@ -368,11 +368,11 @@ def describe_result(tool: str, arguments: dict[str, Any], result: Any) -> Result
     return ResultText(f"{tool} answered: {to_text(result)}", to_text(result))
 
 
-def describe_list(result: dict[str, Any], name: str, field: str, thing: str) -> ResultText:
+def describe_list(result: dict[str, Any], name: str, field: str, noun: str) -> ResultText:
     entries = result.get(name)
-    found = [to_text(entry.get(field)) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    values = [to_text(entry.get(field)) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     return ResultText(
-        f"{len(found)} {thing}{'' if len(found) == 1 else 's'}{': ' if found else '.'}{'; '.join(found)}", "\n".join(found)
+        f"{len(values)} {noun}{'' if len(values) == 1 else 's'}{': ' if values else '.'}{'; '.join(values)}", "\n".join(values)
     )
 
 
