@@ -58,5 +58,5 @@ class JsonLogFormatter(logging.Formatter):
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        told = {name: self.redact(value) if isinstance(value, str) else value for name, value in line.items()}
-        return json.dumps(told, ensure_ascii=True)
+        redacted = {name: self.redact(value) if isinstance(value, str) else value for name, value in line.items()}
+        return json.dumps(redacted, ensure_ascii=True)

@@ -17,8 +17,8 @@ class RowId(click.ParamType[int]):
 
     name = "id"
 
-    def __init__(self, what: str) -> None:
-        self.noun = what
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).removeprefix("#")
@@ -52,10 +52,10 @@ class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", str(value).strip().lower(), re.ASCII)
-        if not found:
+        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", str(value).strip().lower(), re.ASCII)
+        if not match:
             self.fail(f"{str(value)[:60]!r} is not a duration; they look like 60s, 5m or 2h.", param, ctx)
-        return float(found[1]) * SECONDS_PER_UNIT[found[2]]
+        return float(match[1]) * SECONDS_PER_UNIT[match[2]]
 
 
 def format_duration(seconds: float) -> str:
@@ -70,10 +70,10 @@ class Dollars(click.ParamType[float]):
     name = "usd"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"\$?(\d{1,6}(?:\.\d{1,6})?)", str(value).strip(), re.ASCII)
-        if not found or not float(found[1]):
+        match = re.fullmatch(r"\$?(\d{1,6}(?:\.\d{1,6})?)", str(value).strip(), re.ASCII)
+        if not match or not float(match[1]):
             self.fail(f"{str(value)[:60]!r} is not an amount of money; they look like 2 or 0.25.", param, ctx)
-        return float(found[1])
+        return float(match[1])
 
 
 TODO_ID = RowId("todo")

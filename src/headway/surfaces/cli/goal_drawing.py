@@ -35,8 +35,8 @@ class StyledLine(NamedTuple):
     may_wrap: bool = False
 
     def plain(self) -> str:
-        words = "".join(words for words, _ in self.parts)
-        return f"{words}  {self.right}".rstrip()
+        text = "".join(text for text, _ in self.parts)
+        return f"{text}  {self.right}".rstrip()
 
     def styled(self, width: int) -> "Text":
         """Render the line, truncated to `width` columns unless it may wrap. The text on the right is never truncated."""
@@ -169,27 +169,36 @@ def render_plan(goal: dict[str, Any]) -> Iterator[StyledLine]:
     if sub_goals:
         yield StyledLine(())
         yield StyledLine(((f"plan {goal['plan_no']}", "dim"),))
-    for one, branches, below in build_tree(sub_goals):
-        yield render_sub_goal(one, branches)
-        remark = describe_deviation(one)
+    for sub_goal, branches, below in build_tree(sub_goals):
+        yield render_sub_goal(sub_goal, branches)
+        remark = describe_deviation(sub_goal)
         if remark:
             yield StyledLine(((f"{below}  ", "dim"), (to_one_line(remark), "dim")))
 
 
-def render_sub_goal(one: dict[str, Any], branches: str) -> StyledLine:
-    style = SUB_GOAL_STYLES[one["status"]]
-    parts = ((branches, "dim"), (f"{SUB_GOAL_MARKS[one['status']]} #{one['id']} ", style), (to_one_line(one["description"]), style))
+def render_sub_goal(sub_goal: dict[str, Any], branches: str) -> StyledLine:
+    style = SUB_GOAL_STYLES[sub_goal["status"]]
+    parts = (
+        (branches, "dim"),
+        (f"{SUB_GOAL_MARKS[sub_goal['status']]} #{sub_goal['id']} ", style),
+        (to_one_line(sub_goal["description"]), style),
+    )
     return StyledLine(
         parts,
-        "  ".join(filter(None, (format_other_dependencies(one), format_working_time(one), format_agent(one), format_cost(one)))),
+        "  ".join(
+            filter(
+                None,
+                (format_other_dependencies(sub_goal), format_working_time(sub_goal), format_agent(sub_goal), format_cost(sub_goal)),
+            )
+        ),
     )
 
 
-def format_other_dependencies(one: dict[str, Any]) -> str:
+def format_other_dependencies(sub_goal: dict[str, Any]) -> str:
     """Name the dependencies of a sub-goal other than its parent in the tree."""
-    others = sorted(one["depends_on"])[:-1]
-    more = f" and {len(others) - MAX_NAMED_DEPENDENCIES} more" if len(others) > MAX_NAMED_DEPENDENCIES else ""
-    return f"also after {', '.join(f'#{number}' for number in others[:MAX_NAMED_DEPENDENCIES])}{more}" if others else ""
+    other_ids = sorted(sub_goal["depends_on"])[:-1]
+    more = f" and {len(other_ids) - MAX_NAMED_DEPENDENCIES} more" if len(other_ids) > MAX_NAMED_DEPENDENCIES else ""
+    return f"also after {', '.join(f'#{number}' for number in other_ids[:MAX_NAMED_DEPENDENCIES])}{more}" if other_ids else ""
 
 
 def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
@@ -198,18 +207,18 @@ def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
     below: dict[int, list[dict[str, Any]]] = {}
     for sub_goal in sub_goals:
         below.setdefault(max((number for number in sub_goal["depends_on"] if number in known), default=0), []).append(sub_goal)
-    drawn: list[TreeRow] = []
-    waiting = [(one, "", "") for one in reversed(below.get(0, []))]
+    rows: list[TreeRow] = []
+    waiting = [(node, "", "") for node in reversed(below.get(0, []))]
     while waiting:
-        one, branches, past = waiting.pop()
-        children = below.pop(one["id"], [])
-        drawn.append(TreeRow(one, clip_prefix(branches), clip_prefix(f"{past}{'│ ' if children else '  '}")))
+        node, branches, past = waiting.pop()
+        children = below.pop(node["id"], [])
+        rows.append(TreeRow(node, clip_prefix(branches), clip_prefix(f"{past}{'│ ' if children else '  '}")))
         last = children[-1:]
         waiting += [
             (child, f"{past}{'└' if [child] == last else '├'}─", f"{past}{'  ' if [child] == last else '│ '}")
             for child in reversed(children)
         ]
-    return drawn
+    return rows
 
 
 def clip_prefix(branches: str) -> str:
@@ -217,25 +226,25 @@ def clip_prefix(branches: str) -> str:
     return branches if len(branches) <= MAX_BRANCH_WIDTH else f"…{branches[1 - MAX_BRANCH_WIDTH :]}"
 
 
-def describe_deviation(one: dict[str, Any]) -> str:
+def describe_deviation(sub_goal: dict[str, Any]) -> str:
     """Say why a sub-goal failed or diverged from the plan. Empty if it did neither."""
-    if one["status"] == "failed":
-        return f"failed: {one['reason']}"
-    if one["divergence"] in DIVERGENCE_LABELS:
-        return f"{DIVERGENCE_LABELS[one['divergence']]}: {one['divergence_reason']}"
+    if sub_goal["status"] == "failed":
+        return f"failed: {sub_goal['reason']}"
+    if sub_goal["divergence"] in DIVERGENCE_LABELS:
+        return f"{DIVERGENCE_LABELS[sub_goal['divergence']]}: {sub_goal['divergence_reason']}"
     return ""
 
 
-def format_agent(one: dict[str, Any]) -> str:
-    return "main agent" if one["mode"] == "inline" else to_one_line(one["role"])
+def format_agent(sub_goal: dict[str, Any]) -> str:
+    return "main agent" if sub_goal["mode"] == "inline" else to_one_line(sub_goal["role"])
 
 
-def format_cost(one: dict[str, Any]) -> str:
-    return format_money(one["cost_usd"]) if one["ended_at"] and one["status"] != "skipped" else ""
+def format_cost(sub_goal: dict[str, Any]) -> str:
+    return format_money(sub_goal["cost_usd"]) if sub_goal["ended_at"] and sub_goal["status"] != "skipped" else ""
 
 
-def format_working_time(one: dict[str, Any]) -> str:
-    return format_age(time.time() - one["started_at"]) if one["status"] == "in-progress" else ""
+def format_working_time(sub_goal: dict[str, Any]) -> str:
+    return format_age(time.time() - sub_goal["started_at"]) if sub_goal["status"] == "in-progress" else ""
 
 
 # Its journal

@@ -51,22 +51,22 @@ class GoalFollower:
     async def watch(self, view: GoalView) -> None:
         channel, reader = await self.headway.feed.open(self.tenant_id, None, None)
         loop = asyncio.get_running_loop()
-        for one in STOP_SIGNALS:
-            loop.add_signal_handler(one, reader.leave)
+        for signal_number in STOP_SIGNALS:
+            loop.add_signal_handler(signal_number, reader.leave)
         goal, entries = await self.headway.database.read(lambda tx: (self.look(tx), self.load_last_entries(tx)))
         view.begin(goal, entries)
         if goal["status"] == "active":
             known = entries[-1]["n"] if entries else 0
             happening = self.headway.feed.follow(channel, reader)
             tasks = {loop.create_task(self.show(view, happening, known)), loop.create_task(self.pursue_when_alone(view))}
-            ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in others:
+            ended, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in pending:
                 task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.gather(*pending, return_exceptions=True)
             for task in ended:
                 task.result()  # raises the task's error, for example that the model is not available
-        for one in STOP_SIGNALS:
-            loop.remove_signal_handler(one)
+        for signal_number in STOP_SIGNALS:
+            loop.remove_signal_handler(signal_number)
         self.headway.feed.leave(channel, reader)
 
     async def show(self, view: GoalView, happening: AsyncIterator[list[FeedEvent]], known: int) -> None:
@@ -87,10 +87,10 @@ class GoalFollower:
         retry = StorageRetry("the goal")
         while True:
             try:
-                halted, others = await self.headway.database.read(load_engine_state)
+                halted, worker_count = await self.headway.database.read(load_engine_state)
                 if self.is_pursuing and halted and not self.headway.engine.tasks:
                     await self.headway.database.read(halts.check)
-                elif not self.is_pursuing and not halted and not others:
+                elif not self.is_pursuing and not halted and not worker_count:
                     await self.pursue()
                     view.note("No other process works on this database, so the goal is pursued here.")
                 elif self.is_pursuing and await self.headway.database.read(jobs.has_orphans):
@@ -112,9 +112,9 @@ class GoalFollower:
 
     def requeue_runs(self, tx: Transaction) -> list[str]:
         """Return the ids of the goal's open runs, after requeuing those whose process has died."""
-        found = [run.id for run in runs.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
-        self.headway.engine.recover(tx, found)
-        return found
+        run_ids = [run.id for run in runs.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
+        self.headway.engine.recover(tx, run_ids)
+        return run_ids
 
     def look(self, tx: Transaction) -> dict[str, Any]:
         return goal_views.show(tx, self.tenant_id, self.goal_id, self.settings.goals)

@@ -13,17 +13,17 @@ Data = dict[str, Any]
 
 def describe_entry(entry: dict[str, Any]) -> str:
     """Describe a journal entry in one line without control characters. Unknown kinds, written by a newer version, are named."""
-    told = SENTENCES.get(entry["kind"])
-    return to_one_line(told(entry["data"]) if told else entry["kind"].replace("_", " "))
+    describe = SENTENCES.get(entry["kind"])
+    return to_one_line(describe(entry["data"]) if describe else entry["kind"].replace("_", " "))
 
 
 def format_sub_goal(data: Data) -> str:
     return f"#{data.get('sub_goal_id')} “{shorten(data.get('description'), MAX_TITLE_LENGTH)}”"
 
 
-def shorten(words: Any, most: int = MAX_QUOTE_LENGTH) -> str:
-    line = to_one_line(str(words or "")).strip()
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def shorten(text: Any, limit: int = MAX_QUOTE_LENGTH) -> str:
+    line = to_one_line(str(text or "")).strip()
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def describe_goal_set(data: Data) -> str:
@@ -37,20 +37,20 @@ def describe_plan(data: Data) -> str:
 
 
 def describe_replan(data: Data) -> str:
-    changes = ", ".join(f"{len(data.get(what, ()))} {what}" for what in ("added", "kept", "dropped"))
+    changes = ", ".join(f"{len(data.get(kind, ()))} {kind}" for kind in ("added", "kept", "dropped"))
     return f"Plan {data.get('plan_no')} ({changes}): {shorten(data.get('why'))}"
 
 
 def describe_start(data: Data) -> str:
-    who = "the main agent" if data.get("mode") == "inline" else f"a {data.get('role')}"
-    return f"{format_sub_goal(data)} started, by {who}."
+    agent = "the main agent" if data.get("mode") == "inline" else f"a {data.get('role')}"
+    return f"{format_sub_goal(data)} started, by {agent}."
 
 
 def describe_end(data: Data) -> str:
     outcome = data.get("outcome") or {}
-    words = outcome.get("summary") if data.get("status") == "completed" else outcome.get("error") or outcome.get("summary")
+    result = outcome.get("summary") if data.get("status") == "completed" else outcome.get("error") or outcome.get("summary")
     effort = f"{data.get('duration_s', 0)} s, ${outcome.get('cost_usd') or 0:.4f}"
-    return f"{format_sub_goal(data)} {data.get('status')} ({effort}): {shorten(words)}"
+    return f"{format_sub_goal(data)} {data.get('status')} ({effort}): {shorten(result)}"
 
 
 def describe_evaluation(data: Data) -> str:
@@ -63,8 +63,8 @@ def describe_evaluation(data: Data) -> str:
 
 
 def describe_intervention(data: Data) -> str:
-    what = {"message": "got a hint", "rescope": "was rescoped", "cancel": "was canceled", "wait": "got more time"}
-    return f"{format_sub_goal(data)} {what.get(str(data.get('action')), 'was checked')}: {shorten(data.get('why'))}"
+    verbs = {"message": "got a hint", "rescope": "was rescoped", "cancel": "was canceled", "wait": "got more time"}
+    return f"{format_sub_goal(data)} {verbs.get(str(data.get('action')), 'was checked')}: {shorten(data.get('why'))}"
 
 
 def describe_interruption(data: Data) -> str:

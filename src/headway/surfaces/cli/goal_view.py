@@ -25,7 +25,7 @@ class GoalView(Protocol):
 
     def update(self, goal: dict[str, Any]) -> None: ...
 
-    def note(self, words: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
 
 @contextmanager
@@ -55,8 +55,8 @@ class PlainGoalView:
     def update(self, goal: dict[str, Any]) -> None:
         """Do nothing: the journal entries already report every change."""
 
-    def note(self, words: str) -> None:
-        click.echo(f"headway: {to_one_line(words)}", err=True)
+    def note(self, text: str) -> None:
+        click.echo(f"headway: {to_one_line(text)}", err=True)
 
     def say(self, line: drawing.StyledLine) -> None:
         if not self.quiet:
@@ -97,8 +97,8 @@ class LiveGoalView:
         if self.live:
             self.live.update(Group(*self.parts(goal)))
 
-    def note(self, words: str) -> None:
-        self.say(drawing.StyledLine(((f"· {to_one_line(words)}", "yellow"),)))
+    def note(self, text: str) -> None:
+        self.say(drawing.StyledLine(((f"· {to_one_line(text)}", "yellow"),)))
 
     def say(self, line: drawing.StyledLine) -> None:
         self.console.print(line.styled(self.console.width))
@@ -113,11 +113,11 @@ class LiveGoalView:
         rows = list(drawing.render_plan(goal))
         room = max(min(self.console.height - ROWS_ABOVE_PLAN, MAX_PLAN_ROWS), 1)
         left_out = max(0, len(rows) - room)
-        shown: list[RenderableType] = [Text(), to_single_row(title, width), to_single_row(state, width)]
+        parts: list[RenderableType] = [Text(), to_single_row(title, width), to_single_row(state, width)]
         if left_out:
-            shown.append(Text(f"… {left_out} lines above: `headway goal show {goal['id']}` shows them", "dim"))
-        shown += [to_single_row(row, width) for row in rows[left_out:]]
-        return [*shown, Spinner("dots", Text("Ctrl-C stops watching", "dim"))]
+            parts.append(Text(f"… {left_out} lines above: `headway goal show {goal['id']}` shows them", "dim"))
+        parts += [to_single_row(row, width) for row in rows[left_out:]]
+        return [*parts, Spinner("dots", Text("Ctrl-C stops watching", "dim"))]
 
 
 def to_single_row(line: drawing.StyledLine, width: int) -> "RenderableType":

@@ -75,8 +75,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "headway"
-        said = error.format_message()
-        exit_with_message(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try `{command} --help`.", error.exit_code)
+        message = error.format_message()
+        exit_with_message(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try `{command} --help`.", error.exit_code)
     except click.ClickException as error:
         exit_with_message(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -112,7 +112,7 @@ def use_utf8_output() -> None:
 
 def read_arguments() -> list[str]:
     """Return the arguments, checked to be valid text. Invalid UTF-8 arrives as lone surrogates, which cannot be stored."""
-    return [text.check_text(argument, f"Argument {place}", len(argument)) for place, argument in enumerate(sys.argv[1:], 1)]
+    return [text.check_text(argument, f"Argument {number}", len(argument)) for number, argument in enumerate(sys.argv[1:], 1)]
 
 
 def discard_output() -> None:

@@ -63,7 +63,7 @@ def print_todos(todos: Sequence[Todo]) -> None:
         style = STYLES[todo.status]
         subject = Text(to_one_line(todo.subject), style=style)
         if todo.depends_on and not todo.ended:
-            subject.append(f"  after {', '.join(f'#{one}' for one in todo.depends_on)}", "dim italic")
+            subject.append(f"  after {', '.join(f'#{id_}' for id_ in todo.depends_on)}", "dim italic")
         if todo.status == "in_progress" and todo.agent_id:
             subject.append(f"  {to_one_line(todo.agent_id)}", "dim")
         subject.append(format_conversation_suffix(todo), "dim")
@@ -87,9 +87,9 @@ def print_todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: b
         click.echo("no open todos" if not counts["pending"] + counts["in_progress"] else "no todos match")
 
 
-def print_more_hint(shown: int) -> None:
+def print_more_hint(count: int) -> None:
     """Say on standard error that the list is incomplete, so that the hint is not part of the output."""
-    click.echo(f"{shown} shown, more exist: use --limit N", err=True)
+    click.echo(f"{count} shown, more exist: use --limit N", err=True)
 
 
 def print_todo(todo: Todo, lease: Lease | None = None) -> None:
@@ -102,7 +102,7 @@ def print_todo(todo: Todo, lease: Lease | None = None) -> None:
         ("position", str(todo.position)),
         ("agent", todo.agent_id),
         ("agent type", todo.agent_type),
-        ("waits for", ", ".join(f"#{one}" for one in todo.depends_on)),
+        ("waits for", ", ".join(f"#{id_}" for id_ in todo.depends_on)),
         ("done when", todo.completion_criteria),
         ("outcome", todo.outcome),
         ("created", format_time(todo.created_at)),

@@ -23,7 +23,7 @@ STYLES = {"done": "dim", "current": "bold cyan", "pending": ""}
 class TurnView(Protocol):
     def show(self, kind: str, data: dict[str, Any]) -> None: ...
 
-    def note(self, words: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
     def show_resume_hint(self, conversation_id: int) -> None: ...
 
@@ -52,8 +52,8 @@ class PlainTurnView:
         elif kind == "message" and data["role"] == "assistant" and not self.quiet:
             click.echo("\n".join(to_lines(data["content"])))
 
-    def note(self, words: str) -> None:
-        click.echo(f"headway: {to_one_line(words)}", err=True)
+    def note(self, text: str) -> None:
+        click.echo(f"headway: {to_one_line(text)}", err=True)
 
     def show_resume_hint(self, conversation_id: int) -> None:
         """Do nothing: a pipe has no reader for a hint."""
@@ -81,9 +81,9 @@ class LiveTurnView:
             self.live.stop()
 
     def show(self, kind: str, data: dict[str, Any]) -> None:
-        shown = getattr(self, f"on_{kind}", None)
-        if shown:
-            shown(data)
+        handler = getattr(self, f"on_{kind}", None)
+        if handler:
+            handler(data)
             self.refresh()
 
     def on_text_delta(self, data: dict[str, Any]) -> None:
@@ -135,22 +135,22 @@ class LiveTurnView:
         if data["incomplete"]:
             self.note(f"{len(data['incomplete'])} todos left open", "yellow")
 
-    def note(self, words: str, style: str = "dim") -> None:
+    def note(self, text: str, style: str = "dim") -> None:
         from rich.text import Text  # noqa: PLC0415
 
-        self.print(Text(f"· {to_one_line(words)}", style))
+        self.print(Text(f"· {to_one_line(text)}", style))
 
     def show_resume_hint(self, conversation_id: int) -> None:
         self.note(f"conversation {conversation_id}: continue with `headway chat --conversation {conversation_id}`")
 
-    def print(self, shown: "RenderableType") -> None:
+    def print(self, content: "RenderableType") -> None:
         self.refresh()  # the printed text replaces the live text below
-        self.console.print(shown)
+        self.console.print(content)
 
-    def render_markdown(self, words: str) -> "RenderableType":
+    def render_markdown(self, text: str) -> "RenderableType":
         from rich.markdown import Markdown  # noqa: PLC0415
 
-        return Markdown("\n".join(to_lines(words)), hyperlinks=False)
+        return Markdown("\n".join(to_lines(text)), hyperlinks=False)
 
     def refresh(self) -> None:
         if self.live:
@@ -163,14 +163,14 @@ class LiveTurnView:
         from rich.spinner import Spinner  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        shown: list[RenderableType] = [
+        parts: list[RenderableType] = [
             self.render_markdown(self.saying) if self.saying else Spinner("dots", Text("thinking", "dim"))
         ]
         if self.items:
-            left = sum(item["status"] != "done" for item in self.items)
-            title = f"{len(self.items) - left} of {len(self.items)} done"
-            shown.append(Panel(self.render_todos(), title=title, title_align="left", border_style="dim"))
-        return shown
+            open_count = sum(item["status"] != "done" for item in self.items)
+            title = f"{len(self.items) - open_count} of {len(self.items)} done"
+            parts.append(Panel(self.render_todos(), title=title, title_align="left", border_style="dim"))
+        return parts
 
     def render_todos(self) -> "RenderableType":
         """Render as many todos as fit, around the current one."""
@@ -190,6 +190,6 @@ class LiveTurnView:
 def format_summary(value: Any) -> str:
     """Summarise a tool call's arguments or result in half a line."""
     if isinstance(value, dict):
-        value = ", ".join(f"{name}={one}" for name, one in value.items())
-    words = to_one_line(str(value))
-    return words if len(words) <= MAX_SUMMARY_LENGTH else f"{words[: MAX_SUMMARY_LENGTH - 1]}…"
+        value = ", ".join(f"{name}={item}" for name, item in value.items())
+    line = to_one_line(str(value))
+    return line if len(line) <= MAX_SUMMARY_LENGTH else f"{line[: MAX_SUMMARY_LENGTH - 1]}…"

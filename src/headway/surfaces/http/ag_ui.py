@@ -51,7 +51,7 @@ class AgUiEncoder:
             case ToolCallStarted() | ToolCallFinished():
                 yield from self.tool(beat)
             case TodosUpdated(todos):
-                yield from self.listed(todos)
+                yield from self.update_todos(todos)
             case SideEvent(name, data):
                 yield build_custom_event(name, data)
             case TurnFinished(end):
@@ -77,13 +77,13 @@ class AgUiEncoder:
     def tool(self, beat: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
         match beat:
             case ToolCallStarted(id, tool, arguments):
-                written = encode_json(arguments)
-                function = {"name": tool, "arguments": written}
+                encoded_arguments = encode_json(arguments)
+                function = {"name": tool, "arguments": encoded_arguments}
                 self.messages.append(
                     {"id": id, "role": "assistant", "toolCalls": [{"id": id, "type": "function", "function": function}]}
                 )
                 yield {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": tool, "parentMessageId": id}
-                yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": written}
+                yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": encoded_arguments}
                 yield {"type": "TOOL_CALL_END", "toolCallId": id}
             case ToolCallFinished(id, result):
                 content = result if isinstance(result, str) else encode_json(result)
@@ -91,7 +91,7 @@ class AgUiEncoder:
                 self.messages.append({"id": f"{id}:result", **answer})
                 yield {"type": "TOOL_CALL_RESULT", "messageId": f"{id}:result", **answer}
 
-    def listed(self, todos: Document) -> Iterator[Document]:
+    def update_todos(self, todos: Document) -> Iterator[Document]:
         changed = [
             {"op": "replace", "path": f"/todos/{name}", "value": value}
             for name, value in todos.items()

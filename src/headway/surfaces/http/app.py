@@ -58,7 +58,7 @@ ROUTE_MODULES = (
 
 def list_documented_routes() -> list[APIRoute]:
     """Return every route of the API. Those marked `include_in_schema=False` are left out of the OpenAPI document."""
-    return [route for one in ROUTE_MODULES for route in one.routes.routes if isinstance(route, APIRoute)]
+    return [route for module in ROUTE_MODULES for route in module.routes.routes if isinstance(route, APIRoute)]
 
 
 class PlainRoute(Route):

@@ -85,11 +85,11 @@ class Exchange:
         self.routes = routes
         self.measures = measures
         self.rate_limiter = buckets
-        self.began = self.answered = time.perf_counter()
+        self.began_at = self.answered_at = time.perf_counter()
         self.status = 0
-        self.left: int | None = None
-        given = find_header(scope["headers"], b"x-request-id")
-        self.request_id = given if given and REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
+        self.remaining: int | None = None
+        request_id = find_header(scope["headers"], b"x-request-id")
+        self.request_id = request_id if request_id and REQUEST_ID.fullmatch(request_id) else b"%016x" % getrandbits(64)
 
     async def run(self, app: ASGIApp, receive: Receive) -> None:
         try:
@@ -120,9 +120,9 @@ class Exchange:
         caller = bearer.partition(b" ")[2].strip() if bearer else find_header(self.scope["headers"], b"cookie")
         if not caller:
             return
-        self.left = self.rate_limiter.take(caller)
-        if self.left < 0:
-            self.left = 0
+        self.remaining = self.rate_limiter.take(caller)
+        if self.remaining < 0:
+            self.remaining = 0
             raise Problem(
                 429, "rate_limited", f"Rate limit exceeded: {self.rate_limiter.rate} requests a second.", {"Retry-After": "1"}
             )
@@ -130,14 +130,14 @@ class Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.answered = time.perf_counter()
+            self.answered_at = time.perf_counter()
             headers = message["headers"] = list(message.get("headers", ()))
             headers += SECURITY_HEADERS
             headers.append((b"x-request-id", self.request_id))
-            if self.left is not None:
+            if self.remaining is not None:
                 headers += (
                     (b"ratelimit-limit", b"%d" % self.rate_limiter.rate),
-                    (b"ratelimit-remaining", b"%d" % self.left),
+                    (b"ratelimit-remaining", b"%d" % self.remaining),
                     (b"ratelimit-reset", b"1"),
                 )
             if find_header(headers, API_POLICY[0]) is None:
@@ -152,13 +152,13 @@ class Exchange:
 
     def finish(self) -> None:
         method, route = self.scope["method"], get_route_template(self.scope)
-        self.measures.note(method, route, self.status, self.answered - self.began)  # a long stream is not a slow response
+        self.measures.note(method, route, self.status, self.answered_at - self.began_at)  # a long stream is not a slow response
         if route not in UNLOGGED_ROUTES and log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,
                 "route": route,
                 "status": self.status,
-                "ms": round((time.perf_counter() - self.began) * 1000, 1),
+                "ms": round((time.perf_counter() - self.began_at) * 1000, 1),
                 "request_id": self.request_id.decode(),
             }
             log.info("request", extra={"fields": fields})
@@ -175,8 +175,8 @@ def build_routing_problem(error: HTTPException, scope: Scope, routes: Sequence[R
 def build_timeout_problem(scope: Scope) -> Problem:
     if scope.get("headway.reading"):
         return Problem(408, "slow_body", f"The body did not arrive within {REQUEST_TIMEOUT_S:.0f} s.")
-    said = f"No answer within {REQUEST_TIMEOUT_S:.0f} s. The request may still have taken effect. Check before you repeat it."
-    return Problem(503, "timeout", said, {"Retry-After": "5"})
+    detail = f"No answer within {REQUEST_TIMEOUT_S:.0f} s. The request may still have taken effect. Check before you repeat it."
+    return Problem(503, "timeout", detail, {"Retry-After": "5"})
 
 
 def find_header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

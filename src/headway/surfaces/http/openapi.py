@@ -89,19 +89,19 @@ def build_query_parameters(query: type[BaseModel] | None) -> list[dict[str, Any]
         return []
     schema = query.model_json_schema(ref_template=SCHEMA_REF)
     return [
-        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": drop_null(one)}
-        for name, one in schema["properties"].items()
+        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": drop_null(property_schema)}
+        for name, property_schema in schema["properties"].items()
     ]
 
 
 def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Remove null from a parameter's types: a query cannot express null, it omits the parameter."""
-    kinds = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default") or value is not None}
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
+    fields = {key: value for key, value in schema.items() if key not in ("anyOf", "default") or value is not None}
     if not kinds:
-        return rest
-    rest.pop("anyOf")
-    return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
+        return fields
+    fields.pop("anyOf")
+    return {**fields, **kinds[0]} if len(kinds) == 1 else {**fields, "anyOf": kinds}
 
 
 def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
@@ -118,12 +118,16 @@ def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str
     return document
 
 
-def is_document_schema(one: Any) -> bool:
+def is_document_schema(model: Any) -> bool:
     """Return whether a model describes a body or an answer. Queries are documented parameter by parameter, batch rows loosely."""
-    ours = isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ in {module.__name__ for module in SCHEMA_MODULES}
-    ours = ours and one.__name__.isidentifier()  # excludes the generic models that pydantic adds to the module
+    ours = (
+        isinstance(model, type)
+        and issubclass(model, BaseModel)
+        and model.__module__ in {module.__name__ for module in SCHEMA_MODULES}
+    )
+    ours = ours and model.__name__.isidentifier()  # excludes the generic models that pydantic adds to the module
     return (
         ours
-        and one not in (todo_schemas.NullIsAbsent, todo_schemas.StrictModel, todo_schemas.TodoChangeRow, front_ends.FrontEndModel)
-        and not issubclass(one, todo_schemas.QueryModel)
+        and model not in (todo_schemas.NullIsAbsent, todo_schemas.StrictModel, todo_schemas.TodoChangeRow, front_ends.FrontEndModel)
+        and not issubclass(model, todo_schemas.QueryModel)
     )

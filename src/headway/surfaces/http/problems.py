@@ -79,12 +79,12 @@ def to_problem(error: HeadwayError) -> Problem:
 
 def to_validation_problem(error: ValidationError) -> Problem:
     """Join the validation errors in one sentence, without repeating the input."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    if found and found[0]["type"] == "json_invalid":
-        return Problem(400, "malformed_json", f"{found[0]['msg']}.")
-    said = "; ".join(f"{format_path(one['loc'])}: {one['msg']}" for one in found[:5])
-    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
-    return Problem(422, "invalid", f"{said}{more}")
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    if errors and errors[0]["type"] == "json_invalid":
+        return Problem(400, "malformed_json", f"{errors[0]['msg']}.")
+    descriptions = "; ".join(f"{format_path(detail['loc'])}: {detail['msg']}" for detail in errors[:5])
+    more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
+    return Problem(422, "invalid", f"{descriptions}{more}")
 
 
 def format_path(path: tuple[str | int, ...]) -> str:

@@ -108,12 +108,14 @@ class RequestContext:
         key = self.request.headers.get("idempotency-key")
         if key is None:
             return to_json_response(await self.write(action), status)
-        asked = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
+        idempotent_request = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
 
         def work(tx: Transaction) -> Answer:
             token = tenants.authenticate(tx, self.digest)
             tenants.record_use(tx, token)
-            return idempotency.run_once(tx, token.tenant_id, asked, lambda tx: capture_answer(tx, token.tenant_id, action, status))
+            return idempotency.run_once(
+                tx, token.tenant_id, idempotent_request, lambda tx: capture_answer(tx, token.tenant_id, action, status)
+            )
 
         return to_replay_response(await self.headway.database.write(work))
 

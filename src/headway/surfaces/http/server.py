@@ -82,16 +82,16 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
         timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
     )
     # For a signal before uvicorn installs its handlers, and for the one that uvicorn raises again after its shutdown.
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, lambda *_: sys.exit(0))
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: sys.exit(0))
     login = f"{address}/login?token={secret}" if secret else None
     HttpServer(config, headway, partial(announce, address, login)).run(sockets=[listener])
 
 
 def replace_port(settings: Settings, port: int) -> Settings:
     """Put the port that was actually bound into the settings and into the default URL. A configured HEADWAY_URL is kept."""
-    own = settings.url == build_local_url(settings.host, settings.port)
-    return settings._replace(port=port, url=build_local_url(settings.host, port) if own else settings.url)
+    is_default_url = settings.url == build_local_url(settings.host, settings.port)
+    return settings._replace(port=port, url=build_local_url(settings.host, port) if is_default_url else settings.url)
 
 
 def check_has_tokens(settings: Settings) -> None:

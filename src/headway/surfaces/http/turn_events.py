@@ -105,8 +105,8 @@ class TurnEventTranslator:
         self.turn_id = ""
         self.run_id = ""
         self.parts = 0  # numbers texts and calls: the ids that models choose may repeat in later turns
-        self.text = ""  # the id of the text being streamed
-        self.said = ""
+        self.text_id = ""  # the id of the text being streamed
+        self.content = ""
         self.calls: dict[str, str] = {}
 
     def hear(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
@@ -132,26 +132,26 @@ class TurnEventTranslator:
             case _ if kind in SIDE_EVENT_KINDS:
                 yield SideEvent(kind, data)
 
-    def append_text(self, words: str) -> Iterator[TurnEvent]:
-        if not self.text:
-            self.text = self.next_part_id()
-            yield TextStarted(self.text)
-        self.said += words
-        yield TextAppended(self.text, words)
+    def append_text(self, delta: str) -> Iterator[TurnEvent]:
+        if not self.text_id:
+            self.text_id = self.next_part_id()
+            yield TextStarted(self.text_id)
+        self.content += delta
+        yield TextAppended(self.text_id, delta)
 
     def settle(self, content: str) -> Iterator[TurnEvent]:
         """Finish the text with the stored content. Text that was not streamed is appended; text that differs is withdrawn first."""
-        if self.said.strip() != content.strip():
-            if not content.startswith(self.said):
+        if self.content.strip() != content.strip():
+            if not content.startswith(self.content):
                 yield from self.withdraw()
-            yield from self.append_text(content[len(self.said) :])
-        yield TextFinished(self.text, self.said)
-        self.text = self.said = ""
+            yield from self.append_text(content[len(self.content) :])
+        yield TextFinished(self.text_id, self.content)
+        self.text_id = self.content = ""
 
     def withdraw(self) -> Iterator[TurnEvent]:
-        if self.text:
-            yield TextWithdrawn(self.text)
-            self.text = self.said = ""
+        if self.text_id:
+            yield TextWithdrawn(self.text_id)
+            self.text_id = self.content = ""
 
     def translate_tool(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
         if kind == "tool_call":

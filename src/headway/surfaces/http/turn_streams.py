@@ -24,7 +24,7 @@ REQUEST_ALLOWANCE_S = 30  # for everything except the wait
 
 
 async def stream_turn(
-    request: RequestContext, begin: BeginTurn, begun: list[Job], wait_s: float, encode: StreamEncoder = encode_events
+    request: RequestContext, begin: BeginTurn, started_jobs: list[Job], wait_s: float, encode: StreamEncoder = encode_events
 ) -> Response:
     """Start a turn and return a stream of its events that ends with it. Disconnecting does not stop the turn."""
     feed = request.headway.feed
@@ -32,7 +32,7 @@ async def stream_turn(
     channel, reader = await feed.open(tenant_id, None, None)  # before the turn starts, so that no event is missed
     try:
         answer = await begin_when_free(request, begin, wait_s)
-        start_jobs(request, begun)
+        start_jobs(request, started_jobs)
         if answer.status_code != 202:
             feed.leave(channel, reader)
             return answer
@@ -60,9 +60,9 @@ async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: flo
         await asyncio.sleep(TURN_POLL_S)
 
 
-def start_jobs(request: RequestContext, begun: list[Job]) -> None:
+def start_jobs(request: RequestContext, jobs: list[Job]) -> None:
     """Hand the started jobs to the engine. The list is empty if the response was replayed for an Idempotency-Key."""
-    for job in begun:
+    for job in jobs:
         request.headway.engine.take(job)
 
 

@@ -32,16 +32,16 @@ class UiStreamEncoder:
     """Encodes one message for a client. A step ends once the model has received tool results or had its text withdrawn."""
 
     def __init__(self) -> None:
-        self.heard = False  # whether the next output starts a new step
+        self.is_step_over = False  # whether the next output starts a new step
         self.translator = TurnEventTranslator()
 
     def tell(self, kind: str, data: Document) -> str:
-        said = ""
+        frames = ""
         for beat in self.translator.hear(kind, data):
-            said += "".join(frame_data(encode_json(part)) for part in self.parts(beat))
+            frames += "".join(frame_data(encode_json(part)) for part in self.parts(beat))
             if isinstance(beat, TurnFinished | TurnErrored | TurnCanceled):
-                said += DONE_FRAME
-        return said
+                frames += DONE_FRAME
+        return frames
 
     def parts(self, beat: TurnEvent) -> Iterator[Document]:
         match beat:
@@ -77,7 +77,7 @@ class UiStreamEncoder:
                 yield {"type": "text-end", "id": id}
             case TextWithdrawn(id):
                 yield {"type": "text-end", "id": id, "providerMetadata": WITHDRAWN_METADATA}
-                self.heard = True
+                self.is_step_over = True
 
     def tool(self, beat: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
         match beat:
@@ -92,10 +92,10 @@ class UiStreamEncoder:
                     yield {"type": "tool-output-error", "toolCallId": id, "errorText": error, **SERVER_TOOL_FLAGS}
                 else:
                     yield {"type": "tool-output-available", "toolCallId": id, "output": result, **SERVER_TOOL_FLAGS}
-                self.heard = True
+                self.is_step_over = True
 
     def start_new_step(self) -> Iterator[Document]:
-        if self.heard:
-            self.heard = False
+        if self.is_step_over:
+            self.is_step_over = False
             yield {"type": "finish-step"}
             yield {"type": "start-step"}

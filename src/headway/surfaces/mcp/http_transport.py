@@ -70,13 +70,13 @@ class HttpTransport:
         request: Request | None = context.request
         assert request is not None
 
-        def place(tx: Transaction) -> ResolvedScope:
+        def resolve(tx: Transaction) -> ResolvedScope:
             tenant_id = request.scope[TENANT_SCOPE_KEY]
-            named = request.headers.get("headway-conversation")
-            conversation_id = conversations.resolve(tx, tenant_id, named).id if named else TENANT_WIDE
+            reference = request.headers.get("headway-conversation")
+            conversation_id = conversations.resolve(tx, tenant_id, reference).id if reference else TENANT_WIDE
             turn_id = request.headers.get("headway-turn") or None
             return resolve_scope(
                 tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
             )
 
-        return await self.headway.database.read(place)
+        return await self.headway.database.read(resolve)

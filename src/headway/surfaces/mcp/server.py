@@ -60,7 +60,7 @@ class McpHandlers:
         self.headway = headway
         self.resolve_scope = locate
         self.role = headway.roles.find("index")
-        self.tools = [types.Tool.model_validate(to_mcp_tool(one)) for one in headway.remote_tools.catalogue()]
+        self.tools = [types.Tool.model_validate(to_mcp_tool(tool)) for tool in headway.remote_tools.catalogue()]
 
     async def list_tools(self, _context: McpContext, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self.tools)
@@ -70,8 +70,8 @@ class McpHandlers:
             tool = self.headway.remote_tools.find(params.name)
         except NotFound:
             raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.") from None
-        place = await self.place(context, tool)
-        with use_execution(self.headway.execution(place, self.role)):
+        resolved_scope = await self.resolve(context, tool)
+        with use_execution(self.headway.execution(resolved_scope, self.role)):
             return to_mcp_result(await self.headway.remote_tools.call(tool.name, params.arguments or {}))
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
@@ -86,15 +86,15 @@ class McpHandlers:
         )
 
     async def list_templates(self, _context: McpContext, _params: Any) -> types.ListResourceTemplatesResult:
-        one = types.ResourceTemplate(
+        template = types.ResourceTemplate(
             name="todo", uri_template=f"{TODO_URI_PREFIX}{{id}}", mime_type=JSON_MEDIA_TYPE, description="A todo by its id"
         )
-        return types.ListResourceTemplatesResult(resource_templates=[one])
+        return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, context: McpContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        place = await self.place(context, None)
+        resolved_scope = await self.resolve(context, None)
         try:
-            document = await self.headway.database.read(lambda tx: load_resource(tx, place, params.uri))
+            document = await self.headway.database.read(lambda tx: load_resource(tx, resolved_scope, params.uri))
         except HeadwayError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         text = json.dumps(document, ensure_ascii=False)
@@ -112,7 +112,7 @@ class McpHandlers:
         content = types.TextContent(type="text", text=PLANNING_PROMPT.format(objective=objective))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
-    async def place(self, context: McpContext, tool: Tool | None) -> ResolvedScope:
+    async def resolve(self, context: McpContext, tool: Tool | None) -> ResolvedScope:
         try:
             return await self.resolve_scope(context, tool)
         except HeadwayError as error:

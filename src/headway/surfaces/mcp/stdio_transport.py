@@ -75,8 +75,8 @@ class PendingRequests:
 async def relay_messages(server: Server[Any], incoming: AsyncIterator[SessionMessage | Exception], outgoing: Any) -> None:
     """Relay messages until every request has been answered. The MCP library drops running calls when its input ends, although their
     work may be committed, so the end of the input is passed on only after the last answer."""
-    to_server, heard = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    said, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    to_server, server_input = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    server_output, from_server = anyio.create_memory_object_stream[SessionMessage]()
     unanswered = PendingRequests()
 
     async def pass_in() -> None:
@@ -95,7 +95,7 @@ async def relay_messages(server: Server[Any], incoming: AsyncIterator[SessionMes
     async with anyio.create_task_group() as relays:
         relays.start_soon(pass_in)
         relays.start_soon(pass_out)
-        await server.run(heard, said, server.create_initialization_options())
+        await server.run(server_input, server_output, server.create_initialization_options())
 
 
 async def serve_stdio(settings: Settings, scope: Scope) -> None:

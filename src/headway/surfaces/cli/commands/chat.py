@@ -56,7 +56,7 @@ def chat(invocation: Invocation, message: str | None, queue: bool, going_on: boo
             if message is not None:
                 runner.run(talk.turn(message))
             else:
-                run_prompt_loop(lambda words: runner.run(talk.turn(parse_message(words))), settings)
+                run_prompt_loop(lambda line: runner.run(talk.turn(parse_message(line))), settings)
         finally:
             runner.run(talk.end())
     if talk.failed:
@@ -65,10 +65,10 @@ def chat(invocation: Invocation, message: str | None, queue: bool, going_on: boo
 
 def parse_message(message: str) -> str:
     """Validate a message before a conversation is opened for it."""
-    words = text.check_text(message.strip(), "The message")
-    if not words:
+    content = text.check_text(message.strip(), "The message")
+    if not content:
         raise Invalid("The message is empty.")
-    return words
+    return content
 
 
 def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
@@ -84,12 +84,12 @@ def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
     click.echo(f"Chatting with {model}. Press Ctrl-D to end.", err=True)
     while True:
         try:
-            words = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
+            message = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
         except click.Abort:
             click.echo(err=True)
             return
         try:
-            answer(words)
+            answer(message)
         except HeadwayError as error:  # the chat continues: the next message may succeed
             click.echo(f"headway: {error}", err=True)
 
@@ -119,7 +119,7 @@ class ChatSession:
             await self.headway.stop_agents()
             self.headway.close()
 
-    async def turn(self, words: str) -> None:
+    async def turn(self, content: str) -> None:
         """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
         headway = self.opened
         with open_turn_view(quiet=self.call.as_json) as view:
@@ -129,7 +129,7 @@ class ChatSession:
                 await self.follow(left_behind, view, lambda: headway.engine.adopt(left_behind.id))
             scope = self.scope
             job = await headway.database.write(
-                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, words, self.mode)
+                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, content, self.mode)
             )
             await self.follow(job, view, lambda: headway.engine.take(job))
         document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
@@ -181,10 +181,10 @@ class ChatSession:
             self.opened.interrupt(ended)
 
     def document(self, tx: Transaction, turn_id: str) -> dict[str, Any]:
-        said = turns.list_messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
+        messages = turns.list_messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
         return {
             "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
-            "messages": [message.as_json() for message in said if message.turn_id == turn_id],
+            "messages": [message.as_json() for message in messages if message.turn_id == turn_id],
         }
 
     @property

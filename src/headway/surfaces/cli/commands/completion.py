@@ -24,7 +24,7 @@ def completion(invocation: Invocation, context: click.Context, shell: str) -> No
 
     The folder must exist. Completion works in newly started shells.
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    script = found(context.find_root().command, {}, "headway", COMPLETION_VARIABLE).source()
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    script = completion_class(context.find_root().command, {}, "headway", COMPLETION_VARIABLE).source()
     invocation.answer({"completion": {"shell": shell, "script": script}}, lambda: click.echo(script))

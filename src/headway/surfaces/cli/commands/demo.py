@@ -75,12 +75,12 @@ def demo(invocation: Invocation, keep: str | None) -> None:
         invocation.answer({"demo": document}, lambda: None)
 
 
-def show_next_commands(demo: "DemoRunner", keep: str | None, words: str) -> None:
+def show_next_commands(demo: "DemoRunner", keep: str | None, closing: str) -> None:
     demo.title("What to try next")
-    kept = (f"headway serve --home {shlex.quote(keep)}", "see the results of this demo") if keep else REPEAT_COMMAND
-    for command, what in (*NEXT_COMMANDS, kept):
-        demo.say(f"  {demo.styled(f'{command:<51}', fg='cyan')} {what}")
-    demo.say("", words)
+    last_command = (f"headway serve --home {shlex.quote(keep)}", "see the results of this demo") if keep else REPEAT_COMMAND
+    for command, purpose in (*NEXT_COMMANDS, last_command):
+        demo.say(f"  {demo.styled(f'{command:<51}', fg='cyan')} {purpose}")
+    demo.say("", closing)
 
 
 @contextmanager
@@ -117,11 +117,11 @@ class DemoRunner:
         if not self.quiet:
             click.echo("\n".join(lines))
 
-    def styled(self, words: str, **style: Any) -> str:
-        return click.style(words, **style) if is_terminal() else words
+    def styled(self, text: str, **style: Any) -> str:
+        return click.style(text, **style) if is_terminal() else text
 
-    def title(self, words: str) -> None:
-        self.say("", self.styled(f"━━ {words} {'━' * (WIDTH - len(words) - 4)}", bold=True))
+    def title(self, heading: str) -> None:
+        self.say("", self.styled(f"━━ {heading} {'━' * (WIDTH - len(heading) - 4)}", bold=True))
 
     def begin(self, *arguments: str) -> "subprocess.Popen[str]":
         self.say(self.styled(f"$ headway {shlex.join(arguments)}", fg="cyan"))
@@ -205,6 +205,6 @@ def kill_after_first_outcome(demo: DemoRunner, process: "subprocess.Popen[str]")
 
 def find_goal_summary(demo: DemoRunner, goal_id: int) -> dict[str, Any]:
     """Return the id, description, status and progress of a goal, or an empty dictionary if it does not exist yet."""
-    found = demo.read(goal_views.list_page, None, 10)
-    kept = ("id", "description", "status", "progress")
-    return next(({name: goal[name] for name in kept} for goal in (found.goals if found else ()) if goal["id"] == goal_id), {})
+    page = demo.read(goal_views.list_page, None, 10)
+    fields = ("id", "description", "status", "progress")
+    return next(({name: goal[name] for name in fields} for goal in (page.goals if page else ()) if goal["id"] == goal_id), {})

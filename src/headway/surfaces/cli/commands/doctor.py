@@ -72,8 +72,8 @@ def inspect_channels(settings: Settings) -> list[Finding]:
     import apprise  # noqa: PLC0415  slow to import
 
     return [
-        Finding("operator", f"channel {place}: {describe_channel(channel)}", ok=channel is not None)
-        for place, channel in enumerate((apprise.Apprise.instantiate(url) for url in settings.notify), 1)
+        Finding("operator", f"channel {number}: {describe_channel(channel)}", ok=channel is not None)
+        for number, channel in enumerate((apprise.Apprise.instantiate(url) for url in settings.notify), 1)
     ]
 
 
@@ -84,8 +84,8 @@ def describe_channel(channel: Any) -> str:
 def inspect_models(settings: Settings) -> list[Finding]:
     """Check each configured model once. The model is built but not called, because calls cost money."""
     tiers = {"model": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap}
-    chosen = {name: [tier for tier in tiers if tiers[tier] == name] for name in dict.fromkeys(tiers.values())}
-    return [inspect_model(name, tiers[0]) for name, tiers in chosen.items()]
+    tiers_by_model = {name: [tier for tier in tiers if tiers[tier] == name] for name in dict.fromkeys(tiers.values())}
+    return [inspect_model(name, tiers[0]) for name, tiers in tiers_by_model.items()]
 
 
 def inspect_model(name: str, tier: str) -> Finding:

@@ -143,8 +143,8 @@ def show_agent(invocation: Invocation, run_id: str) -> None:
     with invocation.open_ledger() as ledger:
         run = ledger.read(runs.get, run_id)
         job = ledger.read(job_actions.find, run_id)
-    shown = runs.as_json(run, job.retry_at if job else 0)
-    invocation.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
+    document = runs.as_json(run, job.retry_at if job else 0)
+    invocation.answer({"agent": document}, lambda: print_fields({**(waiting(job) if job else {}), **document}))
 
 
 @agents.command("cancel")
@@ -158,9 +158,9 @@ def cancel_agent(invocation: Invocation, run_id: str) -> None:
 
 
 def format_run(run: Run) -> str:
-    who = f"{'  ' * run.depth}{run.role}"
+    role = f"{'  ' * run.depth}{run.role}"
     return (
-        f"{run.id}  {who:<14} {run.status:<9} {run.iterations:>3} steps  ${to_dollars(run.cost):.4f}  {to_one_line(run.task)[:60]}"
+        f"{run.id}  {role:<14} {run.status:<9} {run.iterations:>3} steps  ${to_dollars(run.cost):.4f}  {to_one_line(run.task)[:60]}"
     )
 
 
@@ -196,8 +196,8 @@ def put_schedule(
         work = {**build_goal_work(goal), **build_message_work(ledger, message), **build_tool_work(ledger, tool_name, arguments)}
         if "tool" in work:
             check_tool(invocation.settings(), ledger, work["tool"])
-        made = ledger.write(schedules.put, name, timing, work)
-    answer_with_schedule(invocation, made)
+        row = ledger.write(schedules.put, name, timing, work)
+    answer_with_schedule(invocation, row)
 
 
 def parse_timing(cron: str | None, tz: str | None, every: float | None) -> Timing:
@@ -240,12 +240,12 @@ def build_tool_work(ledger: TenantDatabase, name: str | None, arguments: str) ->
     if name is None:
         return {}
     try:
-        given = json.loads(arguments)
+        parsed_arguments = json.loads(arguments)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        parsed_arguments = None
+    if not isinstance(parsed_arguments, dict):
         raise Invalid("--args must be one JSON object.")
-    return {"tool": {"name": name, "arguments": given, "conversation_id": ledger.scope.conversation_id}}
+    return {"tool": {"name": name, "arguments": parsed_arguments, "conversation_id": ledger.scope.conversation_id}}
 
 
 @schedule.command("list")
@@ -297,8 +297,8 @@ def remove_schedule(invocation: Invocation, name: str) -> None:
     invocation.answer({"deleted": True}, lambda: click.echo(f"deleted {to_one_line(name)}"))
 
 
-def answer_with_schedule(invocation: Invocation, made: Schedule) -> None:
-    invocation.answer({"schedule": made.as_json()}, lambda: click.echo(format_schedule(made)))
+def answer_with_schedule(invocation: Invocation, row: Schedule) -> None:
+    invocation.answer({"schedule": row.as_json()}, lambda: click.echo(format_schedule(row)))
 
 
 def format_schedule(schedule: Schedule) -> str:
@@ -324,8 +324,8 @@ def print_rows(lines: list[str], nothing: str, *, more: bool) -> None:
 
 def print_fields(document: dict[str, Any]) -> None:
     """Print one line per field that has a value. Fields ending in `_at` are printed as local times."""
-    for name, found in document.items():
-        value = format_time(found * 1000) if name.endswith("_at") else found
+    for name, raw in document.items():
+        value = format_time(raw * 1000) if name.endswith("_at") else raw
         if value not in (None, "", [], {}):
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(f"{name:<14} {to_one_line(shown)}")
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(f"{name:<14} {to_one_line(text)}")

@@ -51,11 +51,11 @@ def add_goal(
     no_wait: bool,
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
-    wanted = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR))
+    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR))
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
-        return goals.add(tx, tenant_id, wanted._replace(deadline_at=due), invocation.settings().limits)
+        return goals.add(tx, tenant_id, new_goal._replace(deadline_at=due), invocation.settings().limits)
 
     with invocation.open_ledger() as ledger:
         goal_id = ledger.write(set_goal).id
@@ -83,9 +83,9 @@ def list_goals(invocation: Invocation, status: GoalStatus | None, limit: int) ->
 def show_goal(invocation: Invocation, goal_id: int) -> None:
     """Show a goal: its progress, its sub-goals and the latest journal entries."""
     with invocation.open_ledger() as ledger:
-        found = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
+        document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
         entries = [entry.as_json() for entry in ledger.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
-    invocation.answer({"goal": found}, lambda: drawing.print_goal(found, entries))
+    invocation.answer({"goal": document}, lambda: drawing.print_goal(document, entries))
 
 
 @goal.command("watch")
@@ -145,8 +145,8 @@ def decide_goal(invocation: Invocation, goal_id: int, action: Decision, note: st
 def explain_goal(invocation: Invocation, goal_id: int, sub_goal: int | None) -> None:
     """Explain why a goal is not making progress."""
     with invocation.open_ledger() as ledger:
-        why = ledger.read(goal_views.explain, goal_id, sub_goal)
-    invocation.answer({"why": why}, lambda: click.echo(to_one_line(why)))
+        explanation = ledger.read(goal_views.explain, goal_id, sub_goal)
+    invocation.answer({"why": explanation}, lambda: click.echo(to_one_line(explanation)))
 
 
 def change_goal(invocation: Invocation, goal_id: int, action: Callable[..., Goal], *arguments: Any) -> None:
@@ -156,15 +156,15 @@ def change_goal(invocation: Invocation, goal_id: int, action: Callable[..., Goal
 
 
 def answer_with_goal(invocation: Invocation, ledger: TenantDatabase, goal_id: int) -> None:
-    found = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
+    document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
 
     def draw() -> None:
-        drawing.print_lines([drawing.render_goal_line(found)])
-        if found["status"] == "active":
-            words = "Another process pursues it." if count_workers(ledger) else "No process is running: start `headway serve`."
-            click.echo(f"{words} `headway goal watch {goal_id}` shows its progress.", err=True)
+        drawing.print_lines([drawing.render_goal_line(document)])
+        if document["status"] == "active":
+            hint = "Another process pursues it." if count_workers(ledger) else "No process is running: start `headway serve`."
+            click.echo(f"{hint} `headway goal watch {goal_id}` shows its progress.", err=True)
 
-    invocation.answer({"goal": found}, draw)
+    invocation.answer({"goal": document}, draw)
 
 
 def count_workers(ledger: TenantDatabase) -> int:
@@ -175,16 +175,16 @@ def follow_and_answer(invocation: Invocation, tenant_id: int, goal_id: int) -> N
     try:
         from headway.surfaces.cli.goal_following import follow_goal  # noqa: PLC0415  imports asyncio, which few commands need
 
-        found = follow_goal(invocation, tenant_id, goal_id)
+        document = follow_goal(invocation, tenant_id, goal_id)
     except KeyboardInterrupt:  # interrupted before the view was open
         with invocation.open_ledger() as ledger:
-            found = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
+            document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
 
     def draw() -> None:
-        drawing.print_goal_end(found)
-        if found["status"] == "active":
+        drawing.print_goal_end(document)
+        if document["status"] == "active":
             click.echo(f"Goal #{goal_id} continues with `headway serve` or `headway goal watch {goal_id}`.", err=True)
 
-    invocation.answer({"goal": found}, draw)
-    if found["status"] in ("paused", "abandoned"):
+    invocation.answer({"goal": document}, draw)
+    if document["status"] in ("paused", "abandoned"):
         raise click.exceptions.Exit(1)

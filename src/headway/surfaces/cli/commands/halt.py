@@ -14,11 +14,13 @@ from headway.surfaces.cli.render import format_time
 def halt(invocation: Invocation, why: str) -> None:
     """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts."""
     with invocation.database() as database:
-        before, found = database.write(lambda tx: (halts.find_active(tx), halts.halt(tx, why)))
-    said = f"Already halted since {format_time(found.since)}" if before else "Halted"
-    kept = " The earlier reason is kept." if before and why.strip() not in ("", found.why) else ""
-    reason = f": {to_one_line(found.why)}" if found.why else ""
-    invocation.answer({"halt": halts.as_json(found)}, lambda: click.echo(f"{said}{reason}.{kept} Resume with `headway unhalt`."))
+        before, active_halt = database.write(lambda tx: (halts.find_active(tx), halts.halt(tx, why)))
+    sentence = f"Already halted since {format_time(active_halt.since)}" if before else "Halted"
+    note = " The earlier reason is kept." if before and why.strip() not in ("", active_halt.why) else ""
+    reason = f": {to_one_line(active_halt.why)}" if active_halt.why else ""
+    invocation.answer(
+        {"halt": halts.as_json(active_halt)}, lambda: click.echo(f"{sentence}{reason}.{note} Resume with `headway unhalt`.")
+    )
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -27,5 +29,5 @@ def unhalt(invocation: Invocation) -> None:
     """Lift the halt, so that everything resumes where it stopped."""
     with invocation.database() as database:
         lifted = database.write(halts.unhalt)
-    words = "The halt is lifted." if lifted else "Nothing was halted."
-    invocation.answer({"halt": halts.as_json(None)}, lambda: click.echo(words))
+    sentence = "The halt is lifted." if lifted else "Nothing was halted."
+    invocation.answer({"halt": halts.as_json(None)}, lambda: click.echo(sentence))

@@ -25,13 +25,17 @@ def serve(invocation: Invocation, host: str | None, port: str | None, log_level:
     """Serve the API, live events and the web page. Stop with Ctrl-C."""
     from headway.surfaces.http.server import serve as run  # noqa: PLC0415  loads the web stack, which only this command needs
 
-    chosen = settings.load({"home": invocation.home, "database_url": invocation.database_url, "host": host, "port": port})
-    database = redact_database_url(chosen.database_url)
-    model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if chosen.model == REHEARSAL_MODEL else chosen.model
+    loaded_settings = settings.load({"home": invocation.home, "database_url": invocation.database_url, "host": host, "port": port})
+    database = redact_database_url(loaded_settings.database_url)
+    model = (
+        f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)"
+        if loaded_settings.model == REHEARSAL_MODEL
+        else loaded_settings.model
+    )
 
     def announce(address: str, login: str | None) -> None:
         if invocation.as_json:
-            document = {"url": address, "login_url": login, "database": database, "model": chosen.model}
+            document = {"url": address, "login_url": login, "database": database, "model": loaded_settings.model}
             click.echo(json.dumps(document))
             return
         click.echo(f"Headway {__version__}")
@@ -42,4 +46,4 @@ def serve(invocation: Invocation, host: str | None, port: str | None, log_level:
         click.echo(f"  model     {model}")
         click.echo("  stop with Ctrl-C")
 
-    run(chosen, log_level, announce)
+    run(loaded_settings, log_level, announce)

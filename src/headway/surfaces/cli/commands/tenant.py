@@ -32,8 +32,8 @@ def tenant() -> None:
 def add_tenant(invocation: Invocation, name: str) -> None:
     """Create a tenant."""
     with invocation.database() as database:
-        made = database.write(partial(tenants.add, name=name))
-    invocation.answer({"tenant": made.as_json()}, partial(click.echo, f"tenant {to_one_line(made.name)} ({made.id})"))
+        row = database.write(partial(tenants.add, name=name))
+    invocation.answer({"tenant": row.as_json()}, partial(click.echo, f"tenant {to_one_line(row.name)} ({row.id})"))
 
 
 @tenant.command("list")
@@ -41,10 +41,10 @@ def add_tenant(invocation: Invocation, name: str) -> None:
 def list_tenants(invocation: Invocation) -> None:
     """List all tenants."""
     with invocation.database() as database:
-        found = database.read(tenants.list_all)
+        rows = database.read(tenants.list_all)
     invocation.answer(
-        {"tenants": [one.as_json() for one in found]},
-        lambda: click.echo("\n".join(f"{one.id}\t{to_one_line(one.name)}" for one in found) or "no tenants yet"),
+        {"tenants": [row.as_json() for row in rows]},
+        lambda: click.echo("\n".join(f"{row.id}\t{to_one_line(row.name)}" for row in rows) or "no tenants yet"),
     )
 
 
@@ -55,11 +55,11 @@ def list_tenants(invocation: Invocation) -> None:
 def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
     """Delete a tenant and everything it owns, for good."""
     with invocation.database() as database:
-        found = database.read(partial(tenants.get_by_name, name=name))
+        row = database.read(partial(tenants.get_by_name, name=name))
         require_confirmation(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
         settings = invocation.settings()
         task_files.delete_task_files(settings.task_folder, database.write(partial(tenants.remove, name=name)))
-        rmtree(settings.get_workspace(found.id), ignore_errors=True)
+        rmtree(settings.get_workspace(row.id), ignore_errors=True)
     invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))
 
 
@@ -75,8 +75,8 @@ def token() -> None:
 def new_token(invocation: Invocation, label: str, *, operator: bool) -> None:
     """Create a token for --tenant and print it. It cannot be shown again."""
     with invocation.open_ledger() as ledger:
-        made = ledger.write(tenants.create_token, label, operator=operator)
-    invocation.answer({"token": made.secret, **made.token.as_json()}, partial(click.echo, made.secret))
+        credential = ledger.write(tenants.create_token, label, operator=operator)
+    invocation.answer({"token": credential.secret, **credential.token.as_json()}, partial(click.echo, credential.secret))
 
 
 @token.command("list")
@@ -84,10 +84,10 @@ def new_token(invocation: Invocation, label: str, *, operator: bool) -> None:
 def list_tokens(invocation: Invocation) -> None:
     """List the tokens of --tenant, without their secrets."""
     with invocation.open_ledger() as ledger:
-        found = ledger.read(tenants.list_tokens)
+        rows = ledger.read(tenants.list_tokens)
     invocation.answer(
-        {"tokens": [one.as_json() for one in found]},
-        lambda: click.echo("\n".join(format_token(one) for one in found) or "no tokens yet"),
+        {"tokens": [row.as_json() for row in rows]},
+        lambda: click.echo("\n".join(format_token(row) for row in rows) or "no tokens yet"),
     )
 
 
@@ -120,8 +120,8 @@ def conversation() -> None:
 def new_conversation(invocation: Invocation, title: str, key: str | None) -> None:
     """Create a conversation."""
     with invocation.open_ledger() as ledger:
-        made = ledger.write(conversations.add, title, key)
-    invocation.answer({"conversation": made.as_json()}, partial(click.echo, format_conversation(made)))
+        row = ledger.write(conversations.add, title, key)
+    invocation.answer({"conversation": row.as_json()}, partial(click.echo, format_conversation(row)))
 
 
 @conversation.command("list")
@@ -130,10 +130,10 @@ def new_conversation(invocation: Invocation, title: str, key: str | None) -> Non
 def list_conversations(invocation: Invocation, limit: int) -> None:
     """List conversations, newest first."""
     with invocation.open_ledger() as ledger:
-        found = ledger.read(views.list_conversations, limit)
+        rows = ledger.read(views.list_conversations, limit)
     invocation.answer(
-        {"conversations": [one.as_json() for one in found]},
-        lambda: click.echo("\n".join(format_conversation(one) for one in found) or "no conversations yet"),
+        {"conversations": [row.as_json() for row in rows]},
+        lambda: click.echo("\n".join(format_conversation(row) for row in rows) or "no conversations yet"),
     )
 
 

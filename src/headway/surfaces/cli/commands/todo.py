@@ -80,12 +80,12 @@ def list_todos(
     invocation: Invocation, *, everything: bool, statuses: tuple[Status, ...], turn: str | None, agent: str | None, limit: int
 ) -> None:
     """List todos. In progress first, then pending in order, then (with --all) ended, most recent first."""
-    wanted = statuses or (() if everything else OPEN_STATUSES)
+    selected_statuses = statuses or (() if everything else OPEN_STATUSES)
     with invocation.open_ledger() as ledger:
-        selection = Selection(ledger.conversation_id, turn, wanted, agent)
-        shown = ledger.read(views.get_todo_list, selection, limit)
-    document = {"todos": [todo.as_json() for todo in shown.todos], "next_cursor": shown.next_cursor}
-    invocation.answer(document, partial(render.print_todo_list, shown.todos, shown.counts, more=shown.next_cursor is not None))
+        selection = Selection(ledger.conversation_id, turn, selected_statuses, agent)
+        page = ledger.read(views.get_todo_list, selection, limit)
+    document = {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
+    invocation.answer(document, partial(render.print_todo_list, page.todos, page.counts, more=page.next_cursor is not None))
 
 
 @todo.command()
@@ -94,9 +94,9 @@ def list_todos(
 def show(invocation: Invocation, todo_id: int) -> None:
     """Show everything about one todo."""
     with invocation.open_ledger() as ledger:
-        one = ledger.read(todos.get, todo_id)
+        item = ledger.read(todos.get, todo_id)
         lease = ledger.read(claims.find_lease, todo_id)
-    invocation.answer({"todo": one.as_json()}, partial(render.print_todo, one, lease))
+    invocation.answer({"todo": item.as_json()}, partial(render.print_todo, item, lease))
 
 
 @todo.command()
@@ -106,7 +106,7 @@ def show(invocation: Invocation, todo_id: int) -> None:
 def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     """Start todos. An ended todo must be reopened first, with `reopen`."""
     with call.open_ledger() as ledger:
-        started = apply_in_transaction(ledger, lambda tx, one: todos.start(tx, ledger.scope.tenant_id, one, **lease), ids)
+        started = apply_in_transaction(ledger, lambda tx, id_: todos.start(tx, ledger.scope.tenant_id, id_, **lease), ids)
     answer_with_todos(call, started)
 
 
@@ -159,18 +159,18 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @pass_invocation
 def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: bool, **fields: Any) -> None:
     """Change the fields of a todo."""
-    given = {name: value for name, value in fields.items() if value not in (None, ())}
-    if given.get("description") == "-":
-        given["description"] = read_standard_input()
-    if given.get("agent_type") == "":
-        given["agent_type"] = None
-    if "depends_on" in given:
-        given["depends_on"] = tuple(one for one in given["depends_on"] if one)
-    if not given:
+    changes = {name: value for name, value in fields.items() if value not in (None, ())}
+    if changes.get("description") == "-":
+        changes["description"] = read_standard_input()
+    if changes.get("agent_type") == "":
+        changes["agent_type"] = None
+    if "depends_on" in changes:
+        changes["depends_on"] = tuple(dependency for dependency in changes["depends_on"] if dependency)
+    if not changes:
         raise click.UsageError(
             "Nothing to change. Give at least one of --subject, --description, --criteria, --position, --after, …"
         )
-    change_each(call, (todo_id,), Change(**given), {"lease_token": lease_token, "force": force})
+    change_each(call, (todo_id,), Change(**changes), {"lease_token": lease_token, "force": force})
 
 
 @todo.command()
@@ -181,9 +181,9 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: b
 def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
     """Delete todos for good. (`cancel` keeps the row.)"""
     with call.open_ledger() as ledger:
-        found = [ledger.read(todos.get, id_) for id_ in ids]
-        require_confirmation(f"Delete {', '.join(f'#{one.id} {one.subject[:60]!r}' for one in found)} for good?", yes=yes)
-        apply_in_transaction(ledger, lambda tx, one: todos.remove(tx, ledger.scope.tenant_id, one, **lease), ids)
+        items = [ledger.read(todos.get, id_) for id_ in ids]
+        require_confirmation(f"Delete {', '.join(f'#{item.id} {item.subject[:60]!r}' for item in items)} for good?", yes=yes)
+        apply_in_transaction(ledger, lambda tx, id_: todos.remove(tx, ledger.scope.tenant_id, id_, **lease), ids)
     call.answer({"deleted": True}, lambda: click.echo(f"deleted {', '.join(f'#{id_}' for id_ in ids)}"))
 
 
@@ -193,8 +193,8 @@ def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) ->
 def ready(invocation: Invocation, limit: int) -> None:
     """List todos that can start now: pending, with all dependencies ended."""
     with invocation.open_ledger() as ledger:
-        found = ledger.read(views.list_ready, ledger.conversation_id, limit)
-    invocation.answer({"todos": [one.as_json() for one in found]}, partial(render.print_todos, found))
+        items = ledger.read(views.list_ready, ledger.conversation_id, limit)
+    invocation.answer({"todos": [item.as_json() for item in items]}, partial(render.print_todos, items))
 
 
 @todo.command()
@@ -206,10 +206,10 @@ def ready(invocation: Invocation, limit: int) -> None:
 def claim(invocation: Invocation, agent: str, lease_s: float) -> None:
     """Claim the next ready todo for an agent. If none is ready, prints nothing and exits 3."""
     with invocation.open_ledger() as ledger:
-        taken = ledger.write(claims.claim, agent, ledger.conversation_id, lease_s)
-    if taken is None:
+        new_claim = ledger.write(claims.claim, agent, ledger.conversation_id, lease_s)
+    if new_claim is None:
         raise click.exceptions.Exit(3)
-    invocation.answer(taken.as_json(), partial(print_claim, taken))
+    invocation.answer(new_claim.as_json(), partial(print_claim, new_claim))
 
 
 @todo.command()
@@ -220,25 +220,25 @@ def claim(invocation: Invocation, agent: str, lease_s: float) -> None:
 def heartbeat(invocation: Invocation, todo_id: int, lease_token: str, lease_s: float) -> None:
     """Extend the lease on a claimed todo."""
     with invocation.open_ledger() as ledger:
-        kept = ledger.write(claims.heartbeat, todo_id, lease_token, lease_s)
-    invocation.answer(kept.as_json(), partial(print_claim, kept))
+        extended_claim = ledger.write(claims.heartbeat, todo_id, lease_token, lease_s)
+    invocation.answer(extended_claim.as_json(), partial(print_claim, extended_claim))
 
 
-def print_claim(taken: claims.Claim) -> None:
-    render.print_todos([taken.todo])
-    click.echo(f"lease token {taken.lease.token}, until {render.format_time(taken.lease.expires_at)}")
+def print_claim(held_claim: claims.Claim) -> None:
+    render.print_todos([held_claim.todo])
+    click.echo(f"lease token {held_claim.lease.token}, until {render.format_time(held_claim.lease.expires_at)}")
 
 
 def change_each(invocation: Invocation, ids: tuple[int, ...], change: Change, lease: dict[str, Any]) -> None:
     with invocation.open_ledger() as ledger:
-        changed = apply_in_transaction(ledger, lambda tx, one: todos.change(tx, ledger.scope.tenant_id, one, change, **lease), ids)
+        changed = apply_in_transaction(ledger, lambda tx, id_: todos.change(tx, ledger.scope.tenant_id, id_, change, **lease), ids)
     answer_with_todos(invocation, changed)
 
 
 def end_each(invocation: Invocation, ids: tuple[int, ...], status: Any, outcome: str | None, lease: dict[str, Any]) -> None:
     with invocation.open_ledger() as ledger:
         ended = apply_in_transaction(
-            ledger, lambda tx, one: todos.end(tx, ledger.scope.tenant_id, one, status, outcome, **lease), ids
+            ledger, lambda tx, id_: todos.end(tx, ledger.scope.tenant_id, id_, status, outcome, **lease), ids
         )
     answer_with_todos(invocation, ended)
 
@@ -249,5 +249,5 @@ def apply_in_transaction(ledger: TenantDatabase, step: Callable[..., Todo], ids:
 
 
 def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:
-    document = {"todo": changed[0].as_json()} if len(changed) == 1 else {"todos": [one.as_json() for one in changed]}
+    document = {"todo": changed[0].as_json()} if len(changed) == 1 else {"todos": [item.as_json() for item in changed]}
     invocation.answer(document, partial(render.print_todos, changed))

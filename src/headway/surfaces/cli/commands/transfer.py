@@ -29,19 +29,19 @@ def choose_format(file: str, form: str | None) -> str:
 @pass_invocation
 def export(invocation: Invocation, file: str, form: str | None) -> None:
     """Write todos, including ended ones, to a file or standard output. JSON is lossless."""
-    chosen = choose_format(file, form)
+    file_format = choose_format(file, form)
     with invocation.open_ledger() as ledger:
-        made = ledger.read(
-            import_export.export_markdown if chosen == "md" else import_export.export_json, Selection(ledger.conversation_id)
+        document = ledger.read(
+            import_export.export_markdown if file_format == "md" else import_export.export_json, Selection(ledger.conversation_id)
         )
     if file != "-":
-        write_document(file, made.text)
+        write_document(file, document.text)
         invocation.answer({"file": file}, partial(click.echo, f"written to {to_one_line(file)}", err=True))
-    elif chosen == "md":
-        invocation.answer({"markdown": made.text}, partial(click.echo, made.text, nl=False))
+    elif file_format == "md":
+        invocation.answer({"markdown": document.text}, partial(click.echo, document.text, nl=False))
     else:
-        click.echo(made.text, nl=False)
-    for note in made.notes:
+        click.echo(document.text, nl=False)
+    for note in document.notes:
         click.echo(f"note: {note}", err=True)
 
 
@@ -56,10 +56,10 @@ def import_todos(invocation: Invocation, file: str, form: str | None) -> None:
         from_markdown = choose_format(file, form) == "md"
         read = import_export.import_markdown if from_markdown else import_export.import_json
         imported = ledger.database.write(lambda tx: read(tx, ledger.scope, document))
-    answer: dict[str, Any] = {"todos": [one.as_json() for one in imported.added], "known": imported.known}
+    answer: dict[str, Any] = {"todos": [todo.as_json() for todo in imported.added], "known": imported.known}
     invocation.answer(answer, partial(print_import, imported))
-    if from_markdown and (left := checklist.count_skipped_lines(document)):
-        lines = "1 list line was skipped" if left == 1 else f"{left:,} list lines were skipped"
+    if from_markdown and (skipped := checklist.count_skipped_lines(document)):
+        lines = "1 list line was skipped" if skipped == 1 else f"{skipped:,} list lines were skipped"
         click.echo(f"note: {lines}: todos look like `- [ ] subject`.", err=True)
 
 

@@ -26,8 +26,8 @@ async def run_worker(invocation: Invocation, settings: Settings) -> None:
 
     headway = Headway(settings)
     stopped = asyncio.Event()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(one, stopped.set)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
     headway.start()
     headway.start_agents()
     await headway.agents_ready()

@@ -37,21 +37,21 @@ async def list_tools(request: Request) -> Response:
 )
 async def call_tool(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(TOOL_CALL)
-    role = await call.known(call.headway.roles.find, wanted.role)
+    body = await call.body(TOOL_CALL)
+    role = await call.known(call.headway.roles.find, body.role)
     tool = await call.known(call.headway.remote_tools.find, request.path_params["name"])
 
-    def place(tx: Transaction, tenant_id: int) -> Execution:
-        scope = Scope(tenant_id, wanted.conversation_id, wanted.turn_id, wanted.agent_id)
+    def build_execution(tx: Transaction, tenant_id: int) -> Execution:
+        scope = Scope(tenant_id, body.conversation_id, body.turn_id, body.agent_id)
         return call.headway.execution(resolve_scope(tx, scope), role)
 
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
-        with use_execution(await call.read(place)):  # file access is slow and must not block the writer
-            return to_json_response((await call.headway.remote_tools.call(tool.name, wanted.arguments)).as_json())
+        with use_execution(await call.read(build_execution)):  # file access is slow and must not block the writer
+            return to_json_response((await call.headway.remote_tools.call(tool.name, body.arguments)).as_json())
     outside: list[Result] = []  # results of file access, kept so that a repeated transaction does not repeat it
 
     def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        result = outside[0] if outside else call_in_transaction(tool, wanted.arguments, place(tx, tenant_id), tx)
+        result = outside[0] if outside else call_in_transaction(tool, body.arguments, build_execution(tx, tenant_id), tx)
         if tool.in_transaction is None:
             outside[:] = [result]
         return result.as_json()
@@ -66,11 +66,11 @@ async def call_tool(request: Request) -> Response:
 )
 async def run_writs(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(WRIT_TEXT)
-    role = await call.known(call.headway.roles.find, wanted.role)
+    body = await call.body(WRIT_TEXT)
+    role = await call.known(call.headway.roles.find, body.role)
 
     def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        scope = resolve_scope(tx, Scope(tenant_id, wanted.conversation_id, None, wanted.agent_id)).scope
-        return writs.run_text(tx, scope, role, text.check_text(wanted.text, "text"))._asdict()
+        scope = resolve_scope(tx, Scope(tenant_id, body.conversation_id, None, body.agent_id)).scope
+        return writs.run_text(tx, scope, role, text.check_text(body.text, "text"))._asdict()
 
     return await call.post(run, 200)

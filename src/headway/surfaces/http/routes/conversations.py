@@ -23,10 +23,8 @@ CONVERSATION = TypeAdapter(todo_schemas.NewConversation)
 )
 async def create(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(CONVERSATION)
-    return await call.post(
-        lambda tx, tenant_id: {"conversation": conversations.add(tx, tenant_id, wanted.title, wanted.key).as_json()}
-    )
+    body = await call.body(CONVERSATION)
+    return await call.post(lambda tx, tenant_id: {"conversation": conversations.add(tx, tenant_id, body.title, body.key).as_json()})
 
 
 @routes.get(
@@ -38,8 +36,8 @@ async def list_conversations(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(todo_schemas.ConversationsQuery)
     before = query.before or MAX_INTEGER
-    found = await call.read(lambda tx, tenant_id: views.list_conversations(tx, tenant_id, query.limit, before))
-    return to_json_response({"conversations": [one.as_json() for one in found]})
+    page = await call.read(lambda tx, tenant_id: views.list_conversations(tx, tenant_id, query.limit, before))
+    return to_json_response({"conversations": [conversation.as_json() for conversation in page]})
 
 
 @routes.get(
@@ -50,5 +48,5 @@ async def list_conversations(request: Request) -> Response:
 async def get(request: Request) -> Response:
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
-    found = await call.read(lambda tx, tenant_id: conversations.get(tx, tenant_id, conversation_id))
-    return to_json_response({"conversation": found.as_json()})
+    conversation = await call.read(lambda tx, tenant_id: conversations.get(tx, tenant_id, conversation_id))
+    return to_json_response({"conversation": conversation.as_json()})

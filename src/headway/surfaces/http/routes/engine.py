@@ -82,8 +82,8 @@ async def drop_job(request: Request) -> Response:
 async def list_agents(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.AgentsQuery)
-    whose = RunFilter(query.turn_id, query.goal_id)
-    page = await call.read(lambda tx, tenant_id: views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
+    run_filter = RunFilter(query.turn_id, query.goal_id)
+    page = await call.read(lambda tx, tenant_id: views.list_agents(tx, tenant_id, run_filter, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
@@ -124,10 +124,10 @@ async def list_schedules(request: Request) -> Response:
 )
 async def put_schedule(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(SCHEDULE)
-    timing = Timing(wanted.cron or "", wanted.timezone, int((wanted.every_s or 0) * 1000))
-    kinds = {"goal": wanted.goal, "message": wanted.message, "tool": wanted.tool}
-    work = {kind: one.model_dump() for kind, one in kinds.items() if one}
+    body = await call.body(SCHEDULE)
+    timing = Timing(body.cron or "", body.timezone, int((body.every_s or 0) * 1000))
+    kinds = {"goal": body.goal, "message": body.message, "tool": body.tool}
+    work = {kind: target.model_dump() for kind, target in kinds.items() if target}
 
     if "tool" in work:  # before the write: a custom tool's own code checks its arguments
         tools, roles = call.headway.toolbox, call.headway.roles
@@ -140,8 +140,8 @@ async def put_schedule(request: Request) -> Response:
 @routes.get("/schedules/{name}", summary="Get a schedule", **document_route({200: shapes.OneSchedule}, also=(404,), **NAME_PATH))
 async def get_schedule(request: Request) -> Response:
     name = request.path_params["name"]
-    found = await RequestContext(request).read(lambda tx, tenant_id: schedules.get(tx, tenant_id, name))
-    return to_json_response({"schedule": found.as_json()})
+    schedule = await RequestContext(request).read(lambda tx, tenant_id: schedules.get(tx, tenant_id, name))
+    return to_json_response({"schedule": schedule.as_json()})
 
 
 @routes.delete("/schedules/{name}", summary="Delete a schedule", **document_route({200: Deleted}, also=(404, 507), **NAME_PATH))

@@ -38,9 +38,9 @@ def document_turn_stream(body: Any) -> dict[str, Any]:
 )
 async def run_agent(request: Request) -> Response:
     call = RequestContext(request)
-    asked = await call.body(RUN_AGENT)
-    ag_ui = AgUiEncoder(asked.threadId, asked.runId, asked.messages, asked.state)
-    return await answer_with_stream(call, asked.threadId, asked.messages, asked.mode, ag_ui.tell)
+    body = await call.body(RUN_AGENT)
+    ag_ui = AgUiEncoder(body.threadId, body.runId, body.messages, body.state)
+    return await answer_with_stream(call, body.threadId, body.messages, body.mode, ag_ui.tell)
 
 
 @routes.post(
@@ -50,8 +50,8 @@ async def run_agent(request: Request) -> Response:
 )
 async def stream_ui(request: Request) -> Response:
     call = RequestContext(request)
-    asked = await call.body(UI_MESSAGES)
-    answer = await answer_with_stream(call, asked.id, asked.messages, asked.mode, UiStreamEncoder().tell)
+    body = await call.body(UI_MESSAGES)
+    answer = await answer_with_stream(call, body.id, body.messages, body.mode, UiStreamEncoder().tell)
     answer.headers.update(ui_stream.UI_STREAM_HEADERS)
     return answer
 
@@ -60,12 +60,12 @@ async def answer_with_stream(
     request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, tell: EventEncoder
 ) -> Response:
     query = await request.query(agents.WaitQuery)
-    begun: list[Job] = []
+    started_jobs: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         content = front_ends.get_request_text(messages)
         conversation = conversations.get_or_create(tx, tenant_id, key)
-        begun[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
-        return {"turn_id": turns.get_turn_id(begun[0])}
+        started_jobs[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
+        return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
-    return await stream_turn(request, begin, begun, query.wait or 0, build_encoder(tell))
+    return await stream_turn(request, begin, started_jobs, query.wait or 0, build_encoder(tell))

@@ -32,9 +32,9 @@ MAX_GOAL_RUNS = 500
 )
 async def set_goal(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = (await call.body(GOAL)).new_goal()
+    new_goal = (await call.body(GOAL)).new_goal()
     limits = call.headway.settings.limits
-    return await answer_with_goal(call, lambda tx, tenant_id: goals.add(tx, tenant_id, wanted, limits), 201)
+    return await answer_with_goal(call, lambda tx, tenant_id: goals.add(tx, tenant_id, new_goal, limits), 201)
 
 
 @routes.get("/goals", summary="List goals, newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
@@ -63,8 +63,8 @@ async def get_journal(request: Request) -> Response:
     call = RequestContext(request)
     goal_id, query = await call.parse_path_id("goal_id"), await call.query(shapes.JournalQuery)
     before = query.before or MAX_INTEGER
-    found = await call.read(lambda tx, tenant_id: goal_views.list_entries(tx, tenant_id, goal_id, query.limit, before))
-    return to_json_response({"entries": [entry.as_json() for entry in found]})
+    entries = await call.read(lambda tx, tenant_id: goal_views.list_entries(tx, tenant_id, goal_id, query.limit, before))
+    return to_json_response({"entries": [entry.as_json() for entry in entries]})
 
 
 @routes.get(
@@ -117,10 +117,10 @@ add_verb_route("abandon", "Abandon a goal for good", lambda tx, tenant_id, goal_
 )
 async def decide(request: Request) -> Response:
     call = RequestContext(request)
-    goal_id, wanted = await call.parse_path_id("goal_id"), await call.body(DECISION)
+    goal_id, decision = await call.parse_path_id("goal_id"), await call.body(DECISION)
     limits = call.headway.settings.limits
     answer = await answer_with_goal(
-        call, lambda tx, tenant_id: goals.decide(tx, tenant_id, goal_id, wanted.action, wanted.note, limits)
+        call, lambda tx, tenant_id: goals.decide(tx, tenant_id, goal_id, decision.action, decision.note, limits)
     )
     await interrupt_ended_runs(call, goal_id)
     return answer
@@ -139,5 +139,5 @@ async def answer_with_goal(request: RequestContext, action: Action[Goal], status
 
 async def interrupt_ended_runs(request: RequestContext, goal_id: int) -> None:
     """Interrupt the goal's ended runs in this process, so that they do not wait for a model or a tool."""
-    found = await request.read(lambda tx, tenant_id: runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, goal_id))
-    request.headway.interrupt(run.id for run in found if run.ended)
+    goal_runs = await request.read(lambda tx, tenant_id: runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, goal_id))
+    request.headway.interrupt(run.id for run in goal_runs if run.ended)

@@ -32,9 +32,9 @@ async def get_halt(request: Request) -> Response:
 @routes.put("/halt", summary="Halt the whole installation", **document_route({200: shapes.OneHalt}, body=shapes.NewHalt))
 async def put_halt(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(HALT)
+    body = await call.body(HALT)
     return to_json_response(
-        {"halt": halts.as_json(await call.write(lambda tx, _: halts.halt(tx, wanted.why), tenants.authenticate_operator))}
+        {"halt": halts.as_json(await call.write(lambda tx, _: halts.halt(tx, body.why), tenants.authenticate_operator))}
     )
 
 
@@ -54,11 +54,11 @@ async def get_costs(request: Request) -> Response:
 @routes.put("/costs", summary="Set the tenant's cost limit", **document_route({200: shapes.OneCosts}, body=shapes.CostLimit))
 async def put_costs(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(LIMIT)
+    body = await call.body(LIMIT)
     budget = call.headway.settings.limits.budget
 
     def change(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        spending.set_limit(tx, tenant_id, int(wanted.limit_usd * NANOS_PER_DOLLAR))
+        spending.set_limit(tx, tenant_id, int(body.limit_usd * NANOS_PER_DOLLAR))
         return spending.build_costs(tx, tenant_id, budget)
 
     return to_json_response({"costs": await call.write(change, tenants.authenticate_operator)})

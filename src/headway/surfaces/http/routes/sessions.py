@@ -42,10 +42,10 @@ class LoginLink:
         self.now = now
         self.until = now() + LINK_LIFETIME_S
 
-    def redeem(self, given: str) -> bool:
+    def redeem(self, secret: str) -> bool:
         if self.now() > self.until:
             self.secret = None
-        if self.secret is None or not hmac.compare_digest(self.secret.encode(), given.encode(errors="replace")):
+        if self.secret is None or not hmac.compare_digest(self.secret.encode(), secret.encode(errors="replace")):
             return False
         self.secret = None
         return True
@@ -55,11 +55,11 @@ class LoginLink:
 async def login(request: Request) -> Response:
     """Serve the login form. With the token from the link that `serve` printed, open a session and redirect to the page."""
     check_same_site(request)
-    given = request.query_params.get("token")
-    if given is None:
+    secret = request.query_params.get("token")
+    if secret is None:
         return build_shell_response(request)
     link: LoginLink = request.app.state.login_link
-    if not link.redeem(given):
+    if not link.redeem(secret):
         return build_shell_response(request, 401)
     headway: Headway = request.app.state.headway
     session = await headway.database.write(lambda tx: open_session(tx, tenants.ensure_local(tx).id, operator=True))
@@ -71,13 +71,13 @@ async def login_with_token(request: Request) -> Response:
     """Open a session for a token. The session has the token's rights and its own expiry, and does not affect the token."""
     check_same_site(request)
     try:
-        given = TOKEN.validate_json(await read_body(request)).token.strip()
+        secret = TOKEN.validate_json(await read_body(request)).token.strip()
     except ValidationError as error:
         raise to_validation_problem(error) from None
     headway: Headway = request.app.state.headway
 
     def begin(tx: Transaction) -> NewToken:
-        token = tenants.authenticate(tx, tenants.hash_secret(given))
+        token = tenants.authenticate(tx, tenants.hash_secret(secret))
         return open_session(tx, token.tenant_id, operator=bool(token.operator))
 
     return set_session_cookie(request, Response(status_code=204), await headway.database.write(begin))

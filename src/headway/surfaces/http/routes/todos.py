@@ -50,11 +50,11 @@ def to_json_list(todos: list[Todo]) -> list[dict[str, Any]]:
 )
 async def create(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(todo_schemas.CREATION)
-    if isinstance(wanted, todo_schemas.NewTodos):
-        drafts = [todo.draft() for todo in wanted.todos]
+    body = await call.body(todo_schemas.CREATION)
+    if isinstance(body, todo_schemas.NewTodos):
+        drafts = [todo.draft() for todo in body.todos]
         return await call.post(lambda tx, tenant_id: {"todos": to_json_list(todos.add_many(tx, tenant_id, drafts))})
-    draft = wanted.draft()
+    draft = body.draft()
     return await call.post(lambda tx, tenant_id: {"todo": todos.add(tx, tenant_id, draft).as_json()})
 
 
@@ -77,8 +77,8 @@ async def list_todos(request: Request) -> Response:
 )
 async def change_many(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(todo_schemas.CHANGES)
-    rows = wanted.todos if isinstance(wanted, todo_schemas.Rows) else wanted
+    body = await call.body(todo_schemas.CHANGES)
+    rows = body.todos if isinstance(body, todo_schemas.Rows) else body
 
     def change_all(tx: Transaction, tenant_id: int) -> list[dict[str, Any]]:
         todos.check_positioned(sum("position" in (row.model_extra or ()) for row in rows))
@@ -108,8 +108,8 @@ def change_row(tx: Transaction, tenant_id: int, loose: todo_schemas.LooseRow) ->
 async def ready(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(todo_schemas.ReadyQuery)
-    found = await call.read(lambda tx, tenant_id: views.list_ready(tx, tenant_id, query.to_list_id(), query.limit))
-    return to_json_response({"todos": to_json_list(found)})
+    ready_todos = await call.read(lambda tx, tenant_id: views.list_ready(tx, tenant_id, query.to_list_id(), query.limit))
+    return to_json_response({"todos": to_json_list(ready_todos)})
 
 
 @routes.post(
@@ -119,11 +119,11 @@ async def ready(request: Request) -> Response:
 )
 async def claim(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(CLAIM)
+    body = await call.body(CLAIM)
 
     def take(tx: Transaction, tenant_id: int) -> dict[str, Any] | None:
-        taken = claims.claim(tx, tenant_id, wanted.agent_id, wanted.conversation_id or None, wanted.lease_s)
-        return taken.as_json() if taken else None
+        new_claim = claims.claim(tx, tenant_id, body.agent_id, body.conversation_id or None, body.lease_s)
+        return new_claim.as_json() if new_claim else None
 
     return await call.post(take, 200)
 
@@ -146,9 +146,9 @@ async def get(request: Request) -> Response:
 async def change(request: Request) -> Response:
     call = RequestContext(request)
     todo_id = await call.parse_path_id("todo_id")
-    wanted = await call.body(FIELDS)
+    fields = await call.body(FIELDS)
     todo = await call.write(
-        lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, wanted.change(), wanted.lease_token, force=wanted.force)
+        lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, fields.change(), fields.lease_token, force=fields.force)
     )
     return to_json_response({"todo": todo.as_json()})
 
@@ -174,7 +174,7 @@ async def delete(request: Request) -> Response:
 async def heartbeat(request: Request) -> Response:
     call = RequestContext(request)
     todo_id = await call.parse_path_id("todo_id")
-    wanted = await call.body(HEARTBEAT)
+    body = await call.body(HEARTBEAT)
     return await call.post(
-        lambda tx, tenant_id: claims.heartbeat(tx, tenant_id, todo_id, wanted.lease_token, wanted.lease_s).as_json(), 200
+        lambda tx, tenant_id: claims.heartbeat(tx, tenant_id, todo_id, body.lease_token, body.lease_s).as_json(), 200
     )

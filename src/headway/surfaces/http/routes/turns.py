@@ -34,8 +34,8 @@ async def list_messages(request: Request) -> Response:
     conversation_id = await call.parse_path_id("conversation_id")
     query = await call.query(agents.MessagesQuery)
     before = query.before or MAX_INTEGER
-    found = await call.read(lambda tx, tenant_id: turns.list_messages(tx, tenant_id, conversation_id, query.limit, before))
-    return to_json_response({"messages": [message.as_json() for message in found]})
+    messages = await call.read(lambda tx, tenant_id: turns.list_messages(tx, tenant_id, conversation_id, query.limit, before))
+    return to_json_response({"messages": [message.as_json() for message in messages]})
 
 
 @routes.get(
@@ -48,8 +48,8 @@ async def get_timeline(request: Request) -> Response:
     conversation_id = await call.parse_path_id("conversation_id")
     query = await call.query(agents.TimelineQuery)
     view = timeline.TimelineView(call.headway.settings.limits, call.headway.live_text, query.limit, query.before or MAX_INTEGER)
-    found = await call.read(lambda tx, tenant_id: timeline.show(tx, tenant_id, conversation_id, view))
-    return to_json_response({"timeline": found})
+    document = await call.read(lambda tx, tenant_id: timeline.show(tx, tenant_id, conversation_id, view))
+    return to_json_response({"timeline": document})
 
 
 SAY_DOCS: dict[str, Any] = document_route(
@@ -69,18 +69,18 @@ async def say(request: Request) -> Response:
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
     query = await call.query(agents.WaitQuery)
-    wanted = await call.body(MESSAGE)
-    begun: list[Job] = []
+    message = await call.body(MESSAGE)
+    started_jobs: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, wanted.content, wanted.mode)]
-        return {"turn_id": turns.get_turn_id(begun[0])}
+        started_jobs[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, message.content, message.mode)]
+        return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
     if MEDIA_TYPE not in request.headers.get("accept", ""):
         answer = await begin_when_free(call, begin, query.wait or 0)
-        start_jobs(call, begun)
+        start_jobs(call, started_jobs)
         return answer
-    return await stream_turn(call, begin, begun, query.wait or 0)
+    return await stream_turn(call, begin, started_jobs, query.wait or 0)
 
 
 @routes.post(
@@ -110,10 +110,10 @@ async def cancel(request: Request) -> Response:
 )
 async def open_turn(request: Request) -> Response:
     call = RequestContext(request)
-    wanted = await call.body(TURN)
+    body = await call.body(TURN)
 
     def opened(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        turn = conversations.open_turn(tx, tenant_id, wanted.conversation_id)
+        turn = conversations.open_turn(tx, tenant_id, body.conversation_id)
         return {"turn": turns.show(tx, tenant_id, turn.id, call.headway.settings.limits)}
 
     return await call.post(opened)

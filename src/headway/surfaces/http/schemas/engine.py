@@ -41,10 +41,10 @@ class ScheduledTool(StrictModel):
 def simplify_schedule_schema(schema: dict[str, Any]) -> None:
     """Document the optional fields as omitted rather than null, and add an example."""
     for name in ("cron", "every_s", "goal", "message", "tool"):
-        told = schema["properties"][name]
-        (kind,) = (one for one in told.pop("anyOf") if one != {"type": "null"})
-        told.pop("default", None)
-        told |= kind
+        field = schema["properties"][name]
+        (kind,) = (option for option in field.pop("anyOf") if option != {"type": "null"})
+        field.pop("default", None)
+        field |= kind
     schema["examples"] = [{"cron": "0 6 * * *", "timezone": "Europe/Berlin", "tool": {"name": "todo_ready", "arguments": {}}}]
 
 

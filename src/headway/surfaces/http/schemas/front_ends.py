@@ -64,10 +64,10 @@ class UiMessages(FrontEndModel):
 def get_request_text(messages: list[dict[str, Any]]) -> str:
     """Return the text of the last user message."""
     last: dict[str, Any] = next((message for message in reversed(messages) if message.get("role") == "user"), {})
-    said = join_text_parts(last.get("parts") or last.get("content"))
-    if not said.strip():
+    text = join_text_parts(last.get("parts") or last.get("content"))
+    if not text.strip():
         raise Invalid(NO_USER_TEXT)
-    return said
+    return text
 
 
 def join_text_parts(content: Any) -> str:

@@ -126,14 +126,14 @@ class TodoFields(StrictModel):
 
     def change(self) -> Change:
         """Return the requested change. Null clears agent_type and outcome, and is ignored for the other fields."""
-        given = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set}
+        fields = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set}
         clearable = ("agent_type", "outcome")
-        wanted = {name: value for name, value in given.items() if value is not None or name in clearable}
-        if "status" in wanted:
-            wanted["status"] = parse_status(wanted["status"])
-        if "completed_at" in wanted:
-            wanted["completed_at"] = milliseconds(wanted["completed_at"])
-        return Change(**{name: wanted.get(name, UNSET) for name in Change._fields})
+        changes = {name: value for name, value in fields.items() if value is not None or name in clearable}
+        if "status" in changes:
+            changes["status"] = parse_status(changes["status"])
+        if "completed_at" in changes:
+            changes["completed_at"] = milliseconds(changes["completed_at"])
+        return Change(**{name: changes.get(name, UNSET) for name in Change._fields})
 
 
 class TodoChangeRow(TodoFields):
@@ -182,9 +182,9 @@ class QueryModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def parse_list_id(given: int | str | None) -> int | None:
+def parse_list_id(value: int | str | None) -> int | None:
     """Parse the filter by list: 0 means no filter, the word `tenant` means the tenant-wide list."""
-    return 0 if given == "tenant" else int(given or 0) or None
+    return 0 if value == "tenant" else int(value or 0) or None
 
 
 class PageQuery(QueryModel):
