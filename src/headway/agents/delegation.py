@@ -56,11 +56,11 @@ def check_limits(tx: Transaction, parent: Run, limits: Limits) -> None:
     if parent.depth >= limits.depth:
         raise Invalid(f"Sub-agents can be nested at most {limits.depth} deep: do this yourself.")
     started_count, running_count = run_store.count_sub_agents(tx, parent)
-    of = "turn" if parent.turn_id else "sub-goal"
+    parent_kind = "turn" if parent.turn_id else "sub-goal"
     if running_count >= limits.breadth:
-        raise Invalid(f"{running_count} sub-agents of this {of} are running, which is the limit: await one of them first.")
+        raise Invalid(f"{running_count} sub-agents of this {parent_kind} are running, which is the limit: await one of them first.")
     if started_count >= limits.lifetime:
-        raise Invalid(f"This {of} has started {started_count} sub-agents, which is the limit: do the rest yourself.")
+        raise Invalid(f"This {parent_kind} has started {started_count} sub-agents, which is the limit: do the rest yourself.")
 
 
 def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:

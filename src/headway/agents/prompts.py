@@ -114,16 +114,16 @@ def get_item_id(todo: Todo, mode: TurnMode) -> str:
     return str(todo.id) if mode == "queue" else todo.uuid
 
 
-def describe_open_items(still_open: list[Todo]) -> str:
+def describe_open_items(open_items: list[Todo]) -> str:
     """Say why an answer was rejected, for people who watch the run."""
-    return f"{count_items(still_open)} {choose_verb(still_open)} still open."
+    return f"{count_items(open_items)} {choose_verb(open_items)} still open."
 
 
-def render_open_items_refusal(still_open: list[Todo]) -> str:
-    item_list = "\n".join(f"- {format_inline(todo.subject)} (id {todo.uuid})" for todo in still_open[:OPEN_LIMIT])
-    more = f"\n… and {len(still_open) - OPEN_LIMIT} more" if len(still_open) > OPEN_LIMIT else ""
+def render_open_items_refusal(open_items: list[Todo]) -> str:
+    item_list = "\n".join(f"- {format_inline(todo.subject)} (id {todo.uuid})" for todo in open_items[:OPEN_LIMIT])
+    more = f"\n… and {len(open_items) - OPEN_LIMIT} more" if len(open_items) > OPEN_LIMIT else ""
     return (
-        f"Not finished: {count_items(still_open)} of your plan {choose_verb(still_open)} still open. Before you answer, work on "
+        f"Not finished: {count_items(open_items)} of your plan {choose_verb(open_items)} still open. Before you answer, work on "
         f"each and end it with complete_todo, or cancel it with the reason:\n{item_list}{more}"
     )
 
@@ -153,11 +153,11 @@ def choose_verb(items: list[Todo]) -> str:
 # Closing words to the user, when a turn ends before its plan is drained
 
 
-def render_closing(answer: str, reason: str, still_open: list[Todo]) -> str:
+def render_closing(answer: str, reason: str, open_items: list[Todo]) -> str:
     """Render the agent's last answer, the reason why the turn ends and the items that are left."""
-    item_list = "\n".join(f"- {format_inline(todo.subject)}" for todo in still_open[:OPEN_LIMIT])
-    more = f"\n- … and {len(still_open) - OPEN_LIMIT} more" if len(still_open) > OPEN_LIMIT else ""
-    incomplete_section = f"Incomplete:\n{item_list}{more}" if still_open else ""
+    item_list = "\n".join(f"- {format_inline(todo.subject)}" for todo in open_items[:OPEN_LIMIT])
+    more = f"\n- … and {len(open_items) - OPEN_LIMIT} more" if len(open_items) > OPEN_LIMIT else ""
+    incomplete_section = f"Incomplete:\n{item_list}{more}" if open_items else ""
     return "\n\n".join(part for part in (answer.strip(), reason, incomplete_section) if part)
 
 

@@ -83,14 +83,18 @@ class ExportingTracer:
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
 
         kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
-        known = {"gen_ai.operation.name": operation, **attributes}
+        initial_attributes = {"gen_ai.operation.name": operation, **attributes}
         with self.tracer.start_as_current_span(
-            f"{operation} {subject}", kind=kind, attributes=known, record_exception=False, set_status_on_exception=False
+            f"{operation} {subject}",
+            kind=kind,
+            attributes=initial_attributes,
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
 
-            def note(more: Attributes) -> None:
-                span.set_attributes(more)
-                if "error.type" in more:
+            def note(extra_attributes: Attributes) -> None:
+                span.set_attributes(extra_attributes)
+                if "error.type" in extra_attributes:
                     span.set_status(Status(StatusCode.ERROR))
 
             try:
@@ -126,12 +130,12 @@ def build_tracer(name: str) -> Tracer:
 
 @contextmanager
 def trace_run(tracer: Tracer, run: Run) -> Iterator[None]:
-    before = trace_name.set(run.turn_id or run.id)
+    token = trace_name.set(run.turn_id or run.id)
     try:
         with tracer.span("invoke_agent", run.role, to_run_attributes(run)):
             yield
     finally:
-        trace_name.reset(before)
+        trace_name.reset(token)
 
 
 def trace_plan(tracer: Tracer, run: Run) -> AbstractContextManager[SetAttributes]:

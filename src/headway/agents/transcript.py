@@ -97,7 +97,7 @@ def decode(stored: str) -> ModelMessage:
     return ModelMessagesTypeAdapter.validate_json(stored)[0]
 
 
-def select_window(before: Sequence[ModelMessage], transcript: Sequence[TranscriptEntry]) -> list[ModelMessage]:
+def select_window(history: Sequence[ModelMessage], transcript: Sequence[TranscriptEntry]) -> list[ModelMessage]:
     """Select the newest messages, at most ten.
 
     The turn's request is always included, and a tool result never appears without its call.
@@ -107,7 +107,7 @@ def select_window(before: Sequence[ModelMessage], transcript: Sequence[Transcrip
     if len(recent) > WINDOW_SIZE:  # the request is outside the window
         request = next(entry.message for entry in transcript if entry.sent)
         return [request, *skip_leading(recent[2:], is_tool_result)]
-    messages = [*before, *recent][-WINDOW_SIZE:]
+    messages = [*history, *recent][-WINDOW_SIZE:]
     return skip_leading(messages, lambda message: isinstance(message, ModelResponse))  # some providers require a user message first
 
 

@@ -56,7 +56,7 @@ def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: Agen
         return run_schedule_writ(tx, scope, role, writ)
     if not writ.complete:
         return format_frame("/parallel", ["ERR: missing /endparallel terminator"], "END AGENT")
-    return "\n".join(render_agent_frame(role, order, access, next(indexes)) for order in parse_agent_calls(writ))
+    return "\n".join(render_agent_frame(role, agent_call, access, next(indexes)) for agent_call in parse_agent_calls(writ))
 
 
 def format_first_word(text: str) -> str:
@@ -79,14 +79,14 @@ def parse_agent_calls(writ: Writ) -> list[AgentCall]:
     return [AgentCall(agent, task.strip()) for agent, _, task in (call.strip().partition(" ") for call in calls)]
 
 
-def render_agent_frame(role: Role, order: AgentCall, access: AgentAccess, index: int) -> str:
+def render_agent_frame(role: Role, agent_call: AgentCall, access: AgentAccess, index: int) -> str:
     if "agents" not in role.writs:
         lines = [f"ERR: the role {role.name} needs the grant `agents` for this"]
     elif access.agent_result is None:
         lines = ["ERR: /agent is not available here"]
     else:
         lines = access.agent_result(index)
-    return format_frame(f"/agent {format_inline(order.agent, 60)}".rstrip(), lines, "END AGENT")
+    return format_frame(f"/agent {format_inline(agent_call.agent, 60)}".rstrip(), lines, "END AGENT")
 
 
 def run_schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
@@ -103,8 +103,8 @@ def run_schedule_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> 
 def run_schedule_verb(tx: Transaction, scope: Scope, command: str) -> list[str]:
     verb, _, name = command.partition(" ")
     if command == "list":
-        known = schedule_store.list_page(tx, scope.tenant_id, LIST_LIMIT)
-        return [format_schedule(schedule) for schedule in known] or ["no schedules"]
+        page = schedule_store.list_page(tx, scope.tenant_id, LIST_LIMIT)
+        return [format_schedule(schedule) for schedule in page] or ["no schedules"]
     if verb == "rm" and name.strip() and ":" not in name:
         schedules.remove(tx, scope.tenant_id, name.strip())
         return [f"removed {format_inline(name.strip())}"]

@@ -102,8 +102,8 @@ def apply_answer(step: PursuitStep, answer: QuestionAnswer) -> None:
         step.handle_transient_failure(failure)
         return
     step.release()
-    if answer.filled.again:
-        step.again = answer.ask._replace(question=answer.filled.again)
+    if answer.filled.follow_up:
+        step.again = answer.ask._replace(question=answer.filled.follow_up)
         return
     answer.ask.answered(step, answer.filled)
     step.reload()

@@ -56,8 +56,8 @@ async def judge(models: Models, request: Assess) -> Verdict:
         if is_transient(error) and not request.is_last_attempt:
             raise
         return Verdict(request.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor failed).", call=None)
-    whole = reply.response.finish_reason in (None, "stop")
-    judgement = parse_judgement(reply.response.text or "") if whole else None
+    is_complete = reply.response.finish_reason in (None, "stop")
+    judgement = parse_judgement(reply.response.text or "") if is_complete else None
     if judgement is None:
         return Verdict(request.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
     reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."

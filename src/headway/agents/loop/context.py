@@ -48,7 +48,7 @@ class RunContext(NamedTuple):
     mode: TurnMode
     role: Role
     execution: Execution
-    before: list[ModelMessage]  # the conversation before this turn
+    history: list[ModelMessage]  # the conversation before this turn
 
     @property
     def scope(self) -> Scope:
@@ -70,8 +70,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
-    before = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)
-    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, before)
+    history = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)
+    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, history)
 
 
 @lru_cache(maxsize=64)
@@ -99,5 +99,5 @@ def list_offered_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Too
 
 
 def to_tool_definition(tool: Tool) -> ToolDefinition:
-    described = tool.as_json()
-    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=described["input_schema"])
+    document = tool.as_json()
+    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=document["input_schema"])

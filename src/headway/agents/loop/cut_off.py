@@ -96,15 +96,15 @@ def join_responses(part: ModelResponse, rest: ModelResponse) -> ModelResponse:
 
     A model that calls another tool instead of continuing its report has changed its mind, and only the new calls count.
     """
-    reported = next((call for call in part.tool_calls if call.tool_name == REPORT_TOOL), None)
-    again = next((call for call in rest.tool_calls if call.tool_name == REPORT_TOOL), None)
+    report = next((call for call in part.tool_calls if call.tool_name == REPORT_TOOL), None)
+    repeated_report = next((call for call in rest.tool_calls if call.tool_name == REPORT_TOOL), None)
     parts: list[ModelResponsePart]
-    if reported is None:
+    if report is None:
         parts = [TextPart(join(part.text or "", rest.text or "")), *rest.tool_calls]
-    elif rest.tool_calls and again is None:
+    elif rest.tool_calls and repeated_report is None:
         parts = list(rest.parts)
     else:
-        parts = [continue_call(reported, str(again.args) if again else rest.text or "")]
+        parts = [continue_call(report, str(repeated_report.args) if repeated_report else rest.text or "")]
     return replace(rest, parts=parts, metadata={"parts": count_parts(part) + 1})
 
 

@@ -155,8 +155,8 @@ def apply_step(
         request = advance(step)
     request = step.settle(request)
     step.write()
-    got_further = reply is not None or len(step.entries) > len(entries) or step.run != run
-    if got_further and not step.run.ended:  # a step that changed nothing needs no commit
+    has_progress = reply is not None or len(step.entries) > len(entries) or step.run != run
+    if has_progress and not step.run.ended:  # a step that changed nothing needs no commit
         run_store.save(tx, step.run._replace(updated_at=tx.now))
     return request, step.entries
 
@@ -245,10 +245,10 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
         case AskModel(context=context):
             return await ask_model(work, entries, context)
         case CallTool(effect, tool, arguments):
-            with trace_tool_call(work.runtime.tracer, effect.tool, effect.call_id) as noted:
+            with trace_tool_call(work.runtime.tracer, effect.tool, effect.call_id) as note:
                 execution = work.execution._replace(effect_key=effect.key(work.run.id))
                 result = await call_external(tool, arguments, execution)
-                noted(to_result_attributes(is_error=result.is_error))
+                note(to_result_attributes(is_error=result.is_error))
             return ToolReturned(effect, result)
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)
@@ -258,7 +258,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 
 
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: ModelRequest | None) -> ModelAnswered:
-    messages = [*select_window(work.before, entries), *([context] if context else [])]
+    messages = [*select_window(work.history, entries), *([context] if context else [])]
     stream = AnswerStream(work, len(entries))
     reply = await work.runtime.models.ask(work.role.tier, messages, work.parameters, stream)
     stream.on_end()

@@ -161,7 +161,7 @@ class Step:
 
     def size(self) -> int:
         """Estimate how many characters the next call would send."""
-        messages = transcript.select_window(self.context.before, self.entries)
+        messages = transcript.select_window(self.context.history, self.entries)
         return sum(len(str(part)) for message in messages for part in message.parts) + OVERHEAD_CHARACTERS
 
 

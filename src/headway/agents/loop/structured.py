@@ -70,7 +70,7 @@ class FormResult(NamedTuple, Generic[T]):
     complaint: str = ""
     failure: HeadwayError | None = None
     call: ModelCall | None = None
-    again: Question[T] | None = None  # the follow-up question, while attempts remain
+    follow_up: Question[T] | None = None  # the follow-up question, while attempts remain
 
 
 async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
@@ -82,17 +82,17 @@ async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
         return FormResult(failure=error)
     answer_text = cut_off.join_json(question.partial, extract_answer(reply.response, question.tool))
     if reply.response.finish_reason == "length" and answer_text != question.partial and question.parts < cut_off.MAX_PARTS:
-        more = question._replace(partial=answer_text, parts=question.parts + 1)
-        return FormResult(complaint=CUT_OFF_COMPLAINT, call=reply.call, again=more)
+        continuation = question._replace(partial=answer_text, parts=question.parts + 1)
+        return FormResult(complaint=CUT_OFF_COMPLAINT, call=reply.call, follow_up=continuation)
     try:
         form = parse_answer(reply.response, answer_text, question)
         question.check(form)
     except Invalid as error:
-        wrong = str(error)
+        complaint = str(error)
         answer = ModelResponse([TextPart(answer_text)]) if question.partial else reply.response
-        exchange = (*question.exchange, answer, build_rejection(answer, wrong, question.tool))
-        better = question._replace(exchange=exchange, partial="", parts=1) if len(exchange) < 2 * ATTEMPTS else None
-        return FormResult(complaint=wrong, call=reply.call, again=better)
+        exchange = (*question.exchange, answer, build_rejection(answer, complaint, question.tool))
+        follow_up = question._replace(exchange=exchange, partial="", parts=1) if len(exchange) < 2 * ATTEMPTS else None
+        return FormResult(complaint=complaint, call=reply.call, follow_up=follow_up)
     return FormResult(form, call=reply.call)
 
 
@@ -130,8 +130,8 @@ def parse_answer(response: ModelResponse, answer_text: str, question: Question[T
         raise Invalid("Your answer is not a JSON object.") from None
 
 
-def build_rejection(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
-    message = f"Rejected: {format_inline(wrong, COMPLAINT_LIMIT)} Fix it and call {tool} again."
+def build_rejection(response: ModelResponse, complaint: str, tool: str) -> ModelRequest:
+    message = f"Rejected: {format_inline(complaint, COMPLAINT_LIMIT)} Fix it and call {tool} again."
     if not response.tool_calls:
         return build_runtime_message(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

@@ -39,8 +39,8 @@ JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | None:
     """Make the calls that have no recorded result, one after the other, then append all results together."""
-    known = entry.n < step.first_new  # calls in a new response cannot have started
-    stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if known else {}
+    is_stored = entry.n < step.first_new  # calls in a new response cannot have started
+    stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if is_stored else {}
     ended: list[Effect] = []
     for index, call in enumerate(response.tool_calls):
         outcome = resume_call(step, stored_effects[index]) if index in stored_effects else start_call(step, entry.n, index, call)
@@ -92,10 +92,10 @@ def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     if effect.state != "started":
         return effect
     tool = step.context.runtime.toolbox.tools.get(effect.tool)
-    if tool is not None and tool.look is not None:
+    if tool is not None and tool.poll is not None:
         return poll_call(step, effect, tool)
-    never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
-    if tool is not None and (tool.idempotent or never_made):
+    was_never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
+    if tool is not None and (tool.idempotent or was_never_made):
         return CallTool(effect, tool, json.loads(effect.arguments))
     return record_result(step, effect, Result({"error": INTERRUPTED_MESSAGE}, is_error=True, is_uncertain=True))
 
@@ -117,11 +117,11 @@ def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, A
 
 
 def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
-    assert tool.look is not None
+    assert tool.poll is not None
     pending = PendingRun(*json.loads(effect.result))
     try:
         execution, parsed_arguments = validate_call(tool, json.loads(effect.arguments), step.context.execution)
-        value = tool.look(step.tx, execution, parsed_arguments, pending)
+        value = tool.poll(step.tx, execution, parsed_arguments, pending)
     except StorageError:
         raise
     except HeadwayError as error:
@@ -129,21 +129,21 @@ def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
     return Sleep(pending.until) if value is None else record_result(step, effect, to_result(value))
 
 
-def accept_result(step: Step, done: ToolReturned) -> None:
+def accept_result(step: Step, reply: ToolReturned) -> None:
     """Store a tool's result.
 
     A repeatable call that failed transiently is retried later instead: the run's job is delayed without a slot, and the effect
     stays `started`.
     """
-    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, done.effect.n)[done.effect.place]
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]
     if effect.state != "started":  # already stored by a commit whose acknowledgement was lost
         return
-    if not done.result.is_transient:
-        record_result(step, effect, done.result)
+    if not reply.result.is_transient:
+        record_result(step, effect, reply.result)
     elif step.is_last_attempt or step.tx.now - effect.started_at >= step.limits.tool_retries_ms:
-        give_up_call(step, effect, done.result)
+        give_up_call(step, effect, reply.result)
     else:
-        step.retry_later(to_storable(done.result.error))
+        step.retry_later(to_storable(reply.result.error))
         return
     step.job = jobs.clear_failures(step.tx, step.job)
 
@@ -163,8 +163,8 @@ def give_up_call(step: Step, effect: Effect, result: Result) -> None:
         "effect_key": effect.key(run.id),
     }
     jobs.add_dead_letter(step.tx, step.job, jobs.TOOL, payload, error)
-    again = "once" if attempts == 1 else f"{attempts} times"
-    record_result(step, effect, result._replace(value={"error": f"{error} Tried {again}; the call is kept as a dead letter."}))
+    frequency = "once" if attempts == 1 else f"{attempts} times"
+    record_result(step, effect, result._replace(value={"error": f"{error} Tried {frequency}; the call is kept as a dead letter."}))
 
 
 def record_result(step: Step, effect: Effect, result: Result) -> Effect:
@@ -186,8 +186,8 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:
-    known = ", ".join(tool.name for tool in step.context.parameters.function_tools)
-    return f"There is no tool named {name[:80]!r}. Available: {known}."
+    tool_names = ", ".join(tool.name for tool in step.context.parameters.function_tools)
+    return f"There is no tool named {name[:80]!r}. Available: {tool_names}."
 
 
 def parse_arguments(call: ToolCallPart) -> Any:
@@ -195,10 +195,10 @@ def parse_arguments(call: ToolCallPart) -> Any:
     if not isinstance(call.args, str):
         return call.args or {}
     try:
-        read = JSON_DECODER.decode(call.args) if call.args.strip() else {}
+        arguments = JSON_DECODER.decode(call.args) if call.args.strip() else {}
     except (ValueError, RecursionError):
         return call.args
-    return call.args if is_too_deep(read) else read
+    return call.args if is_too_deep(arguments) else arguments
 
 
 def is_too_deep(value: Any) -> bool:

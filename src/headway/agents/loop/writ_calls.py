@@ -34,10 +34,11 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         return []
     results: list[list[str]] = []
     if "agents" in step.context.role.writs:
-        orders = [order for writ in parsed_writs[: writs.WRITS_LIMIT] for order in writs.parse_agent_calls(writ)]
-        stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if orders else {}
+        agent_calls = [agent_call for writ in parsed_writs[: writs.WRITS_LIMIT] for agent_call in writs.parse_agent_calls(writ)]
+        stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if agent_calls else {}
         effects = [
-            stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, order) for n, order in enumerate(orders)
+            stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, agent_call)
+            for n, agent_call in enumerate(agent_calls)
         ]
         answers = [poll_agent(step, effect) for effect in effects]
         if any(lines is None for lines in answers):
@@ -47,12 +48,12 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
     return [UserPromptPart(writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output)]
 
 
-def start_agent(step: Step, n: int, index: int, order: AgentCall) -> Effect:
-    effect = Effect(n, FIRST_AGENT_PLACE + index, "", AGENT_WRIT, json.dumps(order._asdict()), "started")
+def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect:
+    effect = Effect(n, FIRST_AGENT_PLACE + index, "", AGENT_WRIT, json.dumps(agent_call._asdict()), "started")
     try:
-        if not order.task:
+        if not agent_call.task:
             raise Invalid("write it as /agent NAME TASK")
-        assignment = Assignment(step.context.runtime.roles.find(order.agent), order.task)
+        assignment = Assignment(step.context.runtime.roles.find(agent_call.agent), agent_call.task)
         child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
         effect = effect._replace(result=child.id)
     except StorageError:

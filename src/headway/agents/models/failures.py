@@ -50,15 +50,15 @@ class MalformedAnswer(Exception):
 
 def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
     """Reject a response that the provider's library accepted but that is not a valid answer, before it is stored or charged."""
-    used = response.usage
-    if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (used.input_tokens, used.output_tokens)):
-        raise MalformedAnswer(f"It reports {used.input_tokens} input and {used.output_tokens} output tokens")
+    usage = response.usage
+    if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (usage.input_tokens, usage.output_tokens)):
+        raise MalformedAnswer(f"It reports {usage.input_tokens} input and {usage.output_tokens} output tokens")
     if not received.has_begun:  # a model in this process
         return
-    told_why = response.finish_reason == "content_filter" or "finish_reason" in (response.provider_details or {})
-    if not told_why and not received.is_complete:
+    has_reason = response.finish_reason == "content_filter" or "finish_reason" in (response.provider_details or {})
+    if not has_reason and not received.is_complete:
         raise AnswerInterrupted
-    if not told_why and not response.parts:
+    if not has_reason and not response.parts:
         raise MalformedAnswer
     if response.finish_reason == "tool_call" and not response.tool_calls:
         raise MalformedAnswer("It announces tool calls, but none of them has a name")
@@ -73,9 +73,9 @@ def is_transient(error: Exception, received: ReceivedBody) -> bool:
         return isinstance(error, TRANSIENT_ERRORS) or error.status_code in TRANSIENT_STATUSES or error.status_code >= 500
     if isinstance(error, ModelAPIError) and error.in_stream:
         return True
-    garbled = isinstance(error, ModelAPIError) and isinstance(error.__cause__, ValueError)  # could not be decoded
-    intercepted = received.is_from_a_proxy and not isinstance(error, ModelAPIError)
-    return garbled or intercepted or isinstance(error, (*TRANSIENT_ERRORS, AnswerInterrupted))
+    is_garbled = isinstance(error, ModelAPIError) and isinstance(error.__cause__, ValueError)  # could not be decoded
+    is_intercepted = received.is_from_a_proxy and not isinstance(error, ModelAPIError)
+    return is_garbled or is_intercepted or isinstance(error, (*TRANSIENT_ERRORS, AnswerInterrupted))
 
 
 def find_requested_delay(error: Exception) -> float | None:
@@ -109,10 +109,10 @@ def describe_failure(name: str, error: Exception, received: ReceivedBody, redact
 def get_provider_message(error: Exception, received: ReceivedBody) -> str:
     """Return the provider's own message if there is one, otherwise the library's."""
     if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError | OSError | AnswerInterrupted | MalformedAnswer):
-        stumbled = f"Its library failed with {type(error).__name__}; see Headway's log"
-        return MalformedAnswer.__doc__ or "" if received.has_begun else stumbled
+        library_failure = f"Its library failed with {type(error).__name__}; see Headway's log"
+        return MalformedAnswer.__doc__ or "" if received.has_begun else library_failure
     body = error.body if isinstance(error, ModelAPIError) else None
     if isinstance(body, dict):
-        inner = body.get("error", body)
-        body = inner.get("message") if isinstance(inner, dict) else inner
+        details = body.get("error", body)
+        body = details.get("message") if isinstance(details, dict) else details
     return body if isinstance(body, str) and body.strip() else str(error) or error.__doc__ or ""

@@ -162,7 +162,7 @@ def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
     return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
 
 
-def build_builtin_tools(world: ExternalAccess) -> tuple[Tool, ...]:
-    reaching = (build_http_get(world.http_hosts),) if world.http_hosts else ()
-    running = (build_run_command(world.commands),) if world.commands else ()
-    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, *reaching, *running)
+def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:
+    web_tools = (build_http_get(access.http_hosts),) if access.http_hosts else ()
+    command_tools = (build_run_command(access.commands),) if access.commands else ()
+    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, *web_tools, *command_tools)

@@ -15,14 +15,21 @@ from headway.agents.tools.toolbox import Toolbox
 
 
 def build_toolbox(
-    world: ExternalAccess | None = None, folder: Path | None = None, functions: Iterable[Callable[..., Any]] = ()
+    access: ExternalAccess | None = None, folder: Path | None = None, functions: Iterable[Callable[..., Any]] = ()
 ) -> Toolbox:
     """Build the toolbox from the built-in tools, those in a folder and those that a program passes in.
 
     A built-in tool's name is reserved even while the tool is disabled.
     """
-    ours = (*PLAN_TOOLS, *TASK_TOOLS, *LEDGER_TOOLS, *AGENT_TOOLS, *GOAL_TOOLS, *build_builtin_tools(world or ExternalAccess()))
-    reserved_names = {*BUILTIN_NAMES, *(tool.name for tool in ours)}
+    builtin_tools = (
+        *PLAN_TOOLS,
+        *TASK_TOOLS,
+        *LEDGER_TOOLS,
+        *AGENT_TOOLS,
+        *GOAL_TOOLS,
+        *build_builtin_tools(access or ExternalAccess()),
+    )
+    reserved_names = {*BUILTIN_NAMES, *(tool.name for tool in builtin_tools)}
     custom_tools = custom.load(folder, reserved_names) if folder else ()
     program_tools = custom.collect_tools(functions, reserved_names | {tool.name for tool in custom_tools})
-    return Toolbox((*ours, *custom_tools, *program_tools))
+    return Toolbox((*builtin_tools, *custom_tools, *program_tools))

@@ -28,8 +28,10 @@ def check_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: T
     tool = toolbox.find(text.check_name(work["name"], "tool"))
     resolved_scope = resolve_scope(tx, Scope(tenant_id, work["conversation_id"]))
     # Validation needs no database. Every tenant has a workspace.
-    nowhere = cast("Database", None)
-    execution = Execution(nowhere, "", resolved_scope.scope, roles.find("index"), resolved_scope.conversation_uuid, workspace=".")
+    no_database = cast("Database", None)
+    execution = Execution(
+        no_database, "", resolved_scope.scope, roles.find("index"), resolved_scope.conversation_uuid, workspace="."
+    )
     if not tool.needs(execution):
         reason = NEEDS_AGENT if tool.missing == MISSING_CONTEXT else tool.missing.removeprefix("Error: ")
         raise build_refusal(tool.name, reason)

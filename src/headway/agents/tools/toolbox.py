@@ -96,7 +96,7 @@ class Tool(NamedTuple):
     on_event_loop: Callable[[Execution, Any], Awaitable[Any]] | None = None
     # Tools that wait for a sub-agent are started once, then polled until there is a result.
     begin_wait: Callable[[Transaction, Execution, Any], "PendingRun"] | None = None
-    look: Callable[[Transaction, Execution, Any, "PendingRun"], Any | None] | None = None
+    poll: Callable[[Transaction, Execution, Any, "PendingRun"], Any | None] | None = None
     timeout_s: float = 60.0
     # Whether calling it twice has the same effect as once. Otherwise it is never repeated while its outcome is unknown.
     idempotent: bool = False

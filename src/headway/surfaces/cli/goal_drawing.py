@@ -204,17 +204,19 @@ def format_other_dependencies(sub_goal: dict[str, Any]) -> str:
 def build_tree(sub_goals: Sequence[dict[str, Any]]) -> list[TreeRow]:
     """Arrange sub-goals as a tree, each below the newest of its dependencies. The other dependencies are named on its line."""
     known = {sub_goal["id"] for sub_goal in sub_goals}
-    below: dict[int, list[dict[str, Any]]] = {}
+    children_of: dict[int, list[dict[str, Any]]] = {}
     for sub_goal in sub_goals:
-        below.setdefault(max((number for number in sub_goal["depends_on"] if number in known), default=0), []).append(sub_goal)
+        children_of.setdefault(max((number for number in sub_goal["depends_on"] if number in known), default=0), []).append(
+            sub_goal
+        )
     rows: list[TreeRow] = []
-    waiting = [(node, "", "") for node in reversed(below.get(0, []))]
-    while waiting:
-        node, branches, past = waiting.pop()
-        children = below.pop(node["id"], [])
+    stack = [(node, "", "") for node in reversed(children_of.get(0, []))]
+    while stack:
+        node, branches, past = stack.pop()
+        children = children_of.pop(node["id"], [])
         rows.append(TreeRow(node, clip_prefix(branches), clip_prefix(f"{past}{'│ ' if children else '  '}")))
         last = children[-1:]
-        waiting += [
+        stack += [
             (child, f"{past}{'└' if [child] == last else '├'}─", f"{past}{'  ' if [child] == last else '│ '}")
             for child in reversed(children)
         ]

@@ -41,7 +41,7 @@ class GoalFollower:
         try:
             with open_goal_view(quiet=quiet) as view:
                 await self.watch(view)
-            return await self.headway.database.read(self.look)
+            return await self.headway.database.read(self.load_goal)
         finally:
             try:
                 await self.headway.stop_agents()  # hands unfinished jobs back to the queue
@@ -53,12 +53,12 @@ class GoalFollower:
         loop = asyncio.get_running_loop()
         for signal_number in STOP_SIGNALS:
             loop.add_signal_handler(signal_number, reader.leave)
-        goal, entries = await self.headway.database.read(lambda tx: (self.look(tx), self.load_last_entries(tx)))
+        goal, entries = await self.headway.database.read(lambda tx: (self.load_goal(tx), self.load_last_entries(tx)))
         view.begin(goal, entries)
         if goal["status"] == "active":
-            known = entries[-1]["n"] if entries else 0
-            happening = self.headway.feed.follow(channel, reader)
-            tasks = {loop.create_task(self.show(view, happening, known)), loop.create_task(self.pursue_when_alone(view))}
+            last_shown = entries[-1]["n"] if entries else 0
+            batches = self.headway.feed.follow(channel, reader)
+            tasks = {loop.create_task(self.show(view, batches, last_shown)), loop.create_task(self.pursue_when_alone(view))}
             ended, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in pending:
                 task.cancel()
@@ -69,14 +69,14 @@ class GoalFollower:
             loop.remove_signal_handler(signal_number)
         self.headway.feed.leave(channel, reader)
 
-    async def show(self, view: GoalView, happening: AsyncIterator[list[FeedEvent]], known: int) -> None:
+    async def show(self, view: GoalView, batches: AsyncIterator[list[FeedEvent]], last_shown: int) -> None:
         """Show events until the goal is no longer active or the user stops watching."""
-        async for events in happening:
+        async for events in batches:
             for kind, data in [(event.kind, event.decode_data()) for event in events]:
-                if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > known:
+                if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > last_shown:
                     view.entry(data["entry"])
                 elif kind == "goal_changed" and data["goal"]["id"] == self.goal_id:
-                    view.update(await self.headway.database.read(self.look))
+                    view.update(await self.headway.database.read(self.load_goal))
                     if data["goal"]["status"] != "active":
                         return
                 elif kind in ("halted", "unhalted"):
@@ -116,7 +116,7 @@ class GoalFollower:
         self.headway.engine.recover(tx, run_ids)
         return run_ids
 
-    def look(self, tx: Transaction) -> dict[str, Any]:
+    def load_goal(self, tx: Transaction) -> dict[str, Any]:
         return goal_views.show(tx, self.tenant_id, self.goal_id, self.settings.goals)
 
     def load_last_entries(self, tx: Transaction) -> list[dict[str, Any]]:

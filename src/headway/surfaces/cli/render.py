@@ -38,10 +38,14 @@ def format_conversation_suffix(todo: Todo) -> str:
 
 
 def format_counts(counts: dict[Status, int]) -> str:
-    pending, going = counts["pending"], counts["in_progress"]
-    opened = f"{pending + going:,} open ({going:,} in progress, {pending:,} pending)" if pending + going else "no open todos"
+    pending, in_progress = counts["pending"], counts["in_progress"]
+    open_text = (
+        f"{pending + in_progress:,} open ({in_progress:,} in progress, {pending:,} pending)"
+        if pending + in_progress
+        else "no open todos"
+    )
     ended = counts["completed"] + counts["canceled"]
-    return f"{opened} · {ended:,} ended" if ended else opened
+    return f"{open_text} · {ended:,} ended" if ended else open_text
 
 
 def print_todos(todos: Sequence[Todo]) -> None:
@@ -121,10 +125,10 @@ def format_time(milliseconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000)) if milliseconds else ""
 
 
-def waiting_words(retry_at: int, reason: str) -> str:
+def format_wait(retry_at: int, reason: str) -> str:
     """Say when and why a failed call is retried. The date is omitted if it is today."""
-    moment, today = format_time(retry_at * 1000), time.strftime("%Y-%m-%d ")
-    return f"waiting to retry until {moment.removeprefix(today)}: {reason}"
+    retry_time, today = format_time(retry_at * 1000), time.strftime("%Y-%m-%d ")
+    return f"waiting to retry until {retry_time.removeprefix(today)}: {reason}"
 
 
 def format_age(seconds: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from headway.ledger.text import to_lines, to_one_line
-from headway.surfaces.cli.render import build_console, is_terminal, waiting_words
+from headway.surfaces.cli.render import build_console, format_wait, is_terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +48,7 @@ class PlainTurnView:
         if kind in ("turn_failed", "turn_paused"):
             self.note(data.get("error") or data.get("reason") or kind)
         elif kind == "turn_delayed":
-            self.note(waiting_words(data["retry_at"], data["reason"]))
+            self.note(format_wait(data["retry_at"], data["reason"]))
         elif kind == "message" and data["role"] == "assistant" and not self.quiet:
             click.echo("\n".join(to_lines(data["content"])))
 
@@ -65,7 +65,7 @@ class LiveTurnView:
     def __init__(self) -> None:
         self.console = build_console()
         self.live: Live | None = None
-        self.saying = ""
+        self.streamed_text = ""
         self.items: list[dict[str, Any]] = []
 
     def __enter__(self) -> "LiveTurnView":
@@ -87,14 +87,14 @@ class LiveTurnView:
             self.refresh()
 
     def on_text_delta(self, data: dict[str, Any]) -> None:
-        self.saying = "" if data.get("restart") else self.saying + data["text"]
+        self.streamed_text = "" if data.get("restart") else self.streamed_text + data["text"]
 
     def on_refused(self, data: dict[str, Any]) -> None:
-        self.saying = ""
+        self.streamed_text = ""
         self.note(f"not done yet: {data['reason']}")
 
     def on_message(self, data: dict[str, Any]) -> None:
-        self.saying = ""
+        self.streamed_text = ""
         if data["role"] == "assistant":
             self.print(self.render_markdown(data["content"]))
 
@@ -123,7 +123,7 @@ class LiveTurnView:
         self.note(data["error"], "red")
 
     def on_turn_delayed(self, data: dict[str, Any]) -> None:
-        self.note(waiting_words(data["retry_at"], data["reason"]), "yellow")
+        self.note(format_wait(data["retry_at"], data["reason"]), "yellow")
 
     def on_turn_paused(self, data: dict[str, Any]) -> None:
         self.note(data["reason"], "yellow")
@@ -164,7 +164,7 @@ class LiveTurnView:
         from rich.text import Text  # noqa: PLC0415
 
         parts: list[RenderableType] = [
-            self.render_markdown(self.saying) if self.saying else Spinner("dots", Text("thinking", "dim"))
+            self.render_markdown(self.streamed_text) if self.streamed_text else Spinner("dots", Text("thinking", "dim"))
         ]
         if self.items:
             open_count = sum(item["status"] != "done" for item in self.items)

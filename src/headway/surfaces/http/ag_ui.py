@@ -37,19 +37,19 @@ class AgUiEncoder:
         self.translator = TurnEventTranslator()
 
     def tell(self, kind: str, data: Document) -> str:
-        beats = self.translator.hear(kind, data)
-        return "".join(frame_data(encode_json(event)) for beat in beats for event in self.events(beat))
+        turn_events = self.translator.translate(kind, data)
+        return "".join(frame_data(encode_json(event)) for turn_event in turn_events for event in self.events(turn_event))
 
-    def events(self, beat: TurnEvent) -> Iterator[Document]:
-        match beat:
+    def events(self, turn_event: TurnEvent) -> Iterator[Document]:
+        match turn_event:
             case TurnStarted(turn):
                 yield {"type": "RUN_STARTED", **self.ids}
                 yield build_custom_event("turn_started", turn)
                 yield {"type": "STATE_SNAPSHOT", "snapshot": {**self.state, "todos": EMPTY_TODOS}}
             case TextStarted() | TextAppended() | TextFinished() | TextWithdrawn():
-                yield from self.text(beat)
+                yield from self.text(turn_event)
             case ToolCallStarted() | ToolCallFinished():
-                yield from self.tool(beat)
+                yield from self.tool(turn_event)
             case TodosUpdated(todos):
                 yield from self.update_todos(todos)
             case SideEvent(name, data):
@@ -61,8 +61,8 @@ class AgUiEncoder:
             case TurnCanceled():
                 yield {"type": "RUN_ERROR", "message": "The turn was canceled.", "code": "canceled"}
 
-    def text(self, beat: TextStarted | TextAppended | TextFinished | TextWithdrawn) -> Iterator[Document]:
-        match beat:
+    def text(self, turn_event: TextStarted | TextAppended | TextFinished | TextWithdrawn) -> Iterator[Document]:
+        match turn_event:
             case TextStarted(id):
                 yield {"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}
             case TextAppended(id, delta):
@@ -74,8 +74,8 @@ class AgUiEncoder:
                 yield {"type": "TEXT_MESSAGE_END", "messageId": id}
                 yield {"type": "MESSAGES_SNAPSHOT", "messages": self.messages}  # AG-UI has no other way to remove a message
 
-    def tool(self, beat: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
-        match beat:
+    def tool(self, turn_event: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
+        match turn_event:
             case ToolCallStarted(id, tool, arguments):
                 encoded_arguments = encode_json(arguments)
                 function = {"name": tool, "arguments": encoded_arguments}

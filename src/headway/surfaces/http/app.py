@@ -76,9 +76,9 @@ class WebApp:
 
     def __init__(self, headway: Headway, login_secret: str | None = None) -> None:
         self.headway = headway
-        self.measures = HttpMetrics()
+        self.metrics = HttpMetrics()
         self.rate_limiter = RateLimiter()
-        self.state = State({"headway": headway, "measures": self.measures, "login_link": LoginLink(login_secret)})
+        self.state = State({"headway": headway, "measures": self.metrics, "login_link": LoginLink(login_secret)})
         self.mcp = HttpTransport(headway)
         self.documented_routes = list_documented_routes()
         self.routes = [
@@ -97,17 +97,17 @@ class WebApp:
             await self.router(scope, receive, send)
             return
         compress = b"gzip" in (find_header(scope["headers"], b"accept-encoding") or b"")
-        exchange = Exchange(scope, send, self.routes, self.measures, self.rate_limiter)
+        exchange = Exchange(scope, send, self.routes, self.metrics, self.rate_limiter)
         await exchange.run(self.compressed_router if compress else self.router, receive)
 
     @asynccontextmanager
     async def lifespan(self, _app: Any) -> AsyncIterator[None]:
         self.headway.start()
         self.headway.start_agents()
-        doorkeeper = asyncio.create_task(self.mcp.keep())
+        mcp_task = asyncio.create_task(self.mcp.keep())
         yield
-        doorkeeper.cancel()
-        await asyncio.gather(doorkeeper, return_exceptions=True)
+        mcp_task.cancel()
+        await asyncio.gather(mcp_task, return_exceptions=True)
         await self.headway.stop_agents()
         self.headway.close()
 

@@ -79,12 +79,12 @@ class HttpMetrics:
 class Exchange:
     """One request and its response."""
 
-    def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], measures: HttpMetrics, buckets: RateLimiter) -> None:
+    def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], metrics: HttpMetrics, rate_limiter: RateLimiter) -> None:
         self.scope = scope
         self.forward = scope["headway.send"] = send
         self.routes = routes
-        self.measures = measures
-        self.rate_limiter = buckets
+        self.metrics = metrics
+        self.rate_limiter = rate_limiter
         self.began_at = self.answered_at = time.perf_counter()
         self.status = 0
         self.remaining: int | None = None
@@ -152,7 +152,7 @@ class Exchange:
 
     def finish(self) -> None:
         method, route = self.scope["method"], get_route_template(self.scope)
-        self.measures.note(method, route, self.status, self.answered_at - self.began_at)  # a long stream is not a slow response
+        self.metrics.note(method, route, self.status, self.answered_at - self.began_at)  # a long stream is not a slow response
         if route not in UNLOGGED_ROUTES and log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,

@@ -57,8 +57,8 @@ def document_route(
         extra["parameters"] = parameters
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": build_body_schema(body)}}}
-    good = {status: build_success_response(shape) for status, shape in answers.items()}
-    return {"status_code": min(answers), "responses": {**good, **problems}, "openapi_extra": extra, "response_model": None}
+    successes = {status: build_success_response(shape) for status, shape in answers.items()}
+    return {"status_code": min(answers), "responses": {**successes, **problems}, "openapi_extra": extra, "response_model": None}
 
 
 def build_body_schema(body: Any) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
     """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
-    about = "A work ledger and runtime for LLM agents."
-    document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
-    models = [var for module in SCHEMA_MODULES for var in vars(module).values() if is_document_schema(var)]
+    description = "A work ledger and runtime for LLM agents."
+    document = get_openapi(title="Headway", version=__version__, description=description, routes=routes)
+    models = [candidate for module in SCHEMA_MODULES for candidate in vars(module).values() if is_document_schema(candidate)]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
@@ -120,14 +120,14 @@ def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str
 
 def is_document_schema(model: Any) -> bool:
     """Return whether a model describes a body or an answer. Queries are documented parameter by parameter, batch rows loosely."""
-    ours = (
+    is_ours = (
         isinstance(model, type)
         and issubclass(model, BaseModel)
         and model.__module__ in {module.__name__ for module in SCHEMA_MODULES}
     )
-    ours = ours and model.__name__.isidentifier()  # excludes the generic models that pydantic adds to the module
+    is_ours = is_ours and model.__name__.isidentifier()  # excludes the generic models that pydantic adds to the module
     return (
-        ours
+        is_ours
         and model not in (todo_schemas.NullIsAbsent, todo_schemas.StrictModel, todo_schemas.TodoChangeRow, front_ends.FrontEndModel)
         and not issubclass(model, todo_schemas.QueryModel)
     )

@@ -89,15 +89,15 @@ class RequestContext:
             token = tenants.authenticate(tx, self.digest)
             return token if tenants.is_use_due(tx, token) else None, view(tx, token.tenant_id)
 
-        stale, value = await self.headway.database.read(work)
-        if stale:
+        due_token, value = await self.headway.database.read(work)
+        if due_token:
             with suppress(StorageError):  # the read succeeded; the use of the token is recorded next time
-                await self.headway.database.write(lambda tx: tenants.record_use(tx, stale))
+                await self.headway.database.write(lambda tx: tenants.record_use(tx, due_token))
         return value
 
-    async def write(self, action: Action[T], admit: Callable[[Transaction, str], Token] = tenants.authenticate) -> T:
+    async def write(self, action: Action[T], authenticate: Callable[[Transaction, str], Token] = tenants.authenticate) -> T:
         def work(tx: Transaction) -> T:
-            token = admit(tx, self.digest)
+            token = authenticate(tx, self.digest)
             tenants.record_use(tx, token)
             return action(tx, token.tenant_id)
 

@@ -112,8 +112,8 @@ def open_listener(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
         listener.set_inheritable(True)
     except OSError as error:
-        not_ours = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
-        advice = "Try another --host." if not_ours else "Try another --port."
+        is_foreign_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        advice = "Try another --host." if is_foreign_host else "Try another --port."
         raise PortTaken(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. {advice}") from None
     return listener
 
@@ -131,5 +131,5 @@ def raise_file_limit() -> None:
     if sys.platform != "win32":
         import resource  # noqa: PLC0415  not available on Windows
 
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

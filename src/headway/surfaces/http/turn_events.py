@@ -109,7 +109,7 @@ class TurnEventTranslator:
         self.content = ""
         self.calls: dict[str, str] = {}
 
-    def hear(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+    def translate(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
         match kind:
             case "turn_started":
                 self.turn_id, self.run_id = data["turn_id"], data["run_id"]

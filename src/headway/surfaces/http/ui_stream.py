@@ -37,21 +37,21 @@ class UiStreamEncoder:
 
     def tell(self, kind: str, data: Document) -> str:
         frames = ""
-        for beat in self.translator.hear(kind, data):
-            frames += "".join(frame_data(encode_json(part)) for part in self.parts(beat))
-            if isinstance(beat, TurnFinished | TurnErrored | TurnCanceled):
+        for turn_event in self.translator.translate(kind, data):
+            frames += "".join(frame_data(encode_json(part)) for part in self.parts(turn_event))
+            if isinstance(turn_event, TurnFinished | TurnErrored | TurnCanceled):
                 frames += DONE_FRAME
         return frames
 
-    def parts(self, beat: TurnEvent) -> Iterator[Document]:
-        match beat:
+    def parts(self, turn_event: TurnEvent) -> Iterator[Document]:
+        match turn_event:
             case TurnStarted(turn):
                 yield {"type": "start", "messageId": turn["turn_id"], "messageMetadata": turn}
                 yield {"type": "start-step"}
             case TextStarted() | TextAppended() | TextFinished() | TextWithdrawn():
-                yield from self.text(beat)
+                yield from self.text(turn_event)
             case ToolCallStarted() | ToolCallFinished():
-                yield from self.tool(beat)
+                yield from self.tool(turn_event)
             case TodosUpdated(todos):
                 yield {"type": "data-todos", "id": "todos", "data": todos}
             case SideEvent(name, data):
@@ -66,8 +66,8 @@ class UiStreamEncoder:
             case TurnCanceled():
                 yield {"type": "abort"}
 
-    def text(self, beat: TextStarted | TextAppended | TextFinished | TextWithdrawn) -> Iterator[Document]:
-        match beat:
+    def text(self, turn_event: TextStarted | TextAppended | TextFinished | TextWithdrawn) -> Iterator[Document]:
+        match turn_event:
             case TextStarted(id):
                 yield from self.start_new_step()
                 yield {"type": "text-start", "id": id}
@@ -79,8 +79,8 @@ class UiStreamEncoder:
                 yield {"type": "text-end", "id": id, "providerMetadata": WITHDRAWN_METADATA}
                 self.is_step_over = True
 
-    def tool(self, beat: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
-        match beat:
+    def tool(self, turn_event: ToolCallStarted | ToolCallFinished) -> Iterator[Document]:
+        match turn_event:
             case ToolCallStarted(id, tool, arguments):
                 yield from self.start_new_step()
                 yield {"type": "tool-input-start", "toolCallId": id, "toolName": tool, **SERVER_TOOL_FLAGS}

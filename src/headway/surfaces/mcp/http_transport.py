@@ -33,19 +33,19 @@ class HttpTransport:
     def __init__(self, headway: Headway) -> None:
         self.headway = headway
         self.first_request = asyncio.Event()
-        self.opened: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self.manager_future: asyncio.Future[StreamableHTTPSessionManager] | None = None
 
     async def keep(self) -> None:
         """Load the MCP server on the first request and keep it running as long as the HTTP server."""
-        self.opened = asyncio.get_running_loop().create_future()
+        self.manager_future = asyncio.get_running_loop().create_future()
         await self.first_request.wait()
         try:
             manager = await asyncio.to_thread(self.load)
         except Exception as error:
-            self.opened.set_exception(error)  # requests fail with this error instead of waiting
+            self.manager_future.set_exception(error)  # requests fail with this error instead of waiting
             raise
         async with manager.run():
-            self.opened.set_result(manager)
+            self.manager_future.set_result(manager)
             await asyncio.Event().wait()
 
     def load(self) -> "StreamableHTTPSessionManager":
@@ -62,8 +62,8 @@ class HttpTransport:
         if scope["method"] == "GET":  # a stream that would never send anything
             raise Problem(405, "no_stream", "This endpoint has no event stream. Send POST.", {"Allow": "POST"})
         self.first_request.set()
-        assert self.opened is not None
-        manager = await asyncio.shield(self.opened)
+        assert self.manager_future is not None
+        manager = await asyncio.shield(self.manager_future)
         await manager.handle_request(scope, receive, send)
 
     async def resolve_scope(self, context: "McpContext", _tool: Tool | None) -> ResolvedScope:

@@ -38,8 +38,8 @@ PLANNING_PROMPT = """Plan and carry out this objective: {objective}
 Skip the plan if a single step is enough."""
 
 
-def build_server(headway: Headway, locate: ScopeResolver) -> Server[Any]:
-    ledger = McpHandlers(headway, locate)
+def build_server(headway: Headway, resolve_scope: ScopeResolver) -> Server[Any]:
+    ledger = McpHandlers(headway, resolve_scope)
     return Server(
         "headway",
         version=__version__,
@@ -56,9 +56,9 @@ def build_server(headway: Headway, locate: ScopeResolver) -> Server[Any]:
 
 
 class McpHandlers:
-    def __init__(self, headway: Headway, locate: ScopeResolver) -> None:
+    def __init__(self, headway: Headway, resolve_scope: ScopeResolver) -> None:
         self.headway = headway
-        self.resolve_scope = locate
+        self.resolve_scope = resolve_scope
         self.role = headway.roles.find("index")
         self.tools = [types.Tool.model_validate(to_mcp_tool(tool)) for tool in headway.remote_tools.catalogue()]
 
@@ -75,13 +75,13 @@ class McpHandlers:
             return to_mcp_result(await self.headway.remote_tools.call(tool.name, params.arguments or {}))
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
-        known = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}
+        descriptions = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
                     name=f"{name} todos", uri=f"{TODO_URI_PREFIX}{name}", mime_type=JSON_MEDIA_TYPE, description=description
                 )
-                for name, description in known.items()
+                for name, description in descriptions.items()
             ]
         )
 
@@ -119,8 +119,8 @@ class McpHandlers:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
-def load_resource(tx: Transaction, resolved: ResolvedScope, uri: str) -> dict[str, Any]:
-    tenant_id, conversation_id = resolved.scope.tenant_id, resolved.scope.conversation_id or None
+def load_resource(tx: Transaction, resolved_scope: ResolvedScope, uri: str) -> dict[str, Any]:
+    tenant_id, conversation_id = resolved_scope.scope.tenant_id, resolved_scope.scope.conversation_id or None
     name = uri.removeprefix(TODO_URI_PREFIX)
     if name == "open":
         page = views.list_todos(tx, tenant_id, Selection(conversation_id, statuses=OPEN_STATUSES), 100)

@@ -54,7 +54,7 @@ class PendingRequests:
         self.none = asyncio.Event()
         self.none.set()
 
-    def hear(self, item: SessionMessage | Exception) -> None:
+    def track(self, item: SessionMessage | Exception) -> None:
         match item:
             case SessionMessage(message=JSONRPCRequest(id=request_id)):
                 self.ids.add(str(request_id))
@@ -82,7 +82,7 @@ async def relay_messages(server: Server[Any], incoming: AsyncIterator[SessionMes
     async def pass_in() -> None:
         async with to_server:
             async for item in incoming:
-                unanswered.hear(item)
+                unanswered.track(item)
                 await to_server.send(item)
             await unanswered.none.wait()
 

@@ -78,9 +78,9 @@ def split_goal(goal: str) -> list[str]:
             pieces.append(step)
     if any(reading.find_call(step, RecentResults()) for piece in pieces for step in reading.split_request(piece)):
         return pieces
-    name, wish = "-".join(LONG_WORD.findall(goal.lower())[:3]) or "goal", format_inline(goal, 200)
+    name, quotation = "-".join(LONG_WORD.findall(goal.lower())[:3]) or "goal", format_inline(goal, 200)
     return [
-        f"Write {name}-brief.md: The goal is this: {wish}",
+        f"Write {name}-brief.md: The goal is this: {quotation}",
         f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have someone else review it",
         "List the files",
     ]
@@ -93,14 +93,14 @@ def is_read_only(piece: str) -> bool:
 
 def replan_goal(facts: Facts) -> dict[str, Any]:
     """Record failed work as not done, once, and keep the remaining sub-goals without it."""
-    known = facts["sub_goals"]
-    dropped_ids = {sub_goal["id"] for sub_goal in known if sub_goal["status"] in ("failed", "skipped")}
-    failed = [sub_goal for sub_goal in known if sub_goal["id"] in dropped_ids or sub_goal["divergence"] == "major"]
-    if not failed or any(NOTE_FILE in sub_goal["description"] for sub_goal in known):
+    sub_goals = facts["sub_goals"]
+    dropped_ids = {sub_goal["id"] for sub_goal in sub_goals if sub_goal["status"] in ("failed", "skipped")}
+    failed = [sub_goal for sub_goal in sub_goals if sub_goal["id"] in dropped_ids or sub_goal["divergence"] == "major"]
+    if not failed or any(NOTE_FILE in sub_goal["description"] for sub_goal in sub_goals):
         return {"sub_goals": [], "give_up": "This is the rehearsal model: it follows rules, and none of them helps here."}
     remaining = [
-        {"id": sub_goal["id"], "depends_on": [below for below in sub_goal["depends_on"] if below not in dropped_ids]}
-        for sub_goal in known
+        {"id": sub_goal["id"], "depends_on": [dependency for dependency in sub_goal["depends_on"] if dependency not in dropped_ids]}
+        for sub_goal in sub_goals
         if sub_goal["status"] in OPEN_STATUSES
     ]
     summary = "; ".join(format_inline(f"{sub_goal['description']}: {sub_goal['outcome']}", 200) for sub_goal in failed)

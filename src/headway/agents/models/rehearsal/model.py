@@ -62,21 +62,23 @@ def build_rehearsal_model(pace_s: float = 0) -> LocalModel:
 
 
 def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
-    scene = ParsedMessages(messages, parameters)
-    reply = choose_reply(scene)
+    parsed = ParsedMessages(messages, parameters)
+    reply = choose_reply(parsed)
     if isinstance(reply, str):
-        return build_response(scene, [TextPart(reply)])
-    ids = (f"rehearsal-{scene.next_number}-{index}-{hash_key(planned.key)}" for index, planned in enumerate(reply))
-    return build_response(scene, [ToolCallPart(*planned.call, tool_call_id=id_) for planned, id_ in zip(reply, ids, strict=True)])
+        return build_response(parsed, [TextPart(reply)])
+    ids = (f"rehearsal-{parsed.next_number}-{index}-{hash_key(planned_call.key)}" for index, planned_call in enumerate(reply))
+    return build_response(
+        parsed, [ToolCallPart(*planned_call.call, tool_call_id=id_) for planned_call, id_ in zip(reply, ids, strict=True)]
+    )
 
 
-def build_response(scene: "ParsedMessages", parts: list[TextPart] | list[ToolCallPart]) -> ModelResponse:
+def build_response(parsed: "ParsedMessages", parts: list[TextPart] | list[ToolCallPart]) -> ModelResponse:
     characters = sum(len(part.content if isinstance(part, TextPart) else part.args_as_json_str()) for part in parts)
     return ModelResponse(
         parts,
-        usage=RequestUsage(input_tokens=scene.size // 4 + 1, output_tokens=characters // 4 + 1),
+        usage=RequestUsage(input_tokens=parsed.size // 4 + 1, output_tokens=characters // 4 + 1),
         model_name=REHEARSAL_MODEL,
-        timestamp=scene.moment,
+        timestamp=parsed.moment,
         provider_name="headway",
         finish_reason="stop" if isinstance(parts[0], TextPart) else "tool_call",
     )
@@ -170,10 +172,10 @@ class ParsedMessages:
         )
 
     @property
-    def known(self) -> RecentResults:
-        done = [call for call in self.completed_calls if call.tool not in BOOKKEEPING_TOOLS]
-        path = next((str(path) for call in reversed(done) if (path := call.arguments.get("path"))), None)
-        last = next((call for call in reversed(done) if call.tool not in reading.ACTION_TOOLS), None)
+    def recent_results(self) -> RecentResults:
+        calls = [call for call in self.completed_calls if call.tool not in BOOKKEEPING_TOOLS]
+        path = next((str(path) for call in reversed(calls) if (path := call.arguments.get("path"))), None)
+        last = next((call for call in reversed(calls) if call.tool not in reading.ACTION_TOOLS), None)
         if last is None or to_result(last.result).is_error:
             return RecentResults(None, path)
         return RecentResults(reading.describe_result(last.tool, last.arguments, last.result).value or None, path)
@@ -224,8 +226,8 @@ def load_plan(facts: Facts) -> RehearsalPlan | None:
     if "plan" not in facts:
         return None
     items = [RehearsalItem(**item) for item in facts["plan"]]
-    still_open = [item for item in items if item.status in OPEN_STATUSES]
-    return RehearsalPlan(still_open, [item for item in items if item.status not in OPEN_STATUSES])
+    open_items = [item for item in items if item.status in OPEN_STATUSES]
+    return RehearsalPlan(open_items, [item for item in items if item.status not in OPEN_STATUSES])
 
 
 def find_request(message: ModelMessage) -> RehearsalRequest | None:
@@ -243,47 +245,47 @@ def format_prompt(part: UserPromptPart) -> str:
     return to_storable("\n".join(piece for piece in pieces if isinstance(piece, str)))
 
 
-def choose_reply(scene: ParsedMessages) -> RehearsalReply:
-    if "answer" in scene.facts:
-        return questions.assess_answer(scene.facts["answer"])
-    if "cut_off" in scene.facts:
-        return questions.summarise(scene.facts["cut_off"])
-    if form := questions.fill_form(scene.offered, scene.facts):
+def choose_reply(parsed: ParsedMessages) -> RehearsalReply:
+    if "answer" in parsed.facts:
+        return questions.assess_answer(parsed.facts["answer"])
+    if "cut_off" in parsed.facts:
+        return questions.summarise(parsed.facts["cut_off"])
+    if form := questions.fill_form(parsed.offered, parsed.facts):
         return [PlannedCall(form, "form")]
-    if scene.offered >= PLANNING_TOOLS:
-        return work_on_plan(scene, scene.plan) if scene.plan else plan_steps(scene)
-    if "manage_todos" in scene.offered:
-        return work_on_queue(scene, scene.plan) if scene.plan else queue_steps(scene)
-    return work_without_plan(scene)
+    if parsed.offered >= PLANNING_TOOLS:
+        return work_on_plan(parsed, parsed.plan) if parsed.plan else plan_steps(parsed)
+    if "manage_todos" in parsed.offered:
+        return work_on_queue(parsed, parsed.plan) if parsed.plan else queue_steps(parsed)
+    return work_without_plan(parsed)
 
 
-def plan_steps(scene: ParsedMessages) -> RehearsalReply:
-    items = [{"title": format_title(step)} for step in scene.steps]
-    return create_plan(scene, RehearsalCall("create_todo", {"items": items})) if len(items) > 1 else work_without_plan(scene)
+def plan_steps(parsed: ParsedMessages) -> RehearsalReply:
+    items = [{"title": format_title(step)} for step in parsed.steps]
+    return create_plan(parsed, RehearsalCall("create_todo", {"items": items})) if len(items) > 1 else work_without_plan(parsed)
 
 
-def queue_steps(scene: ParsedMessages) -> RehearsalReply:
-    descriptions = [format_title(step) for step in scene.steps]
-    return create_plan(scene, RehearsalCall("manage_todos", {"add": descriptions})) if descriptions else GREETING
+def queue_steps(parsed: ParsedMessages) -> RehearsalReply:
+    descriptions = [format_title(step) for step in parsed.steps]
+    return create_plan(parsed, RehearsalCall("manage_todos", {"add": descriptions})) if descriptions else GREETING
 
 
-def create_plan(scene: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
-    if earlier_call := scene.find_call(call.tool):  # it was called before, but there is still no plan
+def create_plan(parsed: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
+    if earlier_call := parsed.find_call(call.tool):  # it was called before, but there is still no plan
         return append_disclaimer(
             f"The plan could not be made. {to_outcome(earlier_call.tool, earlier_call.arguments, earlier_call.result).text}"
         )
     return [PlannedCall(call, "plan")]
 
 
-def work_on_plan(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
+def work_on_plan(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
-        return conclude(scene, plan)
-    last = scene.last_response
-    item = None if last and (last.text or "").startswith(STUCK_PREFIX) else find_next_item(scene, plan)
+        return conclude(parsed, plan)
+    last = parsed.last_response
+    item = None if last and (last.text or "").startswith(STUCK_PREFIX) else find_next_item(parsed, plan)
     if item is None:
         return append_disclaimer(f"{STUCK_PREFIX}{len(plan.open)} still open.")
-    end = resolve_step(scene, scene.find_step(item), item.id)
-    if not scene.find_call("start_todo", item):
+    end = resolve_step(parsed, parsed.find_step(item), item.id)
+    if not parsed.find_call("start_todo", item):
         start = PlannedCall(RehearsalCall("start_todo", {"todoId": item.id}), f"start {item.id}")
         return [start, *([end] if isinstance(end, PlannedCall) else [])]
     if isinstance(end, PlannedCall):
@@ -292,22 +294,24 @@ def work_on_plan(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
 
 
-def find_next_item(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
+def find_next_item(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
     """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
-    last_call = scene.find_call("complete_todo")
+    last_call = parsed.find_call("complete_todo")
     refused = [number for number, item in enumerate(plan.open, 1) if last_call and last_call.arguments.get("todoId") == item.id]
-    candidates = [item for item in plan.open[sum(refused) :] if not scene.find_call("complete_todo", item)]
-    started = [item for item in candidates if scene.find_call("start_todo", item)]
-    waiting = [item for item in candidates if item.status == "pending"]
-    return next(iter((*started, *waiting, *candidates)), None)
+    candidates = [item for item in plan.open[sum(refused) :] if not parsed.find_call("complete_todo", item)]
+    started = [item for item in candidates if parsed.find_call("start_todo", item)]
+    pending = [item for item in candidates if item.status == "pending"]
+    return next(iter((*started, *pending, *candidates)), None)
 
 
-def conclude(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
-    last = scene.last_response
+def conclude(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
+    last = parsed.last_response
     list_call_ids = [call.tool_call_id for call in last.tool_calls if call.tool_name == "list_todo"] if last else []
-    if not list_call_ids and "list_todo" in scene.offered:
+    if not list_call_ids and "list_todo" in parsed.offered:
         return [PlannedCall(RehearsalCall("list_todo", {"status": "all"}), "list")]
-    listed_items = next((parse_items(completed.result) for completed in scene.completed_calls if completed.id in list_call_ids), [])
+    listed_items = next(
+        (parse_items(completed_call.result) for completed_call in parsed.completed_calls if completed_call.id in list_call_ids), []
+    )
     items = listed_items or [(item.status, item.title, "") for item in plan.ended]
     return append_disclaimer(
         render_report([(name, StepOutcome(outcome, ok=status == "completed")) for status, name, outcome in items])
@@ -316,18 +320,18 @@ def conclude(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
 
 def parse_items(result: Any) -> list[tuple[str, str, str]]:
     items = result.get("items") if isinstance(result, dict) else None
-    known = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return [(str(item.get("status")), str(item.get("title")), str(item.get("outcome") or "")) for item in known]
+    documents = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return [(str(item.get("status")), str(item.get("title")), str(item.get("outcome") or "")) for item in documents]
 
 
-def work_on_queue(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
+def work_on_queue(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
         return append_disclaimer(
             render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in plan.ended])
         )
     item = get_current_item(plan)
-    step = scene.find_step(item)
-    end = resolve_step(scene, step, item.id)
+    step = parsed.find_step(item)
+    end = resolve_step(parsed, step, item.id)
     if isinstance(end, PlannedCall):
         return [end]
     if end is REHEARSED_OUTCOME and SMALL_TALK.fullmatch(step):
@@ -340,36 +344,36 @@ def get_current_item(plan: RehearsalPlan) -> RehearsalItem:
     return next((item for item in plan.open if item.status == "in_progress"), plan.open[0])
 
 
-def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
+def work_without_plan(parsed: ParsedMessages) -> RehearsalReply:
     """Make the calls that the steps need, one after the other, then answer. Used when the turn has no plan."""
-    keys = [f"{index} {step}" for index, step in enumerate(scene.steps)]
-    last_started = max((index for index, key in enumerate(keys) if scene.find_call_for(key)), default=0)
+    keys = [f"{index} {step}" for index, step in enumerate(parsed.steps)]
+    last_started = max((index for index, key in enumerate(keys) if parsed.find_call_for(key)), default=0)
     ends: list[tuple[str, StepOutcome]] = []
-    for index, (step, key) in enumerate(zip(scene.steps, keys, strict=True)):
-        end = resolve_step(scene, step, key)
+    for index, (step, key) in enumerate(zip(parsed.steps, keys, strict=True)):
+        end = resolve_step(parsed, step, key)
         if isinstance(end, PlannedCall) and index >= last_started:
             return [end]
         ends.append((step, StepOutcome("done earlier.") if isinstance(end, PlannedCall) else end))
-    if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(scene.request.text)):
+    if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(parsed.request.text)):
         return GREETING
     reply = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
-    if not scene.request.is_delegated:
+    if not parsed.request.is_delegated:
         return append_disclaimer(reply)
-    if all(end.ok for _, end in ends) or "report_outcome" not in scene.offered:
+    if all(end.ok for _, end in ends) or "report_outcome" not in parsed.offered:
         return reply
     return [PlannedCall(RehearsalCall("report_outcome", {"summary": reply, "success": False}), "outcome")]
 
 
-def resolve_step(scene: ParsedMessages, step: str, key: str) -> StepOutcome | PlannedCall:
+def resolve_step(parsed: ParsedMessages, step: str, key: str) -> StepOutcome | PlannedCall:
     """Return how a step ended, or the tool call that it needs first."""
-    if earlier_call := scene.find_call_for(key):
+    if earlier_call := parsed.find_call_for(key):
         return to_outcome(earlier_call.tool, earlier_call.arguments, earlier_call.result)
-    call = reading.find_call(step, scene.known)
+    call = reading.find_call(step, parsed.recent_results)
     if call is None:
         return REHEARSED_OUTCOME
     if isinstance(call, CannotRun):
         return StepOutcome(f"Not done: {call.reason}", ok=False)
-    if call.tool not in scene.offered:
+    if call.tool not in parsed.offered:
         return StepOutcome(f"Not done: the tool {call.tool} is not available here.", ok=False)
     return PlannedCall(call, key)
 

@@ -131,18 +131,18 @@ def split_numbered(text: str) -> list[str]:
 
 def split_phrases(text: str) -> list[str]:
     """Split where one instruction ends and another begins. Phrases such as "bread and butter" stay together."""
-    even = re.sub(r"[^\S\n]+", " ", re.sub(r"\n\s*", "\n", text))
+    normalised = re.sub(r"[^\S\n]+", " ", re.sub(r"\n\s*", "\n", text))
     steps: list[str] = []
     current, start = "", 0
-    for separator, piece in iter_pieces(even):
+    for separator, piece in iter_pieces(normalised):
         starts_step = is_instruction(piece) and (separator["weak"] is None or (has_spaces(piece) and has_spaces(current)))
         if starts_step and (is_instruction(current) or separator["strong"] is not None):
             steps.append(current)
             current, start = piece, separator.end()
         elif separator["strong"] is None or not COURTESY.fullmatch(piece.strip()):
-            current = even[start : separator.end() + len(piece)]
+            current = normalised[start : separator.end() + len(piece)]
     instructions = [step for step in (*steps, current) if is_instruction(step)]
-    return [text] if instructions in ([], [even]) else instructions
+    return [text] if instructions in ([], [normalised]) else instructions
 
 
 def iter_pieces(text: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -185,46 +185,46 @@ STOP_WORDS: Final = re.compile(
 NO_RESULT_YET: Final = CannotRun("there is no result to use here.")
 
 
-def find_call(step: str, known: RecentResults) -> RehearsalCall | CannotRun | None:
+def find_call(step: str, recent: RecentResults) -> RehearsalCall | CannotRun | None:
     """Return the tool call for a step, the reason it cannot run, or None if no rule fits and an LLM would be needed."""
-    whole = strip_lead_in(step[:READ_LIMIT].strip())
-    for text in (whole, re.split(r"(?<=[.!?])\s", whole, maxsplit=1)[0]):
+    instruction = strip_lead_in(step[:READ_LIMIT].strip())
+    for text in (instruction, re.split(r"(?<=[.!?])\s", instruction, maxsplit=1)[0]):
         for pattern, call in RULES:
-            if (match := pattern.fullmatch(text)) and (tool_call := call(match, known)):
+            if (match := pattern.fullmatch(text)) and (tool_call := call(match, recent)):
                 return tool_call
     return None
 
 
-def build_write_call(path: str, content: str, known: RecentResults) -> RehearsalCall | CannotRun:
+def build_write_call(path: str, content: str, recent: RecentResults) -> RehearsalCall | CannotRun:
     content = content.strip().strip("\"'`“”")
     if REFERENCE.fullmatch(content.rstrip(".!")):
-        return RehearsalCall("write_file", {"path": path, "content": known.result}) if known.result else NO_RESULT_YET
+        return RehearsalCall("write_file", {"path": path, "content": recent.result}) if recent.result else NO_RESULT_YET
     return RehearsalCall("write_file", {"path": path, "content": content})
 
 
-def to_write_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
+def to_write_call(match: re.Match[str], recent: RecentResults) -> RehearsalCall | CannotRun | None:
     content = match[1].strip()
     if DESCRIPTION_START.match(content) and not REFERENCE.fullmatch(content):
         return None  # "a poem about spring" would have to be composed
-    return build_write_call(match[2], content, known)
+    return build_write_call(match[2], content, recent)
 
 
-def to_read_call(_match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun:
-    return RehearsalCall("read_file", {"path": known.path}) if known.path else CannotRun("it is not clear which file is meant.")
+def to_read_call(_match: re.Match[str], recent: RecentResults) -> RehearsalCall | CannotRun:
+    return RehearsalCall("read_file", {"path": recent.path}) if recent.path else CannotRun("it is not clear which file is meant.")
 
 
-def to_remember_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | CannotRun | None:
+def to_remember_call(match: re.Match[str], recent: RecentResults) -> RehearsalCall | CannotRun | None:
     text = match[1].strip().strip('"“”')
     if REFERENCE.fullmatch(text.rstrip(".!")):
-        return RehearsalCall("remember", {"text": known.result}) if known.result else NO_RESULT_YET
+        return RehearsalCall("remember", {"text": recent.result}) if recent.result else NO_RESULT_YET
     return RehearsalCall("remember", {"text": text}) if text.strip() else None
 
 
-def to_calculate_call(match: re.Match[str], known: RecentResults) -> RehearsalCall | None:
+def to_calculate_call(match: re.Match[str], recent: RecentResults) -> RehearsalCall | None:
     """Return a call for text that is entirely an arithmetic expression with an operation. A lone number or date is none."""
     text = match[1].strip().rstrip("?=.! ")
-    if known.result and re.fullmatch(r"-?[0-9.]{1,40}", known.result):
-        text = IT_AS_NUMBER.sub(known.result, text)
+    if recent.result and re.fullmatch(r"-?[0-9.]{1,40}", recent.result):
+        text = IT_AS_NUMBER.sub(recent.result, text)
     for pattern, replacement in SPELLED_OPERATIONS:
         text = pattern.sub(replacement, text)
     remainder = re.sub(r"\b(?:sqrt|round|abs|min|max|sum)(?= ?\()|\bpi\b|\be\b", "", text)
@@ -290,15 +290,15 @@ RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
         compile_rule(rf"{NOTE}{TODO}(?: item)?\b ?{NAMED_AS} ?[:\-–]? ?(\S.*)"),
         lambda match, _: RehearsalCall("todo_add", {"subject": format_title(match[1].strip())}),
     ),
-    (compile_rule(rf"{LIST} {TODO}s?(?: list)?[?.!]*"), lambda _match, _known: RehearsalCall("todo_list", {})),
+    (compile_rule(rf"{LIST} {TODO}s?(?: list)?[?.!]*"), lambda _match, _recent: RehearsalCall("todo_list", {})),
     (
         compile_rule(rf"{WRITE_VERB} {NAMED_FILE}{WITH_CONTENT}\s*(\S.*)"),
-        lambda match, known: build_write_call(match[1], match[2], known),
+        lambda match, recent: build_write_call(match[1], match[2], recent),
     ),
     (compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"), to_write_call),
     (compile_rule(rf"{SHOW} {NAMED_FILE}{AGAIN}"), lambda match, _: RehearsalCall("read_file", {"path": match[1]})),
     (compile_rule(rf"(?:read|open|show|print)(?: me)? (?:it|(?:the|that|this) file){AGAIN}"), to_read_call),
-    (compile_rule(rf"(?:ls|{LIST} (?:files|workspace){HERE})[?.! ]*"), lambda _match, _known: RehearsalCall("list_files", {})),
+    (compile_rule(rf"(?:ls|{LIST} (?:files|workspace){HERE})[?.! ]*"), lambda _match, _recent: RehearsalCall("list_files", {})),
     (
         compile_rule(rf"{RECALL}\b(.{{0,300}})"),
         lambda match, _: RehearsalCall("recall", {"query": " ".join(STOP_WORDS.sub(" ", match[1]).split())}),

@@ -49,17 +49,17 @@ def chat(invocation: Invocation, message: str | None, queue: bool, going_on: boo
     settings = invocation.settings()
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
-    talk = ChatSession(settings, scope, "queue" if queue else "plan", invocation, once=message is not None)
+    session = ChatSession(settings, scope, "queue" if queue else "plan", invocation, once=message is not None)
     with asyncio.Runner() as runner:
         try:
-            runner.run(talk.begin())
+            runner.run(session.begin())
             if message is not None:
-                runner.run(talk.turn(message))
+                runner.run(session.turn(message))
             else:
-                run_prompt_loop(lambda line: runner.run(talk.turn(parse_message(line))), settings)
+                run_prompt_loop(lambda line: runner.run(session.turn(parse_message(line))), settings)
         finally:
-            runner.run(talk.end())
-    if talk.failed:
+            runner.run(session.end())
+    if session.failed:
         raise click.exceptions.Exit(1)
 
 
@@ -121,12 +121,12 @@ class ChatSession:
 
     async def turn(self, content: str) -> None:
         """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
-        headway = self.opened
+        headway = self.active_headway
         with open_turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
-            if left_behind := await headway.database.write(self.interrupted):
+            if interrupted_job := await headway.database.write(self.requeue_interrupted):
                 view.note("Finishing the interrupted turn first.")
-                await self.follow(left_behind, view, lambda: headway.engine.adopt(left_behind.id))
+                await self.follow(interrupted_job, view, lambda: headway.engine.adopt(interrupted_job.id))
             scope = self.scope
             job = await headway.database.write(
                 lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, content, self.mode)
@@ -136,20 +136,20 @@ class ChatSession:
         self.failed = document["turn"]["status"] != "finished"
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
 
-    def interrupted(self, tx: Transaction) -> Job | None:
+    def requeue_interrupted(self, tx: Transaction) -> Job | None:
         """Requeue the running turn of this conversation if its process has died, and return its job. None: nothing to resume."""
         run = turns.find_running(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        with_sub_agents = runs.list_page(tx, run.tenant_id, run.turn_id, 500)
-        self.opened.engine.recover(tx, [with_sub_agent.id for with_sub_agent in with_sub_agents])
+        turn_runs = runs.list_page(tx, run.tenant_id, run.turn_id, 500)
+        self.active_headway.engine.recover(tx, [turn_run.id for turn_run in turn_runs])
         job = jobs.get(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
         """Show events until the turn ends. Raise Halted if the kill switch stops the turn."""
-        headway = self.opened
+        headway = self.active_headway
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(turns.get_turn_id(job), reader.after)
         begin()
@@ -171,14 +171,16 @@ class ChatSession:
 
     async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
         """Close the reader once a halt has stopped the turn, because a halted turn publishes no further events."""
-        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halts.find_active):
+        while job.id in self.active_headway.engine.tasks or not await self.active_headway.database.read(halts.find_active):
             await asyncio.sleep(HALT_POLL_S)
         reader.leave()
 
     async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):
-            ended = await self.opened.database.write(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job)))
-            self.opened.interrupt(ended)
+            ended = await self.active_headway.database.write(
+                lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job))
+            )
+            self.active_headway.interrupt(ended)
 
     def document(self, tx: Transaction, turn_id: str) -> dict[str, Any]:
         messages = turns.list_messages(tx, self.scope.tenant_id, self.scope.conversation_id, 500)
@@ -188,6 +190,6 @@ class ChatSession:
         }
 
     @property
-    def opened(self) -> "Headway":
+    def active_headway(self) -> "Headway":
         assert self.headway is not None
         return self.headway

@@ -61,17 +61,17 @@ REPEAT_COMMAND = ("headway demo --keep DIR", "keep the results; see them with he
 @pass_invocation
 def demo(invocation: Invocation, keep: str | None) -> None:
     """Watch Headway work in under a minute, offline. It drains a plan, pursues a goal with sub-agents and survives a crash."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     with open_home(keep) as folder:
-        stage = DemoRunner(folder, quiet=invocation.as_json)
-        stage.say(*INTRODUCTION)
-        turn = plan_and_drain(stage)
-        goal = pursue_goal(stage)
-        survivor = survive_crash(stage)
-        took = round(time.monotonic() - began, 1)
+        runner = DemoRunner(folder, quiet=invocation.as_json)
+        runner.say(*INTRODUCTION)
+        turn = plan_and_drain(runner)
+        goal = pursue_goal(runner)
+        survivor_summary = survive_crash(runner)
+        duration_s = round(time.monotonic() - started_at, 1)
         files = sorted(path.name for path in folder.glob("workspace/*/*"))
-        show_next_commands(stage, keep, f"{len(files)} files in {took:.0f} seconds: {', '.join(files)}.")
-        document = {"turn": turn, "goal": goal, "survivor": survivor, "files": files, "seconds": took}
+        show_next_commands(runner, keep, f"{len(files)} files in {duration_s:.0f} seconds: {', '.join(files)}.")
+        document = {"turn": turn, "goal": goal, "survivor": survivor_summary, "files": files, "seconds": duration_s}
         invocation.answer({"demo": document}, lambda: None)
 
 
@@ -104,9 +104,9 @@ class DemoRunner:
     def __init__(self, folder: Path, *, quiet: bool) -> None:
         self.folder = folder
         self.quiet = quiet
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self.environment = {
-            **ours,
+            **inherited,
             "HEADWAY_HOME": str(folder),
             "HEADWAY_MODEL": REHEARSAL_MODEL,
             "HEADWAY_REHEARSAL_PACE_S": PACE_S,
@@ -174,20 +174,22 @@ def survive_crash(demo: DemoRunner) -> dict[str, Any]:
     kill_after_first_outcome(demo, process)
     if is_terminal():
         demo.say(SHOW_CURSOR)
-    done = find_goal_summary(demo, 2)["progress"]
-    state = f"✕ Killed. {done['completed']} of {done['total']} sub-goals were done, {done['in_progress']} in progress."
+    progress = find_goal_summary(demo, 2)["progress"]
+    state = f"✕ Killed. {progress['completed']} of {progress['total']} sub-goals were done, {progress['in_progress']} in progress."
     demo.say(demo.styled(state, fg="red", bold=True))
     demo.say("Another process takes over in about five seconds, when the lease of the killed one expires.")
     demo.run("goal", "watch", "2")
     journal = [entry.as_json() for entry in demo.read(goal_views.list_entries, 2, 500)]
     ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
-    twice = len(ended) - len(set(ended))
-    verdict = f"✔ {len(set(ended))} sub-goals ended, {twice} of them twice: {'a' if twice else 'no'} friend was invited twice."
-    demo.say(demo.styled(verdict, fg="red" if twice else "green", bold=True))
+    repeated = len(ended) - len(set(ended))
+    verdict = (
+        f"✔ {len(set(ended))} sub-goals ended, {repeated} of them twice: {'a' if repeated else 'no'} friend was invited twice."
+    )
+    demo.say(demo.styled(verdict, fg="red" if repeated else "green", bold=True))
     return {
         **find_goal_summary(demo, 2),
         "interrupted": any(entry["kind"] == "interrupted" for entry in journal),
-        "repeated": twice,
+        "repeated": repeated,
     }
 
 

@@ -26,7 +26,7 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     require_confirmation,
 )
-from headway.surfaces.cli.render import format_time, print_more_hint, waiting_words
+from headway.surfaces.cli.render import format_time, format_wait, print_more_hint
 
 T = TypeVar("T")
 
@@ -56,14 +56,14 @@ def show_job(invocation: Invocation, job_id: str) -> None:
     """Show a job: its attempts, errors and payload."""
     with invocation.open_ledger() as ledger:
         job = ledger.read(job_actions.get, job_id)
-    invocation.answer({"job": job.as_json()}, lambda: print_fields({**waiting(job), **job.as_json()}))
+    invocation.answer({"job": job.as_json()}, lambda: print_fields({**build_wait_fields(job), **job.as_json()}))
 
 
-def waiting(job: Job) -> dict[str, str]:
+def build_wait_fields(job: Job) -> dict[str, str]:
     """Describe when and why a job waits to retry a failed model call. Empty if no retry is scheduled."""
     if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
         return {}
-    return {"waits": waiting_words(job.retry_at, job.as_json()["error"])}
+    return {"waits": format_wait(job.retry_at, job.as_json()["error"])}
 
 
 @jobs.command("retry")
@@ -111,8 +111,8 @@ def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: s
 
 
 def format_job(job: Job) -> str:
-    known = job.as_json()
-    error = f"  {to_one_line(known['error'])[:80]}" if known["error"] else ""
+    document = job.as_json()
+    error = f"  {to_one_line(document['error'])[:80]}" if document["error"] else ""
     return f"{job.id}  {job.kind:<6} {job.state:<9} {job.attempts}/{job.max_attempts}{error}"
 
 
@@ -144,7 +144,7 @@ def show_agent(invocation: Invocation, run_id: str) -> None:
         run = ledger.read(runs.get, run_id)
         job = ledger.read(job_actions.find, run_id)
     document = runs.as_json(run, job.retry_at if job else 0)
-    invocation.answer({"agent": document}, lambda: print_fields({**(waiting(job) if job else {}), **document}))
+    invocation.answer({"agent": document}, lambda: print_fields({**(build_wait_fields(job) if job else {}), **document}))
 
 
 @agents.command("cancel")
@@ -303,11 +303,9 @@ def answer_with_schedule(invocation: Invocation, row: Schedule) -> None:
 
 def format_schedule(schedule: Schedule) -> str:
     when = f"{schedule.cron} {schedule.timezone}" if schedule.cron else f"every {format_duration(schedule.every_ms / 1000)}"
-    following = "paused" if schedule.paused else f"next {format_time(schedule.next_at)}"
+    next_run = "paused" if schedule.paused else f"next {format_time(schedule.next_at)}"
     last = f"last {format_time(schedule.last_at)}" if schedule.last_at else "never run"
-    return (
-        f"{to_one_line(schedule.name)}  {when}  {following}  {last}  {to_one_line(describe_work(json.loads(schedule.work)))[:50]}"
-    )
+    return f"{to_one_line(schedule.name)}  {when}  {next_run}  {last}  {to_one_line(describe_work(json.loads(schedule.work)))[:50]}"
 
 
 def describe_work(work: dict[str, Any]) -> str:
@@ -316,8 +314,8 @@ def describe_work(work: dict[str, Any]) -> str:
     return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
 
 
-def print_rows(lines: list[str], nothing: str, *, more: bool) -> None:
-    click.echo("\n".join(lines) or nothing)
+def print_rows(lines: list[str], placeholder: str, *, more: bool) -> None:
+    click.echo("\n".join(lines) or placeholder)
     if more:
         print_more_hint(len(lines))
 

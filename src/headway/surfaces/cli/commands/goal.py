@@ -122,9 +122,9 @@ def resume_goal(invocation: Invocation, goal_id: int) -> None:
 def abandon_goal(invocation: Invocation, goal_id: int, *, yes: bool) -> None:
     """Abandon a goal for good. Finished work is kept."""
     with invocation.open_ledger() as ledger:
-        known = ledger.read(goals.get, goal_id)
-        if not known.ended:
-            require_confirmation(f"Abandon goal #{goal_id} {to_one_line(known.description)[:60]!r} for good?", yes=yes)
+        current = ledger.read(goals.get, goal_id)
+        if not current.ended:
+            require_confirmation(f"Abandon goal #{goal_id} {to_one_line(current.description)[:60]!r} for good?", yes=yes)
     change_goal(invocation, goal_id, goals.abandon)
 
 

@@ -79,9 +79,9 @@ async def list_notices(request: Request) -> Response:
 async def get_session(request: Request) -> Response:
     call = RequestContext(request)
 
-    def look(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+    def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         token = tenants.authenticate(tx, call.digest)
         tenant = tenants.get(tx, tenant_id)
         return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
 
-    return to_json_response({"session": {**await call.read(look), "model": call.headway.settings.model, "page": load_site().build}})
+    return to_json_response({"session": {**await call.read(load), "model": call.headway.settings.model, "page": load_site().build}})

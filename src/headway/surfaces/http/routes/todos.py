@@ -85,19 +85,19 @@ async def change_many(request: Request) -> Response:
         return [change_row(tx, tenant_id, row) for row in rows]
 
     results = await call.write(change_all)
-    good = sum(result["ok"] for result in results)
-    return to_json_response({"ok": good, "errors": len(results) - good, "results": results})
+    ok_count = sum(result["ok"] for result in results)
+    return to_json_response({"ok": ok_count, "errors": len(results) - ok_count, "results": results})
 
 
-def change_row(tx: Transaction, tenant_id: int, loose: todo_schemas.LooseRow) -> dict[str, Any]:
+def change_row(tx: Transaction, tenant_id: int, loose_row: todo_schemas.LooseRow) -> dict[str, Any]:
     try:
-        row = todo_schemas.TodoChangeRow.model_validate_json(loose.model_dump_json())
+        row = todo_schemas.TodoChangeRow.model_validate_json(loose_row.model_dump_json())
         todo = tx.attempt(lambda tx: todos.change(tx, tenant_id, row.id, row.change(), row.lease_token, force=row.force))
     except ValidationError as error:
-        return {"id": loose.id, "ok": False, "error": to_validation_problem(error).detail}
+        return {"id": loose_row.id, "ok": False, "error": to_validation_problem(error).detail}
     except HeadwayError as error:
-        return {"id": loose.id, "ok": False, "error": str(error)}
-    return {"id": loose.id, "ok": True, "todo": todo.as_json()}
+        return {"id": loose_row.id, "ok": False, "error": str(error)}
+    return {"id": loose_row.id, "ok": True, "todo": todo.as_json()}
 
 
 @routes.get(

@@ -112,11 +112,11 @@ async def open_turn(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(TURN)
 
-    def opened(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+    def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         turn = conversations.open_turn(tx, tenant_id, body.conversation_id)
         return {"turn": turns.show(tx, tenant_id, turn.id, call.headway.settings.limits)}
 
-    return await call.post(opened)
+    return await call.post(begin)
 
 
 @routes.get("/turns/{turn_id}", summary="Get a turn", **document_route({200: agents.OneTurn}, also=(404,), path={"turn_id": str}))

@@ -60,8 +60,8 @@ class NullIsAbsent(BaseModel):
 
 def make_nullable(field: FieldInfo) -> None:
     """Make a field accept null. Its constraints move inside, so that they apply to the other values only."""
-    inside = (field.annotation, *field.metadata, Field(json_schema_extra=field.json_schema_extra))
-    field.annotation = Optional[Annotated[inside]]  # type: ignore[assignment]  # noqa: UP045  the type is built at run time
+    annotation = (field.annotation, *field.metadata, Field(json_schema_extra=field.json_schema_extra))
+    field.annotation = Optional[Annotated[annotation]]  # type: ignore[assignment]  # noqa: UP045  the type is built at run time
     field.metadata = [AfterValidator(lambda value: field.get_default() if value is None else value)]
     field.json_schema_extra = None
 

@@ -30,11 +30,11 @@ export async function attempt(action) {
 
 export function ConfirmDialog() {
   const dialog = useRef();
-  const asked = question.value;
+  const current = question.value;
   useEffect(() => {
-    if (asked && !dialog.current.open) dialog.current.showModal();
-  }, [asked]);
-  const tone = asked?.danger === false ? "primary" : "danger";
+    if (current && !dialog.current.open) dialog.current.showModal();
+  }, [current]);
+  const tone = current?.danger === false ? "primary" : "danger";
   return html`<dialog
     ref=${dialog}
     class="question"
@@ -42,11 +42,11 @@ export function ConfirmDialog() {
     aria-describedby="question-text"
     onClose=${() => (question.value = null)}
   >
-    <h2 id="question-title">${asked?.title}</h2>
-    <p id="question-text" dir="auto">${asked?.text}</p>
+    <h2 id="question-title">${current?.title}</h2>
+    <p id="question-text" dir="auto">${current?.text}</p>
     <form method="dialog" class="actions">
       <button class="btn" autofocus>Leave it as is</button>
-      <button class="btn ${tone}" onClick=${() => attempt(asked.run)}>${asked?.confirm}</button>
+      <button class="btn ${tone}" onClick=${() => attempt(current.run)}>${current?.confirm}</button>
     </form>
   </dialog>`;
 }

@@ -25,7 +25,7 @@ function parseInline(text, depth = 0) {
   for (const match of text.matchAll(INLINE)) {
     if (match.index > at) out.push(text.slice(at, match.index));
     const [whole, , code, strong, strong2, em, em2, struck, label, target, address] = match;
-    const parseInner = (words) => parseInline(words, depth + 1);
+    const parseInner = (inner) => parseInline(inner, depth + 1);
     if (code) out.push(html`<code>${code}</code>`);
     else if (strong ?? strong2) out.push(html`<strong>${parseInner(strong ?? strong2)}</strong>`);
     else if (em ?? em2) out.push(html`<em>${parseInner(em ?? em2)}</em>`);
@@ -144,10 +144,10 @@ function parseTable(lines, start, out) {
 }
 
 function parseParagraph(lines, start, out) {
-  const words = [lines[start]];
+  const paragraph = [lines[start]];
   let at = start + 1;
-  for (; at < lines.length && lines[at].trim() && !opensBlock(lines[at]); at++) words.push(lines[at]);
-  out.push(html`<p dir="auto">${parseInline(words.join("\n"))}</p>`);
+  for (; at < lines.length && lines[at].trim() && !opensBlock(lines[at]); at++) paragraph.push(lines[at]);
+  out.push(html`<p dir="auto">${parseInline(paragraph.join("\n"))}</p>`);
   return at;
 }
 

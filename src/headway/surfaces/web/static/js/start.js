@@ -45,20 +45,20 @@ function App() {
   useEffect(() => {
     showPage(requested === "/login" ? "/" : requested);
   }, [requested]);
-  const shown = current.value;
+  const view = current.value;
   const isFirst = useRef(true);
   useEffect(() => {
-    document.title = shown?.page ? `${shown.page.TITLE} · Headway` : "Headway";
+    document.title = view?.page ? `${view.page.TITLE} · Headway` : "Headway";
     // Moves a screen reader to the new page's content.
-    if (shown && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });
-    isFirst.current &&= !shown;
-  }, [shown]);
+    if (view && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });
+    isFirst.current &&= !view;
+  }, [view]);
   if (signedOut.value) return html`<${Login} />`;
-  if (!shown) return html`<${Shell} />`;
-  if (shown.missing) return html`<${Shell}><${NotFound} /><//>`;
-  const { Page, Sidebar, TITLE } = shown.page;
-  return html`<${Shell} title=${TITLE} sidebar=${Sidebar && html`<${Sidebar} id=${shown.id} />`}>
-    <${Page} key=${requested} id=${shown.id} />
+  if (!view) return html`<${Shell} />`;
+  if (view.missing) return html`<${Shell}><${NotFound} /><//>`;
+  const { Page, Sidebar, TITLE } = view.page;
+  return html`<${Shell} title=${TITLE} sidebar=${Sidebar && html`<${Sidebar} id=${view.id} />`}>
+    <${Page} key=${requested} id=${view.id} />
   <//>`;
 }
 

@@ -28,7 +28,7 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
   let life = 0; // numbers the connections, so that answers to an older one are ignored
   let tries = 0;
   let retry, hideTimer;
-  let heard = Date.now();
+  let heardAt = Date.now();
   let hiddenAt = 0;
 
   const open = () => {
@@ -37,15 +37,15 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     const mine = ++life;
     const fresh = last === null;
     waiting = fresh ? [] : null;
-    heard = Date.now();
+    heardAt = Date.now();
     source = new EventSource(fresh ? url : `${url}?after=${last}`);
     // It must not reconnect by itself: it would send the same `after` again and receive every event since then twice.
     source.onerror = () => mine === life && lost();
     source.addEventListener("ping", (event) => mine === life && beat(Number(event.lastEventId), mine, fresh));
-    for (const kind of Object.keys(on).filter((one) => one !== "ping")) {
+    for (const kind of Object.keys(on).filter((name) => name !== "ping")) {
       source.addEventListener(kind, (event) => {
         if (mine !== life) return;
-        heard = Date.now();
+        heardAt = Date.now();
         const received = { kind, data: JSON.parse(event.data), seq: UNNUMBERED.has(kind) ? 0 : Number(event.lastEventId) };
         if (waiting) waiting.push(received);
         else batch(() => apply(received));
@@ -62,11 +62,11 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     }
   };
 
-  let begun = 0; // the connection whose first ping has arrived
+  let confirmed = 0; // the connection whose first ping has arrived
   const beat = (seq, mine, fresh) => {
-    heard = Date.now();
-    if (begun !== mine) {
-      begun = mine;
+    heardAt = Date.now();
+    if (confirmed !== mine) {
+      confirmed = mine;
       if (fresh) return snapshot(mine, seq);
       if (seq < last) return startOver(); // the log was replaced by another one
       live();
@@ -153,16 +153,16 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     tries = 0;
     reconnect();
   };
-  const shown = (event) => event.persisted && reconnect();
+  const restore = (event) => event.persisted && reconnect();
   const leave = () => pause("waiting");
-  const watchdog = setInterval(() => source && Date.now() - heard > SILENT_MS && lost(), 5_000);
+  const watchdog = setInterval(() => source && Date.now() - heardAt > SILENT_MS && lost(), 5_000);
 
   const listeners = [
     [document, "visibilitychange", seen],
     [window, "offline", offline],
     [window, "online", online],
     [window, "pagehide", leave],
-    [window, "pageshow", shown],
+    [window, "pageshow", restore],
   ];
   for (const [target, kind, handler] of listeners) target.addEventListener(kind, handler);
   connection.value = "connecting";
