@@ -127,7 +127,7 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
             return shared(meter.of(url, lambda: [work(REPEATED + number) for number in range(REPEATED)]), REPEATED)
 
         def complete(number: int) -> None:
-            database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, wanted=Change(status="completed")))
+            database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, changes=Change(status="completed")))
 
         claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=place)
         page = partial(views.list_todos, tenant_id=tenant_id, selection=Selection(place), limit=20)

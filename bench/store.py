@@ -130,7 +130,7 @@ def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
 
     def one() -> None:
         made = database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
-        database.write(partial(todos.change, tenant_id=ledger.tenant_id, todo_id=made.id, wanted=Change(status="completed")))
+        database.write(partial(todos.change, tenant_id=ledger.tenant_id, todo_id=made.id, changes=Change(status="completed")))
 
     return rate(CREATES // 2, lambda: [one() for _ in range(CREATES // 2)])
 

@@ -79,7 +79,7 @@ async def add(database: Database, writing: Writing, name: str, acknowledged: int
         os.write(acknowledged, f"{todo.id} pending\n".encode())
         if number % 3 == 0:
             ended = Change(status="completed")
-            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, wanted=ended))
+            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, changes=ended))
             os.write(acknowledged, f"{todo.id} completed\n".encode())
 
 

@@ -92,7 +92,7 @@ def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int,
     new, edges = added
     plan = [(1, 2), (1, 3), (1, 5), (1, 6)]
     first = spots(compute_layout([1, 6, 3, 5, 2], plan))
-    second = spots(compute_layout([1, 2, 3, 5, 6, new], plan + edges, before=first))
+    second = spots(compute_layout([1, 2, 3, 5, 6, new], plan + edges, previous=first))
 
     def from_left(drawn: dict[int, CardPosition]) -> list[int]:
         return sorted((2, 3, 5, 6), key=lambda node: drawn[node].x)

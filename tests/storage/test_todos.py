@@ -272,7 +272,7 @@ def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
     for verb in (
         todos.get,
         todos.remove,
-        partial(todos.change, wanted=Change(subject="x")),
+        partial(todos.change, changes=Change(subject="x")),
         partial(todos.end, status="completed"),
     ):
         with pytest.raises(NotFound, match=r"No todo 404\."):

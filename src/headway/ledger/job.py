@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
     def count_trailing_failures(self, error: str) -> int:
         """Count how many times in a row, up to now, the job failed with this error."""
-        others = (place for place, one in enumerate(reversed(json.loads(self.errors))) if one != error)
+        others = (index for index, earlier_error in enumerate(reversed(json.loads(self.errors))) if earlier_error != error)
         return next(others, len(json.loads(self.errors)))
 
     def as_json(self) -> dict[str, Any]:

@@ -52,9 +52,9 @@ class WritParser:
         self.writs: list[Writ] = []
 
     def feed(self, piece: str) -> ParsedText:
-        *whole, last = piece.split("\n")
-        for part in whole:
-            self.line += part
+        *complete_lines, last = piece.split("\n")
+        for line in complete_lines:
+            self.line += line
             self._end_line("\n")
         self.line += last
         self._show_early()
@@ -90,7 +90,7 @@ class WritParser:
 
     def _end_line(self, newline: str) -> None:
         raw, self.line = self.line, ""
-        shown, self.shown = self.shown, 0
+        shown_length, self.shown = self.shown, 0
         line = raw.removesuffix("\r")
         if self.where is ParserState.BODY or self.where is ParserState.PARALLEL:
             self._block_line(line)
@@ -103,7 +103,7 @@ class WritParser:
         if word in ("todo", "agent", "parallel", "schedule"):
             self._begin_writ(word, rest)
             return
-        self.visible.append(raw[shown:] + newline)
+        self.visible.append(raw[shown_length:] + newline)
         self._follow_fence(line)
 
     def _begins_body(self, line: str) -> bool:
@@ -133,10 +133,10 @@ class WritParser:
         self._add_writ(Writ("todo" if self.where is ParserState.BODY else "parallel", self.head, "\n".join(self.body)))
 
     def _follow_fence(self, line: str) -> None:
-        found = FENCE.match(line)
-        if not found:
+        match = FENCE.match(line)
+        if not match:
             return
-        mark, info = found[1], found[2]
+        mark, info = match[1], match[2]
         if not self.fence:
             if mark[0] == "~" or "`" not in info:  # ```like this``` on one line is not a fence
                 self.fence = mark

@@ -78,8 +78,8 @@ class ServerClock:
         self.answer = 0
 
     def now(self, ask: Callable[[str], int]) -> int:
-        began = read_steady_ms()
-        if began - self.asked_at >= SERVER_CLOCK_TTL_MS:
+        start = read_steady_ms()
+        if start - self.asked_at >= SERVER_CLOCK_TTL_MS:
             self.answer = ask(SERVER_TIME_SQL)
-            self.asked_at = (began + read_steady_ms()) // 2  # assume that the answer was made halfway through the round trip
+            self.asked_at = (start + read_steady_ms()) // 2  # assume that the answer was made halfway through the round trip
         return self.answer + read_steady_ms() - self.asked_at

@@ -138,8 +138,8 @@ class LoggedTransaction(ABC):
     def write_log(self) -> None:
         """Insert the events in order. Rows of one statement get their sequence numbers in order too."""
         for start in range(0, len(self.events), EVENTS_PER_INSERT):
-            some = self.events[start : start + EVENTS_PER_INSERT]
-            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.flatten_rows(some))
+            batch = self.events[start : start + EVENTS_PER_INSERT]
+            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *self.flatten_rows(batch))
 
     def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
         rows = ((event.tenant_id, event.conversation_id, event.turn_id, event.kind, event.data, self.now) for event in events)
@@ -147,12 +147,12 @@ class LoggedTransaction(ABC):
 
     def attempt(self, work: Work[T]) -> T:
         """Run work that can be undone. The savepoint is set at its first write, because reads leave nothing to undo."""
-        told, closing = len(self.events), dict(self.closing)
+        event_count, closing = len(self.events), dict(self.closing)
         self.unset += 1
         try:
             value = work(self)
         except HeadwayError:  # other errors, above all the database's, abort the whole transaction
-            del self.events[told:]
+            del self.events[event_count:]
             self.closing = closing
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
