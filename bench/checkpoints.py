@@ -217,7 +217,7 @@ class Pursuit:
         self.answers, self.enough = 0, asyncio.Event()
         job = await self.headway.database.write(partial(self.lay_out, size=size))
         began = time.perf_counter()
-        pursuit = asyncio.create_task(pursue(self.headway.means, self.headway.settings.goals, job))
+        pursuit = asyncio.create_task(pursue(self.headway.runtime, self.headway.settings.goals, job))
         await asyncio.wait_for(self.enough.wait(), 60)
         took = time.perf_counter() - began
         pursuit.cancel()
@@ -228,7 +228,7 @@ class Pursuit:
         goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
         plans.apply_plan(tx, goal, [planned(n) for n in range(size)], "")
         job = jobs.get(tx, goal.tenant_id, goal.run_id or "")
-        return jobs.move(tx, job._replace(owner=self.headway.means.owner), "running")
+        return jobs.move(tx, job._replace(owner=self.headway.runtime.owner), "running")
 
 
 @benchmark("goal.growth.sub_goals", "a sub-goal begun, worked on and judged, in a goal of 500", "in one of 10", at_most(1.15))

@@ -50,7 +50,7 @@ def job(talk: Talk, job_id: str) -> Job:
 def test_a_tool_of_the_ledger_is_not_called_by_who_lost_the_job(database_url: str, tmp_path: Path) -> None:
     with talking(database_url, tmp_path, text("Hello.")) as talk:
         lost = new(talk, "remember", {"text": "twice"}, owner="somebody else")
-        talk.wait(call_tool(talk.headway.means, lost))
+        talk.wait(call_tool(talk.headway.runtime, lost))
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == []
         assert job(talk, lost.id) == lost
 

@@ -207,7 +207,7 @@ def test_every_provider_has_its_name(
 
 def test_tiers_that_are_not_set_are_the_strong_one(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, HELLO) as talk:
-        assert set(talk.headway.means.models.names.values()) == {"openai-chat:fake-1"}
+        assert set(talk.headway.runtime.models.names.values()) == {"openai-chat:fake-1"}
 
 
 def test_the_cheap_tier_summarises_and_the_strong_one_works(sqlite_url: str, tmp_path: Path) -> None:
@@ -227,14 +227,14 @@ def test_text_comes_as_it_is_said(sqlite_url: str, tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, error(400, "no")) as talk:
         with pytest.raises(ModelFailed, match="HTTP 400"):
-            talk.wait(talk.headway.means.models.ask("strong", [build_user_message("Hello!")], ModelRequestParameters()))
+            talk.wait(talk.headway.runtime.models.ask("strong", [build_user_message("Hello!")], ModelRequestParameters()))
         with pytest.raises(SettingsError):
             build_model("nobody:nothing")
 
 
 def test_a_model_that_cannot_be_made_is_in_nobodys_way_but_of_those_who_ask_it(sqlite_url: str, tmp_path: Path) -> None:
     with talking(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
-        models = talk.headway.means.models
+        models = talk.headway.runtime.models
         assert set(models.made) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
         assert talk.say()["outcome"] == "answered"
         with pytest.raises(SettingsError):

@@ -81,10 +81,10 @@ def says(
     talk: Talk, run: Run, response: ModelResponse, call: ModelCall, limits: Limits | None = None
 ) -> Callable[[Transaction], Any]:
     """The step of a run that writes this answer down."""
-    means = talk.headway.means._replace(limits=limits or Limits())
-    work: RunContext = talk.database.read(partial(load_context, means=means, run=run))
+    runtime = talk.headway.runtime._replace(limits=limits or Limits())
+    work: RunContext = talk.database.read(partial(load_context, runtime=runtime, run=run))
     entries = talk.database.read(lambda tx: transcript.load(tx, run))
-    return partial(apply_step, work=work, entries=entries, news=ModelAnswered(response, call, transcript.encode(response)))
+    return partial(apply_step, context=work, entries=entries, reply=ModelAnswered(response, call, transcript.encode(response)))
 
 
 def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_waits_for_it(

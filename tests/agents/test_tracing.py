@@ -24,7 +24,7 @@ import asyncio, json, sys
 from headway import settings
 from headway.assembly import Headway
 headway = Headway(settings.load())
-print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry.sdk")]) if headway.means else "")
+print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry.sdk")]) if headway.runtime else "")
 headway.close()
 """
 

@@ -264,7 +264,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
             await asyncio.sleep(chance.random() * 0.05)
             if chance.random() < 0.5:
                 task.cancel()
-            means = talk.headway.means._replace(owner=f"process {number}.{change}")
+            means = talk.headway.runtime._replace(owner=f"process {number}.{change}")
             if not hand_over(talk, means.owner):
                 break  # it has ended
             engine = Engine(means.database, means.owner, build_handlers(means))

@@ -155,7 +155,7 @@ def test_a_call_that_comes_back_to_nobody_is_paid_for_once(database_url: str, tm
         headway = talk.headway
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
         talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
-        driven = asyncio.create_task(drive(headway.means, run))  # by nobody who would notice before it does itself
+        driven = asyncio.create_task(drive(headway.runtime, run))  # by nobody who would notice before it does itself
         await talk.asked(which)
         if how == "canceled":
             talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))

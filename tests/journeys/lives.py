@@ -172,7 +172,7 @@ async def pursue(headway: Any, life: Life, found: dict[str, Any]) -> None:
     for description in life.goals:
         if description not in known:
             wanted = goals.NewGoal(description, "Everything is noted.")
-            goal = await headway.database.write(partial(goals.add, tenant_id=life.tenant_id, wanted=wanted))
+            goal = await headway.database.write(partial(goals.add, tenant_id=life.tenant_id, new_goal=wanted))
             headway.nudge()
             known[description] = goal.run_id
     await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))

@@ -43,9 +43,8 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
             case None:
                 return
             case WorkInline(run):
-                await drive(
-                    runtime, run, answers=1
-                )  # one answer at a time, so that other changes to the goal are handled in between
+                # One answer at a time, so that other changes to the goal are handled in between.
+                await drive(runtime, run, answers=1)
             case AskQuestion():
                 told = QuestionAnswer(need, await fill_form(runtime.models, need.question))
 
@@ -55,7 +54,7 @@ async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer:
     retry = StorageRetry("a goal", MAX_REFUSALS)
     while True:
         try:
-            return await runtime.database.write(partial(work, told=answer))
+            return await runtime.database.write(partial(work, answer=answer))
         except StorageError as error:
             if isinstance(error, CommitUncertain):
                 answer = None  # it may be committed and charged; the rows show it, so nothing is planned or charged twice
