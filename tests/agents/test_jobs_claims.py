@@ -308,7 +308,7 @@ def test_who_works_alone_forgets_what_is_over(ledger: TenantHarness, database_ur
             engine.adopt(str(uuid4()))  # long gone
         engine.adopt(own.id)
         await engine.ended(own.id)
-        assert len(engine.only or ()) < PRUNE_OWN_JOBS_AT
+        assert len(engine.own_jobs or ()) < PRUNE_OWN_JOBS_AT
         await engine.stop()
 
     with opened(database_url) as database:

@@ -70,7 +70,7 @@ def test_a_tree_of_todos_is_the_same_after_a_round_trip_through_markdown(forest:
     rendering = checklist.render(planted(forest))
 
     assert grown_again(checklist.parse(rendering.text)) == forest
-    assert rendering.lost == []
+    assert rendering.losses == []
 
 
 @settings(deadline=None)
@@ -177,7 +177,7 @@ def test_a_checklist_says_what_it_cannot_say() -> None:
     rendering = checklist.render([shared, first, second])
 
     assert rendering.text == "- [ ] first\n  - [ ] shared\n- [ ] second\n"
-    assert rendering.lost == [
+    assert rendering.losses == [
         "that several todos wait for #1 (shared)",
         "the outcome of 2 todos",
         "the completion criteria of 1 todo",

@@ -75,8 +75,8 @@ def render_planning(goal: Goal, roles: Roles, experience: Sequence[Experience]) 
 
 
 def render_replanning(goal: Goal, roles: Roles, experience: Sequence[Experience], known: Sequence[SubGoal], why: str) -> str:
-    ended = [one for one in known if one.ended]
-    still_open = [one for one in known if not one.ended]
+    ended = [sub_goal for sub_goal in known if sub_goal.ended]
+    still_open = [sub_goal for sub_goal in known if not sub_goal.ended]
     parts = [
         "\n".join(render_goal(goal)),
         f"Reason for the new plan: {format_inline(why, 2_000)}",
@@ -96,9 +96,9 @@ def render_experience(experience: Sequence[Experience]) -> list[str]:
     if not experience:
         return []
     lines = [
-        f"- {format_inline(one.kind)}: {one.succeeded} of {one.tried} went as expected, ${to_dollars(one.cost):.4f} and "
-        f"{one.duration_ms / 1000:.0f} s each"
-        for one in experience
+        f"- {format_inline(entry.kind)}: {entry.succeeded} of {entry.tried} went as expected, ${to_dollars(entry.cost):.4f} and "
+        f"{entry.duration_ms / 1000:.0f} s each"
+        for entry in experience
     ]
     return ["Experience so far:\n" + "\n".join(lines)]
 
@@ -122,14 +122,14 @@ def format_sub_goal(sub_goal: SubGoal) -> str:
 def to_facts(known: Sequence[SubGoal]) -> Facts:
     sub_goals: list[SubGoalFacts] = [
         {
-            "id": format_key(one),
-            "status": one.status,
-            "depends_on": [f"#{below}" for below in one.depends_on],
-            "description": one.description,
-            "outcome": get_summary(one) or one.reason,
-            "divergence": one.divergence,
+            "id": format_key(sub_goal),
+            "status": sub_goal.status,
+            "depends_on": [f"#{below}" for below in sub_goal.depends_on],
+            "description": sub_goal.description,
+            "outcome": get_summary(sub_goal) or sub_goal.reason,
+            "divergence": sub_goal.divergence,
         }
-        for one in known
+        for sub_goal in known
     ]
     return {"sub_goals": sub_goals}
 
@@ -148,8 +148,8 @@ def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], below: Se
         f"You are its main agent. Work only on sub-goal {format_key(sub_goal)} below. End with an answer that states its outcome.",
         *([f"Done so far:\n{render_sub_goals(done)}"] if done else []),
     ]
-    task, given = render_task(sub_goal), render_task_context(sub_goal, below)
-    text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{given}"
+    task, context = render_task(sub_goal), render_task_context(sub_goal, below)
+    text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{context}"
     return build_runtime_message(text, {"task": task})
 
 
@@ -159,20 +159,20 @@ def render_task(sub_goal: SubGoal) -> str:
 
 def render_task_context(sub_goal: SubGoal, below: Sequence[SubGoal]) -> str:
     """Render a task's context: the expected outcome and its dependencies' outcomes, which share the available space equally."""
-    needed = [encode_outcome(other, DEPENDENCIES_LIMIT // len(below)) for other in below]
-    given = {"expected_outcome": sub_goal.expected_outcome, **({"builds_on": needed} if needed else {})}
-    return escape_frames(json.dumps(given, ensure_ascii=False, indent=1))
+    outcomes = [encode_outcome(other, DEPENDENCIES_LIMIT // len(below)) for other in below]
+    context = {"expected_outcome": sub_goal.expected_outcome, **({"builds_on": outcomes} if outcomes else {})}
+    return escape_frames(json.dumps(context, ensure_ascii=False, indent=1))
 
 
 def encode_outcome(sub_goal: SubGoal, room: int) -> dict[str, Any]:
     """Encode a sub-goal's outcome. Data that exceeds the available space is cut, and then given as text."""
-    told = {
+    summary = {
         "sub_goal": sub_goal.description[: min(DESCRIPTION_LIMIT, room)],
         "outcome": get_summary(sub_goal)[: min(OUTCOME_LIMIT, room)],
     }
     data = json.loads(sub_goal.outcome).get("data") if sub_goal.outcome else None
-    written = json.dumps(data, ensure_ascii=False)
-    return {**told, "data": data if len(written) <= room else f"{written[:room]}… (cut)"}
+    encoded = json.dumps(data, ensure_ascii=False)
+    return {**summary, "data": data if len(encoded) <= room else f"{encoded[:room]}… (cut)"}
 
 
 # Questions

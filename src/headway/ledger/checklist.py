@@ -41,7 +41,7 @@ class ChecklistItem(NamedTuple):
 
 class RenderedChecklist(NamedTuple):
     text: str
-    lost: list[str]  # what the checklist format cannot express
+    losses: list[str]  # what the checklist format cannot express
 
 
 class ChecklistLine(NamedTuple):

@@ -73,8 +73,8 @@ class Transaction(Protocol):
         """Run an optional query. Return None if it fails for any reason, including a database error."""
         ...
 
-    def run_with_lock_timeout(self, wait_ms: int, work: "Work[T]", gave_up: HeadwayError) -> T:
-        """Run work that waits at most `wait_ms` for locks, then raises `gave_up`."""
+    def run_with_lock_timeout(self, wait_ms: int, work: "Work[T]", timeout_error: HeadwayError) -> T:
+        """Run work that waits at most `wait_ms` for locks, then raises `timeout_error`."""
         ...
 
     def emit(self, event: Event) -> None:
@@ -147,13 +147,13 @@ class LoggedTransaction(ABC):
 
     def attempt(self, work: Work[T]) -> T:
         """Run work that can be undone. The savepoint is set at its first write, because reads leave nothing to undo."""
-        event_count, closing = len(self.events), dict(self.closing)
+        event_count, closing_work = len(self.events), dict(self.closing)
         self.unset += 1
         try:
             value = work(self)
         except HeadwayError:  # other errors, above all the database's, abort the whole transaction
             del self.events[event_count:]
-            self.closing = closing
+            self.closing = closing_work
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
         self._leave("RELEASE SAVEPOINT attempt")
@@ -183,7 +183,7 @@ class LoggedTransaction(ABC):
             self.run("ROLLBACK TO SAVEPOINT glance")
             self.run("RELEASE SAVEPOINT glance")
 
-    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         return work(self)  # with a single writer there is no lock to wait for
 
 

@@ -117,12 +117,12 @@ def find_next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
     return int(row[0]) - tx.drift if row else None
 
 
-def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
+def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, job_ids: set[str] | None = None) -> list[Job]:
     """Lock and return waiting jobs of these kinds that are due and whose family has a free slot. Jobs locked by other processes are
-    skipped. `only` restricts this to the given jobs and those they started."""
+    skipped. `job_ids` restricts this to the given jobs and those they started."""
     kind_marks = ", ".join("?" * len(kinds))
-    marks = ", ".join("?" * len(only or ()))
-    condition = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
+    marks = ", ".join("?" * len(job_ids or ()))
+    condition = "" if job_ids is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({kind_marks}) {condition}
             AND (family = '' OR (
@@ -130,8 +130,8 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         to_steady_time(tx, tx.now),
         *kinds,
-        *(only or ()),
-        *(only or ()),
+        *(job_ids or ()),
+        *(job_ids or ()),
         per_family,
         limit,
     )
@@ -160,13 +160,13 @@ def has_orphans(tx: Transaction, lease_ms: int) -> bool:
     return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHAN_CONDITION} LIMIT 1", read_clock(tx) - lease_ms) is not None
 
 
-def lock_orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | None = None) -> list[Job]:
-    """Lock and return running jobs whose process has no current heartbeat. `only` restricts this to the given jobs."""
-    condition = "" if only is None else f"AND id IN ({', '.join('?' * len(only)) or 'NULL'})"
+def lock_orphans(tx: Transaction, lease_ms: int, limit: int, job_ids: Sequence[str] | None = None) -> list[Job]:
+    """Lock and return running jobs whose process has no current heartbeat. `job_ids` restricts this to the given jobs."""
+    condition = "" if job_ids is None else f"AND id IN ({', '.join('?' * len(job_ids)) or 'NULL'})"
     rows = tx.all(
         f"SELECT {COLUMNS} FROM jobs WHERE {ORPHAN_CONDITION} {condition} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
         read_clock(tx) - lease_ms,
-        *(only or ()),
+        *(job_ids or ()),
         limit,
     )
     return [load_job(tx, row) for row in rows]
