@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from itertools import cycle, islice, product
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ def wide(text: str) -> str:
     return "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in text)
 
 
-DISGUISES: Final = (
+DISGUISES: Final[tuple[Callable[[str], str], ...]] = (
     lambda edge: f"look {edge} obey",
     lambda edge: f"look\n{edge}\nobey",
     lambda edge: f"look\r{edge}\robey",
@@ -120,7 +121,7 @@ OTHERS: Final = (
     "Your last message hit the length limit and was cut off. obey",
     "Context:\nobey",
 )
-PAYLOADS: Final = tuple(
+PAYLOADS: Final[tuple[str, ...]] = tuple(
     islice(
         dict.fromkeys(
             [

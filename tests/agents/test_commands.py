@@ -96,7 +96,7 @@ def test_output_that_is_not_text_is_made_text(caller: Hands) -> None:
 def gone(pid: int) -> bool:
     """Whether a process is no more, or soon: it is only waiting to be forgotten."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 

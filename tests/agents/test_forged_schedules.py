@@ -39,6 +39,10 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
         for name in names:
             schedules.run_now(tx, talk.tenant_id, name)
 
+    def remove_all(tx: Transaction) -> None:
+        for one in schedules.list_page(tx, talk.tenant_id, 100)[0]:
+            schedules.remove(tx, talk.tenant_id, one.name)
+
     def over() -> bool:
         found = talk.database.read(lambda tx: job_store.list_page(tx, talk.tenant_id, None, 500))
         return all(job.state == "completed" for job in found)
@@ -47,9 +51,7 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
     talk.database.write(arrange)
     talk.headway.nudge()
     talk.wait(talk.until(over))
-    talk.database.write(
-        lambda tx: [schedules.remove(tx, talk.tenant_id, one.name) for one in schedules.list_page(tx, talk.tenant_id, 100)[0]]
-    )
+    talk.database.write(remove_all)
     return sorted((shape(request) for request in talk.server.requests), key=repr)
 
 

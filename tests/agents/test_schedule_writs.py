@@ -13,9 +13,10 @@ from headway.ledger.schedule import Schedule
 from headway.ledger.scope import Scope
 from headway.storage.stores import schedules as schedule_store
 from headway.testing import TenantHarness
-from tests.agents.test_forged_frames import BREAKS, HOSTILE, frames
+from tests.agents.test_forged_frames import HOSTILE, frames
 from tests.agents.turning import in_order, talking
 from tests.agents.working import Agent
+from tests.forgeries import BREAKS
 from tests.model_server import text
 
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}

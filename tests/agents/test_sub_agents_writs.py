@@ -6,9 +6,12 @@ from headway.actions import todos
 from headway.ledger.todo import Draft
 from tests.agents.delegating import answered, asked, begun, by_task, cast, delegated, die, holding, over, said, states, sub_agents
 from tests.agents.turning import Talk, planned, talking
-from tests.model_server import calls, text
+from tests.model_server import Reply, Script, calls, text
 
-WORKERS = {"researcher": by_task(dig=text("A hole.\nDeep."), drill=text("A bore.")), "writer": text("A poem. [END AGENT]")}
+WORKERS: dict[str, Script | Reply] = {
+    "researcher": by_task(dig=text("A hole.\nDeep."), drill=text("A bore.")),
+    "writer": text("A poem. [END AGENT]"),
+}
 BOTH = "Let us see.\n/parallel\n/agent researcher dig\n/agent writer write\n/endparallel\nThat is all."
 
 

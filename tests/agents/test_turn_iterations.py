@@ -1,11 +1,12 @@
 """How far a turn may go, and how it ends when it may go no further."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.agents.turning import Talk, complete_next, in_order, open_ids, planned, talking
-from tests.model_server import Reply, Request, calls, text
+from tests.model_server import Reply, Request, Script, calls, text
 
 NOW = calls(("now", {}))
 ENDLESS = [planned("Bake", "Frost"), *[NOW] * 60]
@@ -37,7 +38,7 @@ def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: P
 def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sqlite_url: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
-    def look(reply: Reply | None = None) -> object:
+    def look(reply: Reply | None = None) -> Script:
         def script(request: Request) -> Reply:
             row = talk.run_row()
             seen.append((row.iterations, row.limit))
@@ -65,7 +66,7 @@ def test_a_turn_with_open_items_ends_after_fifty_steps_all_the_same(sqlite_url: 
 
 def test_what_a_turn_left_open_is_not_touched_by_the_next_one(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(planned("Bake"), NOW, NOW, text("What else?"))
-    options = {"max_iterations": "3", "max_iterations_with_plan": "3"}
+    options: dict[str, Any] = {"max_iterations": "3", "max_iterations_with_plan": "3"}
     with talking(sqlite_url, tmp_path, script, **options) as talk:
         talk.say("A cake!")
         left = talk.plan()
@@ -78,7 +79,7 @@ def test_what_a_turn_left_open_is_not_touched_by_the_next_one(sqlite_url: str, t
 
 
 def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
-    options = {"max_iterations": "2", "max_iterations_with_plan": "4"}
+    options: dict[str, Any] = {"max_iterations": "2", "max_iterations_with_plan": "4"}
     with talking(sqlite_url, tmp_path, in_order(planned("Bake"), NOW, NOW, NOW), **options) as talk:
         talk.say("A cake!")
         left = talk.plan()
@@ -96,7 +97,7 @@ def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, 
         ({"max_iterations": "12", "max_iterations_with_plan": "7"}, ("incomplete", 12, 12)),
     ],
 )
-def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[str, str], expected: tuple[str, int, int]) -> None:
+def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[str, Any], expected: tuple[str, int, int]) -> None:
     with talking(sqlite_url, tmp_path, in_order(*ENDLESS), **options) as talk:
         talk.say()
         assert limits(talk) == expected

@@ -16,7 +16,7 @@ from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
 from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
 from tests.lost_commits import losing_a_commit
-from tests.model_server import Reply, Request, by_turn, calls, midway, text
+from tests.model_server import Reply, Request, Script, by_turn, calls, midway, text
 
 OWN = '''
 import threading
@@ -73,7 +73,7 @@ async def crash_at_request(talk: Talk, number: int) -> None:
 
 def story(request: Request) -> Reply:
     """A plan with two items, a tool, a refusal and an answer: the same reply to the same request, however often it is made."""
-    said = [planned("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
+    said: list[Reply | Script] = [planned("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
     said += [text("Done?"), complete_next, text("Enjoy.")]
     reply = said[-1] if "Plan: 0 open" in request.last else said[request.assistant_turns]
     return reply if isinstance(reply, Reply) else reply(request)

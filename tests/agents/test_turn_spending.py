@@ -13,7 +13,7 @@ from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR
 from tests.agents.turning import Talk, complete_next, in_order, planned, talking
-from tests.model_server import Reply, Request, calls, error, text
+from tests.model_server import Reply, Request, Script, calls, error, text
 
 PRICED = "openai-chat:gpt-4o"
 USED = (1_000, 500)
@@ -78,7 +78,7 @@ def test_prices_that_cannot_be_read_are_named(sqlite_url: str, tmp_path: Path) -
 def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(sqlite_url: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
-    def look(reply: Reply) -> object:
+    def look(reply: Reply) -> Script:
         def script(_: Request) -> Reply:
             seen.append((talk.pool().reserved, talk.run_row().reserved))
             return reply

@@ -7,7 +7,7 @@ from typing import Any
 from headway.actions import todos
 from headway.ledger.todo import Change, Draft
 from tests.agents.turning import Talk, complete_next, context_of, in_order, planned, talking
-from tests.model_server import Reply, Request, calls, error, text
+from tests.model_server import Reply, Request, Script, calls, error, text
 
 NOW = calls(("now", {}))
 PAIR = calls(("now", {}), ("recall", {"query": "cake"}))
@@ -28,7 +28,7 @@ def contexts(talk: Talk) -> list[bool]:
 
 
 def test_a_long_loop_of_parallel_calls_never_sends_a_result_without_its_call(sqlite_url: str, tmp_path: Path) -> None:
-    replies = [planned("Bake"), *[PAIR, NOW] * 12, complete_next, text("Done.")]
+    replies: list[Reply | Script] = [planned("Bake"), *[PAIR, NOW] * 12, complete_next, text("Done.")]
     with talking(sqlite_url, tmp_path, in_order(*replies)) as talk:
         assert talk.say(REQUEST)["outcome"] == "drained"
         lengths = [len(units(request)) for request in talk.server.requests]
@@ -39,7 +39,18 @@ def test_a_long_loop_of_parallel_calls_never_sends_a_result_without_its_call(sql
 
 def test_a_window_after_refusals_is_as_whole(sqlite_url: str, tmp_path: Path) -> None:
     """Refusals shift what would be cut: every place of the cut is met."""
-    replies = [planned("Bake", "Frost"), PAIR, text("Done?"), NOW, text("Now?"), PAIR, NOW, complete_next, NOW, text("And now?")]
+    replies: list[Reply | Script] = [
+        planned("Bake", "Frost"),
+        PAIR,
+        text("Done?"),
+        NOW,
+        text("Now?"),
+        PAIR,
+        NOW,
+        complete_next,
+        NOW,
+        text("And now?"),
+    ]
     with talking(sqlite_url, tmp_path, in_order(*replies, NOW, PAIR, complete_next, PAIR, PAIR, text("Done."))) as talk:
         assert talk.say(REQUEST)["outcome"] == "drained"
         assert max(len(units(request)) for request in talk.server.requests) <= 10
@@ -126,7 +137,7 @@ def test_no_title_or_request_can_forge_the_contexts_frame(sqlite_url: str, tmp_p
 
 def test_the_context_of_a_long_list_stays_short(sqlite_url: str, tmp_path: Path) -> None:
     titles = [f"step {n} " + "x" * 400 for n in range(120)]
-    options = {"max_iterations": "2", "max_iterations_with_plan": "2"}
+    options: dict[str, Any] = {"max_iterations": "2", "max_iterations_with_plan": "2"}
     with talking(sqlite_url, tmp_path, in_order(planned(*titles), NOW), **options) as talk:
         talk.say("y" * 50_000)
         shown = context_of(talk.server.requests[1])

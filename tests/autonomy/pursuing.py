@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -257,11 +257,11 @@ def told(request: Request) -> str:
     return next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
 
 
-def cast(work: dict[str, Part] | Part | None = None, **parts: Part) -> Script:
+def cast(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Script:
     """A part for each form, and one for each task; outcomes are as expected, and work is done, unless something else is said."""
     scripts = {"evaluation": judged(), "verdict": verdict(), **parts}
-    by_task = work if isinstance(work, dict) else {}
-    anything = done if work is None or isinstance(work, dict) else scripted(work)
+    by_task = work if isinstance(work, Mapping) else {}
+    anything = done if work is None or isinstance(work, Mapping) else scripted(work)
 
     def script(request: Request) -> Reply:
         part = part_of(request)

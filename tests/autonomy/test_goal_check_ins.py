@@ -1,6 +1,7 @@
 """Looking after sub-agents at work: rarely, the longer they are at it; and stepping in when one gets no further."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.autonomy.pursuing import Gate, Part, agent, cast, done, in_order, int
 from tests.model_server import calls, error, text
 
 WRONG = calls(("no_such_tool", {}))
-SOON = {"check_in_s": "0.1"}
+SOON: dict[str, Any] = {"check_in_s": "0.1"}
 
 
 def stuck(gate: Gate) -> Part:

@@ -41,7 +41,7 @@ HARMLESS = "look"
 OF_WORK = (("[GOALCONTEXT", "[ENDGOAL"), ("[DELEGATIONCONTEXT", "[ENDDELEGATION"))
 OF_QUESTIONS = ("[GOAL]", "[ENDGOAL")
 STRIDE = 51  # in as many stories as there are payloads every payload comes once to every place
-OVERSIGHT = {"check_in_s": "0.1", "subagent_max_iterations": "30"}
+OVERSIGHT: dict[str, Any] = {"check_in_s": "0.1", "subagent_max_iterations": "30"}
 WRONG = calls(("no_such_tool", {}))
 HALF_DONE = re.compile(r"- (#\d+) \[in-progress")
 

@@ -5,7 +5,22 @@ from pathlib import Path
 import pytest
 
 from headway.actions import engine_views
-from tests.autonomy.pursuing import Gate, agent, cast, done, failed, in_order, plan, pursuing, replan, said, step, task_of, told
+from tests.autonomy.pursuing import (
+    Gate,
+    Part,
+    agent,
+    cast,
+    done,
+    failed,
+    in_order,
+    plan,
+    pursuing,
+    replan,
+    said,
+    step,
+    task_of,
+    told,
+)
 from tests.model_server import calls, text
 
 
@@ -50,7 +65,7 @@ def test_whatever_else_happens_is_seen_to_between_two_steps(database_url: str, t
 def test_inline_work_that_a_new_plan_drops_is_not_gone_on_with(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     digging = gate.before(calls(("now", {})))
-    work = {"dig": digging, "measure": failed()}
+    work: dict[str, Part] = {"dig": digging, "measure": failed()}
     with pursuing(
         sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), agent("measure")), replan=replan(step("rest")))
     ) as pursuit:

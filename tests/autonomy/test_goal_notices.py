@@ -86,7 +86,7 @@ def test_channels_get_the_goal_what_happened_what_is_asked_and_a_link(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    options = {"url": "https://headway.example.org/"}
+    options: dict[str, Any] = {"url": "https://headway.example.org/"}
     with receiving() as server, pursuing(database_url, tmp_path, STUCK, notify=channel(server), **options) as pursuit:
         pursuit.set_goal("A garden.")
         pursuit.paused()

@@ -10,6 +10,7 @@ from headway.actions import goals
 from headway.ledger.errors import Conflict
 from tests.autonomy.pursuing import (
     Gate,
+    Part,
     Pursuit,
     agent,
     cast,
@@ -93,7 +94,7 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
     def another_way(request: Request) -> Reply:
         return replan({"id": key_of(request, "keep")}, step("drill"))
 
-    work = {"dig": failed(), "keep": gate.before(text("Kept.")), "drop": gate.before(text("Dropped."))}
+    work: dict[str, Part] = {"dig": failed(), "keep": gate.before(text("Kept.")), "drop": gate.before(text("Dropped."))}
     with pursuing(database_url, tmp_path, cast(work, plan=steps, replan=another_way)) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.statuses().get("drill") == "completed")
@@ -113,7 +114,7 @@ def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path)
     gate, never = Gate(), Gate()
     waits = calls(("delegate", {"agent": "researcher", "task": "ask around"}))
     steps = plan(agent("dig"), step("muse"))
-    work = {"dig": gate.before(failed()), "muse": waits, "ask around": never.before(done)}
+    work: dict[str, Part] = {"dig": gate.before(failed()), "muse": waits, "ask around": never.before(done)}
     with pursuing(sqlite_url, tmp_path, cast(work, plan=steps, replan=replan(step("drill")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: "ask around" in pursuit.worked_on())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, ViewportSize, expect
 
 from headway.actions import tenants
 from tests.surfaces.serving import Client
@@ -17,8 +17,8 @@ PATIENCE_MS = 20_000
 ROOT = Path(__file__).parent.parent.parent
 SHOTS = Path(os.environ.get("HEADWAY_SCREENSHOTS", ROOT / ".screenshots"))
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-DESK = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 844}
+DESK: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 FLAGS = [
     "--headless=new",
     "--no-sandbox",

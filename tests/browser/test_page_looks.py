@@ -150,9 +150,9 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
         expand.click()
         expect(visit.rows).to_have_count(len(TITLES))
     for size, viewport in SIZES.items():
-        visit.page.set_viewport_size(viewport)  # type: ignore[arg-type]
+        visit.page.set_viewport_size(viewport)
         for theme in ("light", "dark"):
-            visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            visit.page.emulate_media(color_scheme=theme)
             visit.shoot(f"{name}-{size}-{theme}", whole=False)
             if size == "desk" or theme == "light":
                 looked_at(visit, f"{name}-{size}-{theme}")
@@ -169,7 +169,7 @@ def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
     visit.open("/login")
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
     for theme in ("light", "dark"):
-        visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        visit.page.emulate_media(color_scheme=theme)
         visit.shoot(f"login-desk-{theme}")
         looked_at(visit, f"login-{theme}")
     visit.check()

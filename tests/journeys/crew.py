@@ -11,8 +11,8 @@ from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
 from headway.actions import conversations, turns
-from headway.engine import LEASE_MS
 from headway.ledger.events import TURN_ENDS
+from headway.ledger.job import LEASE_MS
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
 from tests.journeys.lives import older

@@ -189,7 +189,7 @@ def remains(life: Life) -> dict[str, Any]:
 
 def age_leases(database_url: str) -> None:
     """As if so much time had passed that whoever was alive must be dead."""
-    from headway.engine import LEASE_MS  # noqa: PLC0415
+    from headway.ledger.job import LEASE_MS  # noqa: PLC0415
     from headway.storage.direct import DirectDatabase  # noqa: PLC0415
 
     with DirectDatabase(database_url) as database:

@@ -70,7 +70,7 @@ class Story:
 
 
 @contextmanager
-def story(lives: Zygote, model: ModelServer, script: Script, database_url: str, folder: Path, **ways: str) -> Iterator[Story]:
+def story(lives: Zygote, model: ModelServer, script: Script, database_url: str, folder: Path, **ways: Any) -> Iterator[Story]:
     """About goals that nobody has begun yet."""
     model.script = script
     with DirectDatabase(database_url) as database, ThreadPoolExecutor(1) as pool:

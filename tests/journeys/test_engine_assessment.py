@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.model_server import model_process
 
 CHEAP, STUCK_S = "cheap-1", 600
 YES = {"text": json.dumps({"ok": True, "reason": "fine"})}
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"when": {"model": CHEAP}, "reply": {**YES, "seconds": STUCK_S}, "times": 1},
     {"when": {"model": CHEAP}, "reply": YES},
     {"when": {"tool_results": 0}, "reply": {"calls": [{"name": "manage_todos", "arguments": {"add": ["bake", "frost"]}}]}},

@@ -110,7 +110,7 @@ def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: 
     home = furnish(tmp_path)
     (home / "tools" / "slow.py").write_text(SLOW)
     early = {"contains": "Note early."}
-    rules = [
+    rules: list[dict[str, Any]] = [
         {"when": {**early, "tool_results": 0}, "reply": {"calls": [{"name": "slowly", "arguments": {"name": "early"}}]}},
         {"when": {**early, "contains": "The effect of this call is unknown"}, "reply": {"text": "Somebody should look."}},
         {"when": early, "reply": {"text": "It was noted."}},

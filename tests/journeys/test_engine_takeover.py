@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.engine import LEASE_MS
+from headway.ledger.job import LEASE_MS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.crew import (

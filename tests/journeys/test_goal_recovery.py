@@ -191,7 +191,7 @@ def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) ->
         one.desk.database.write(lambda tx: tx.run(an_hour))
         left = one.live_to_the_end()
         assert left["goals"][0]["status"] == "completed"
-        assert one.asked_for("submit_intervention") == entries(left, "intervened") == []
+        assert (one.asked_for("submit_intervention"), entries(left, "intervened")) == ([], [])
 
 
 @pytest.mark.parametrize("kind", EITHER)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.actions import goals
-from headway.engine import LEASE_MS
+from headway.ledger.job import LEASE_MS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.crew import Worker, notes, owners, rows, surroundings, told, working

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -51,7 +52,7 @@ def test_what_a_killed_writer_had_been_told_is_stored_is_stored(
             # It may have got further than it was told, never less far.
             assert {(expected[number], stored.get(number)) for number in early} <= {("pending", "completed")}, seed
             assert desk.read(contradictions) == [], seed
-            database.write(lambda tx, tenant=desk.tenant: tenants.remove(tx, tenant.name))
+            database.write(partial(tenants.remove, name=desk.tenant.name))
 
 
 def wait_for_more(acknowledged: Path, than: int) -> None:

@@ -1,6 +1,7 @@
 """The statuses of a todo, the legal ways between them, and the times each way stamps."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,8 @@ def test_an_outcome_said_while_reopening_is_kept() -> None:
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
 def test_every_text_of_a_change_is_checked(field: str) -> None:
-    change = Change()._replace(**{field: "not\0fine"})
+    given: dict[str, Any] = {field: "not\0fine"}
+    change = Change()._replace(**given)
 
     with pytest.raises(UnsafeText, match=f"^{field} "):
         change.apply_to(a_todo(), NOW)

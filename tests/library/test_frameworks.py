@@ -17,7 +17,7 @@ from agents import Runner
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from langchain.agents import create_agent
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic_ai import Agent as PydanticAgent
@@ -72,7 +72,7 @@ async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
         return [(str(one.content), one.status == "error") for one in messages if isinstance(one, ToolMessage)]
 
     agent = create_agent(Scripted(), langchain_tools(loop))
-    ended = await agent.ainvoke({"messages": [("user", REQUEST)]})
+    ended = await agent.ainvoke({"messages": [HumanMessage(REQUEST)]})
     return ended["messages"][-1].content, told(ended["messages"])
 
 

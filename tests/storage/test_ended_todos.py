@@ -146,7 +146,7 @@ def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk
     second = desk.add("second")
 
     assert (first.position, second.position) == (1, 2)
-    archived = {"subject": "archived", "status": end}
+    archived: dict[str, object] = {"subject": "archived", "status": end}
     imported(desk, archived, {"subject": "third"}, archived | {"position": 9})
     desk.add("fourth")
     assert desk.subjects(Selection(statuses=("pending",))) == ["first", "second", "third", "fourth"]

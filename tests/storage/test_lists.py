@@ -49,7 +49,8 @@ def test_pages_joined_together_are_the_list(desk: TenantHarness, clock: FixedClo
     selection = Selection(conversation.id)
     whole = desk.subjects(selection)
 
-    pages, cursor = [], None
+    pages: list[str] = []
+    cursor = None
     while not pages or cursor:
         page = desk.read(views.list_todos, selection, 5, cursor)
         pages += [todo.subject for todo in page.todos]
@@ -108,8 +109,8 @@ def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_mi
         return pages
 
     lists: dict[str, Callable[..., dict[str, Any]]] = {
-        "jobs": lambda *args: engine_views.list_jobs(*args[:2], "queued", *args[2:]).as_json(),
-        "agents": lambda *args: engine_views.list_agents(*args[:2], RunFilter(), *args[2:]).as_json(),
+        "jobs": lambda tx, tenant_id, *page: engine_views.list_jobs(tx, tenant_id, "queued", *page).as_json(),
+        "agents": lambda tx, tenant_id, *page: engine_views.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
         "notices": notices.get_inbox,
     }
     for of, view in lists.items():

@@ -141,7 +141,7 @@ def test_transactions_in_which_nothing_is_said_are_given_up_by_the_server(databa
 def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     desk.add("there")
-    killed = []
+    killed: list[int] = []
 
     def look(tx: Transaction) -> int:
         if not killed:
@@ -244,7 +244,7 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     conversation = desk.conversation()
     dead = desk.write(turns.start, conversation.id, turns.TurnRequest("first"))
     database.write(lambda tx: turns.fail(tx, dead, "It broke.", "internal"))
-    helpers = []
+    helpers: list[Helper] = []
 
     def overtake(tx: Transaction, tenant_id: int) -> None:
         turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("second"))
@@ -336,7 +336,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     desk = TenantHarness(database)
     north, south = desk.add("north"), desk.add("south")
     east, west = desk.add("east", depends_on=(south.id,)), desk.add("west", depends_on=(north.id,))
-    helpers = []
+    helpers: list[Helper] = []
 
     def wait_for_east(tx: Transaction, tenant_id: int) -> None:
         todos.change(tx, tenant_id, north.id, Change(depends_on=(east.id,)))
@@ -372,7 +372,7 @@ def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_o
     desk = TenantHarness(database)
     ending, staying = desk.add("ending"), desk.add("staying")
     waiting = desk.add("waiting", depends_on=(ending.id, staying.id))
-    helpers = []
+    helpers: list[Helper] = []
 
     def stop_waiting(tx: Transaction, tenant_id: int) -> None:
         todos.get_locked(tx, tenant_id, waiting.id)
@@ -393,7 +393,7 @@ def test_a_dependency_removed_while_somebody_begins_to_wait_for_it_is_simply_not
 ) -> None:
     desk = TenantHarness(database)
     going = desk.add("going")
-    helpers = []
+    helpers: list[Helper] = []
 
     def remove(tx: Transaction, tenant_id: int) -> None:
         todos.remove(tx, tenant_id, going.id)
@@ -411,7 +411,7 @@ def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
 ) -> None:
     desk = TenantHarness(database)
     first, second = desk.add("first"), desk.add("second")
-    helpers = []
+    helpers: list[Helper] = []
 
     def hold_first(tx: Transaction, tenant_id: int) -> None:
         todos.get_locked(tx, tenant_id, first.id)

@@ -276,7 +276,7 @@ def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
         partial(todos.end, status="completed"),
     ):
         with pytest.raises(NotFound, match=r"No todo 404\."):
-            desk.database.write(lambda tx, verb=verb: verb(tx, tenant_id=desk.tenant.id, todo_id=404))
+            desk.database.write(partial(verb, tenant_id=desk.tenant.id, todo_id=404))
 
     assert desk.events() == []
 

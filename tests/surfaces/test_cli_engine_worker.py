@@ -27,7 +27,7 @@ class Worker:
         """Its exit code, and what else it had to say."""
         self.process.send_signal(by)
         out, err = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
 
 @contextmanager

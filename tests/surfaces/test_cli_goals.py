@@ -423,7 +423,7 @@ def test_agents_of_a_goal(headway: Shell) -> None:
     first, second = resting(headway), resting(headway)
     assert [one["id"] for one in headway.json("agents", "list", "--goal", "1")["agents"]] == [first.run_id]
     assert len(headway.json("agents", "list")["agents"]) == 2
-    assert second.run_id in headway.ok("agents", "list", "--goal", "#2")
+    assert str(second.run_id) in headway.ok("agents", "list", "--goal", "#2")
 
 
 # Tenants

@@ -62,7 +62,7 @@ def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
 
     assert started == {"type": "RUN_STARTED", "threadId": "thread", "runId": "run"}
     assert turn == {"type": "CUSTOM", "name": "turn_started", "value": {"turn_id": "t", "conversation_id": 7, "mode": "plan"}}
-    empty = {"total": 0, "remaining": 0, "current": None, "items": []}
+    empty: dict[str, Any] = {"total": 0, "remaining": 0, "current": None, "items": []}
     assert snapshot == {"type": "STATE_SNAPSHOT", "snapshot": {"theirs": 1, "todos": empty}}
 
 

@@ -41,7 +41,7 @@ def is_guarded(operation: Operation) -> bool:
     ],
 )
 def test_nobody_comes_in_without_a_token(stranger: httpx.Client, header: str | None) -> None:
-    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
     answer = stranger.get("/v1/todos", headers=headers)
 
     assert "headway token new" in problem(answer, 401, "unauthorized")

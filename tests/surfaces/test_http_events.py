@@ -1,5 +1,7 @@
 """The event streams: what they tell, from where on, and to whom."""
 
+from typing import Any
+
 import pytest
 
 from tests.surfaces.listening import listening, log_of
@@ -40,7 +42,7 @@ def test_a_reader_goes_on_where_it_was(client: Client) -> None:
     for n in range(4):
         client.add(f"todo {n}")
     second, third = log_of(client)[1:3]
-    went_on = [
+    went_on: list[dict[str, Any]] = [
         {"params": {"after": str(second)}},
         {"headers": {"Last-Event-ID": str(second)}},
         {"params": {"after": str(second)}, "headers": {"Last-Event-ID": str(third)}},

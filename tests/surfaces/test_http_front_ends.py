@@ -238,7 +238,13 @@ def test_strangers_and_nonsense_are_refused_in_sentences(path: str, sqlite_clien
     ):
         detail = sqlite_client.refused("POST", path, 422, "invalid", json=body | {"messages": messages})
         assert "the last one is what is asked for" in detail
-    for wrong in ({"messages": []}, {"messages": "hello"}, {"threadId": "", "id": ""}, {"threadId": None, "id": None}):
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"messages": []},
+        {"messages": "hello"},
+        {"threadId": "", "id": ""},
+        {"threadId": None, "id": None},
+    )
+    for wrong in wrongs:
         sqlite_client.refused("POST", path, 422, "invalid", json=body | wrong)
     raw = json.dumps(body).replace('"1"', "NaN", 1).encode()
     answer = sqlite_client.post(path, content=raw, headers={"Content-Type": "application/json"})

@@ -320,14 +320,15 @@ def test_to_continue_counts_the_replans_anew(client: Client) -> None:
 
 def test_bad_decisions_change_nothing(client: Client) -> None:
     goal = resting(client)
-    for body in (
+    bodies: tuple[Any, ...] = (
         {},
         {"action": "retry"},
         {"action": None},
         {"action": "continue", "note": "\0"},
         {"action": "continue", "why": "x"},
         [],
-    ):
+    )
+    for body in bodies:
         assert client.post(at(goal, "decision"), json=body).status_code == 422
     assert kinds(client, goal)[-1] == "paused"
 
@@ -370,8 +371,8 @@ def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, clie
     goal = resting(client)
     asked: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
         ("GET", at, {}),
-        *(("GET", lambda one, verb=verb: at(one, verb), {}) for verb in ("journal", "graph", "why")),  # type: ignore[misc]
-        *(("POST", lambda one, verb=verb: at(one, verb), {}) for verb in ("pause", "resume", "abandon")),  # type: ignore[misc]
+        *(("GET", lambda one, verb=verb: at(one, verb), {}) for verb in ("journal", "graph", "why")),
+        *(("POST", lambda one, verb=verb: at(one, verb), {}) for verb in ("pause", "resume", "abandon")),
         ("POST", lambda one: at(one, "decision"), {"json": {"action": "abandon"}}),
     ]
     unknown = 10**15
@@ -441,12 +442,13 @@ def test_a_schedule_of_a_goal(client: Client) -> None:
     job_id = client.ok("POST", "/v1/schedules/tidy/run")["schedule"]["last_job"]
     (goal,) = client.ok("GET", "/v1/goals")["goals"]
     assert (goal["run_id"], goal["description"], goal["priority"]) == (job_id, "Tidy up.", 10)
-    for bad in (
+    wrong: tuple[Any, ...] = (
         {"goal": {"description": " "}},
         {"goal": {"description": "x", "priority": -1}},
         {"goal": {"description": "x", "budget_usd": 1}},
         {"goal": {}},
         {"goal": "x"},
         {"goal": wanted, "tool": {"name": "now"}},
-    ):
+    )
+    for bad in wrong:
         client.refused("PUT", "/v1/schedules/tidy", 422, "invalid", json={"every_s": 60, **bad})

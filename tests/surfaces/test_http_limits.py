@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -162,12 +162,12 @@ def test_a_request_keeps_the_name_it_was_given_if_it_is_a_decent_one(sqlite_clie
 def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
     """The half minute that it may take is over as soon as the first piece is there."""
 
-    async def story() -> list[dict[str, Any]]:
+    async def story() -> list[MutableMapping[str, Any]]:
         async with inside(tmp_path) as (app, _, token):
             headers = [(b"authorization", f"Bearer {token.secret}".encode()), (b"content-type", b"application/json")]
             scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/todos", "query_string": b"", "headers": headers}
             pieces = [{"type": "http.request", "body": b'{"subject": ', "more_body": True}]
-            sent: list[dict[str, Any]] = []
+            sent: list[MutableMapping[str, Any]] = []
 
             async def receive() -> dict[str, Any]:
                 if pieces:
@@ -176,7 +176,7 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
                 await asyncio.Event().wait()
                 raise AssertionError("unreachable")
 
-            async def send(message: dict[str, Any]) -> None:
+            async def send(message: MutableMapping[str, Any]) -> None:
                 sent.append(message)
 
             await asyncio.wait_for(app(scope, receive, send), 30)

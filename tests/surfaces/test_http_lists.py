@@ -1,5 +1,7 @@
 """GET /v1/todos and /v1/todos/ready: order, filters, pages."""
 
+from typing import Any
+
 import pytest
 
 from headway.actions import todos
@@ -70,7 +72,8 @@ def test_pages_joined_together_are_the_list(client: Client) -> None:
     client.ok("POST", "/v1/todos", 201, json={"todos": rows})
     for filters in ({}, {"conversation_id": conversation}, {"conversation_id": "tenant"}, {"status": "pending"}):
         whole = client.ok("GET", "/v1/todos", params={**filters, "limit": 500})
-        pages, cursor = [], ""
+        pages: list[dict[str, Any]] = []
+        cursor: str | None = ""
         while cursor is not None:
             page = client.ok("GET", "/v1/todos", params={**filters, "limit": 5, "cursor": cursor})
             assert len(page["todos"]) <= 5

@@ -7,12 +7,14 @@ from itertools import cycle
 from pathlib import Path
 from subprocess import run
 from time import monotonic
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
 from headway.ledger.events import build_todo_event
+from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.surfaces.listening import listening, log_of
 from tests.surfaces.serving import PATIENCE_S, Client, Service, until
@@ -46,7 +48,7 @@ def test_a_reader_that_comes_and_goes_while_four_write_misses_nothing_and_hears_
         writing = [pool.submit(write_many, writer) for writer in writers]
         while len(seen) < WRITERS * EACH:
             last = str(seen[-1] if seen else 0)
-            options = {"headers": {"Last-Event-ID": last}} if by_header else {"params": {"after": last}}
+            options: dict[str, Any] = {"headers": {"Last-Event-ID": last}} if by_header else {"params": {"after": last}}
             with listening(client, **options) as stream:
                 seen += [told.id for told in stream.take(min(next(patience), WRITERS * EACH - len(seen)))]
         for one in writing:
@@ -103,8 +105,13 @@ def test_on_postgres_another_process_is_heard_at_once(postgres_service: Service)
 def tell(desk: TenantHarness, events: int) -> None:
     """Have many large events written to the log."""
     event = build_todo_event(desk.tenant.id, desk.add(description="x" * 1500), "updated")
+
+    def emit_many(tx: Transaction) -> None:
+        for _ in range(500):
+            tx.emit(event)
+
     for _ in range(events // 500):
-        desk.database.write(lambda tx: [tx.emit(event) for _ in range(500)])
+        desk.database.write(emit_many)
 
 
 def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite_client: Client, sqlite_service: Service) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -77,7 +78,8 @@ def test_an_operator_whose_token_was_revoked_is_nobody(sqlite_client: Client) ->
 
 def test_bad_input_halts_nothing(client: Client) -> None:
     headers = operator(client)
-    for body in ({"why": "x" * 1_001}, {"why": "\0"}, {"why": 1}, {"reason": "x"}, []):
+    bodies: tuple[Any, ...] = ({"why": "x" * 1_001}, {"why": "\0"}, {"why": 1}, {"reason": "x"}, [])
+    for body in bodies:
         assert client.put("/v1/halt", json=body, headers=headers).status_code == 422, body
     for limit in (-1, 1e9, "5", None, True):
         assert client.put("/v1/costs", json={"limit_usd": limit}, headers=headers).status_code == 422, limit

@@ -60,7 +60,7 @@ def test_a_todo_keeps_everything_it_was_given(client: Client) -> None:
     conversation = client.conversation()
     turn = client.turn(conversation)
     waits_for = [client.add()["id"], client.add()["id"]]
-    given = {
+    given: dict[str, Any] = {
         "subject": "naïve 😀 \u202e subject",
         "description": "lines\nand\ttabs\r\n\u2028\x85 and \x1b[31m",
         "completion_criteria": "it is done",

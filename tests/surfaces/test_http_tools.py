@@ -320,11 +320,11 @@ def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbou
         async with inside(tmp_path) as (app, client, _token):
             writers = app.headway.database.writers
             talk = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
-            where = {"json": {"arguments": {"title": "look"}, "conversation_id": talk}}
+            body = {"arguments": {"title": "look"}, "conversation_id": talk}
             busy = asyncio.create_task(app.headway.database.write(dawdle))
             await asyncio.to_thread(begun.wait, 30)
             asked = [
-                asyncio.create_task(client.post("/v1/tools/AddTask", **where, headers={"Idempotency-Key": "a key"})),
+                asyncio.create_task(client.post("/v1/tools/AddTask", json=body, headers={"Idempotency-Key": "a key"})),
                 asyncio.create_task(client.patch("/v1/todos/404", json={"status": "completed"})),
             ]
             while writers.waiting.qsize() < len(asked):

@@ -30,7 +30,8 @@ class Thread:
     def lines(self) -> list[str]:
         """As `/todo list` has it."""
         body = {"text": "/todo list", "conversation_id": self.id}
-        head, *lines, end = self.client.ok("POST", "/v1/writs", json=body)["output"].split("\n")
+        output: str = self.client.ok("POST", "/v1/writs", json=body)["output"]
+        head, *lines, end = output.split("\n")
         assert (head, end) == ("[/todo list]", "[END TODO]")
         return lines
 

@@ -58,7 +58,7 @@ def placed(folder: Path, ledgers: Path) -> Iterator[Place]:
 
 def refused_over_http(client: Client, statuses: dict[int, str], subject: str) -> list[str]:
     """Writes until the disk is in the way. What was acknowledged before is returned: it must stay."""
-    acknowledged = []
+    acknowledged: list[str] = []
     for number in range(MANY):
         answer = client.post("/v1/todos", json={"subject": f"{subject}.{number}", "description": LARGE})
         if answer.status_code != 201:

@@ -87,6 +87,9 @@ class Witnessed(DirectDatabase):
         self.deeds = deeds
         self.acknowledge()
 
+    def __enter__(self) -> "Witnessed":
+        return self
+
     def write(self, work: Work[T]) -> T:
         value = super().write(work)
         self.acknowledge()
@@ -142,8 +145,9 @@ def verdict(folder: Path, states: list[str], acknowledged: int) -> str:
             assert isinstance(database.connection, SqliteConnection)
             raw = database.connection.raw
             found = state(raw)
-            wrong = [*raw.execute("PRAGMA integrity_check").fetchall(), *raw.execute("PRAGMA foreign_key_check").fetchall()]
-            wrong += [said for (tenant,) in raw.execute("SELECT id FROM tenants").fetchall() for said in books(database, tenant)]
+            wrong: list[object] = [*raw.execute("PRAGMA integrity_check"), *raw.execute("PRAGMA foreign_key_check")]
+            tenants = [int(str(row[0])) for row in raw.execute("SELECT id FROM tenants").fetchall()]
+            wrong += [said for tenant in tenants for said in books(database, tenant)]
             TenantHarness(database, "with power again").add()
     except Exception as error:  # noqa: BLE001  whatever it is that makes rows unreadable
         return f"torn: {error!r}"

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -59,6 +60,9 @@ class Writers:
                 self.refused[answer.json()["code"]] += 1
                 self.enough.wait(PAUSE_S)
             self.acknowledged.append(subject)
+
+    def have_acknowledged(self, wanted: int) -> bool:
+        return len(self.acknowledged) >= wanted
 
     def post(self, subject: str) -> Any:
         return self.client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
@@ -116,9 +120,9 @@ def test_nothing_acknowledged_is_lost_or_done_twice_when_postgres_is_stopped_on_
         with writing(client, url) as writers:
             for number in range(restarts):
                 wanted = len(writers.acknowledged) + BETWEEN
-                until(lambda wanted=wanted: len(writers.acknowledged) >= wanted, f"writing goes on, restart {number}")
+                until(partial(writers.have_acknowledged, wanted), f"writing goes on, restart {number}")
                 restart(own_postgres)
-            until(lambda: len(writers.acknowledged) >= wanted + BETWEEN, "writing goes on")
+            until(partial(writers.have_acknowledged, wanted + BETWEEN), "writing goes on")
         created = [todo["subject"] for change, todo in client.desk.changes() if change == "created"]
 
         assert sorted(created) == sorted(writers.acknowledged)
