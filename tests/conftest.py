@@ -56,12 +56,19 @@ def own_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URL of a running Postgres: HEADWAY_TEST_POSTGRES_URL, or one started from a wheel."""
+    """The URL of a running Postgres: HEADWAY_TEST_POSTGRES_URL, or one started from a wheel.
+
+    It does not sync its files. Tests kill our processes, never the machine, and those that stop Postgres start their own.
+    """
     given = os.environ.get("HEADWAY_TEST_POSTGRES_URL")
     if given:
         yield given
         return
     with started_postgres() as server:
+        with psycopg.connect(server.get_uri(), autocommit=True) as admin:
+            for setting in ("fsync", "full_page_writes"):
+                admin.execute(f"ALTER SYSTEM SET {setting} = off".encode())
+            admin.execute("SELECT pg_reload_conf()")
         yield server.get_uri()
 
 

@@ -284,7 +284,7 @@ class Headway:
         self.engine.nudge()
 
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
-        if run.parent_run_id is not None or run.turn_id is None:
+        if not run.answers_turn:
             return  # only the turn's main agent is streamed to users
         self.speech.hear(run.id, data)
         told = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})

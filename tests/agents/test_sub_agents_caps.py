@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headway.actions import runs
-from headway.ledger.run import Limits
+from headway.ledger.run import Limits, RunEnd
 from headway.storage.transaction import Transaction
 from tests.agents.delegating import answered, asked, awaited, begun, cast, holding, over, said, spawned, states, sub_agents
 from tests.agents.turning import Talk, talking
@@ -78,7 +78,7 @@ def past_lives(talk: Talk, number: int) -> None:
 
     def lived(tx: Transaction) -> None:
         for n in range(number):
-            runs.end_child(tx, runs.begin_child(tx, parent, "researcher", f"past {n}", 10), "completed", "over")
+            runs.end_child(tx, runs.begin_child(tx, parent, "researcher", f"past {n}", 10), RunEnd("completed", "over"))
 
     talk.database.write(lived)
 

@@ -12,14 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent as OpenAIAgent
-from agents import Runner
-from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
-from langchain.agents import create_agent
-from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import StructuredTool
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -47,11 +39,17 @@ def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
     return ("complete_todo", moves[len(results) - 1]) if len(results) <= len(moves) else None
 
 
-# Each framework: run the agent, give its answer and what its model was told by the tools
+# Each framework: run the agent, return its answer and the results of its tool calls. The frameworks take seconds to import, which
+# every process of the test run would spend if the imports were at the top.
 
 
 async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
-    from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415  a test below is about its absence
+    from langchain.agents import create_agent  # noqa: PLC0415
+    from langchain_core.language_models.chat_models import BaseChatModel  # noqa: PLC0415
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage  # noqa: PLC0415
+    from langchain_core.outputs import ChatGeneration, ChatResult  # noqa: PLC0415
+
+    from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415
 
     class Scripted(BaseChatModel):
         def bind_tools(self, tools: Sequence[Any], **_options: Any) -> Any:
@@ -77,6 +75,9 @@ async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
 
 
 async def in_openai_agents(loop: ExternalLoop) -> tuple[str, Results]:
+    from agents import Agent, Runner  # noqa: PLC0415
+    from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call  # noqa: PLC0415
+
     from headway.frameworks.openai_agents import openai_agents_tools  # noqa: PLC0415
 
     seen: list[Results] = []
@@ -90,7 +91,7 @@ async def in_openai_agents(loop: ExternalLoop) -> tuple[str, Results]:
         return [function_call(*move, call_id=f"call {len(results)}") if move else assistant_message(ANSWER)]
 
     model = ScriptedModel([ModelStep.respond(respond) for _ in range(5)])
-    ended = await Runner.run(OpenAIAgent("mover", model=model, tools=[*openai_agents_tools(loop)]), REQUEST)
+    ended = await Runner.run(Agent("mover", model=model, tools=[*openai_agents_tools(loop)]), REQUEST)
     return str(ended.final_output), seen[-1]
 
 
@@ -212,7 +213,7 @@ def test_langchain_calls_a_tool_by_itself(tmp_path: Path) -> None:
         from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415
 
         async with temporary_headway(tmp_path) as headway:
-            tools: dict[str, StructuredTool] = {one.name: one for one in langchain_tools(await headway.own_loop())}
+            tools = {one.name: one for one in langchain_tools(await headway.own_loop())}
             made = await tools["todo_add"].ainvoke({"subject": "buy milk"})
             assert made["todo"]["subject"] == "buy milk"
             assert "Invalid arguments" in await tools["todo_add"].ainvoke({"subject": "buy milk", "price": 3})

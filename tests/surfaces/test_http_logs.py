@@ -1,6 +1,7 @@
 """Logs: a JSON object a line, with the request's name, and nothing that is nobody's business."""
 
 import re
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,16 @@ def test_every_request_is_one_line_with_its_name_route_status_and_time(talkative
             assert (line["method"], line["route"], line["status"], line["level"]) == ("GET", route, status, "info")
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", line["at"])
             assert 0 <= line["ms"] < 60_000
+
+
+def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, ("--log-level", "info")) as service, service.tenant() as client:
+        before = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
+        assert client.get("/v1/todos", headers={"X-Request-Id": "unwritten"}).status_code == 200
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, before)
+        client.get("/v1/todos", headers={"X-Request-Id": "written"})
+        assert line_of(service, "written")["status"] == 200  # and every line of the log is JSON
 
 
 def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> None:

@@ -50,8 +50,8 @@ def obey_permissions() -> None:
 @pytest.mark.proof
 def test_a_disk_that_is_full_and_one_that_is_read_only(tmp_path: Path, proof: Proof) -> None:
     means = "a small disk of our own" if can_mount() else "no mounts here: by limits and permissions"
-    cycles = proof.trials(f"disk full, and space again ({means})", share=20, whole=20)
-    proof.trials(f"file system read-only, and writable again ({means})", share=20, whole=20)
+    cycles = proof.trials(f"disk full, and space again ({means})", share=4, whole=20)
+    proof.trials(f"file system read-only, and writable again ({means})", share=4, whole=20)
     if can_mount():
         survives(tmp_path, "full,read_only", cycles, NAMESPACE)
     else:
@@ -62,6 +62,6 @@ def test_a_disk_that_is_full_and_one_that_is_read_only(tmp_path: Path, proof: Pr
 def test_a_disk_that_refuses_every_write_of_a_running_server_and_a_folder_that_cannot_be_written(
     tmp_path: Path, proof: Proof
 ) -> None:
-    cycles = proof.trials("disk refuses every write, and takes them again", share=20, whole=20)
-    proof.trials("unwritable folder, and writable again", share=20, whole=20)
+    cycles = proof.trials("disk refuses every write, and takes them again", share=4, whole=20)
+    proof.trials("unwritable folder, and writable again", share=4, whole=20)
     survives(tmp_path, "refusing,unwritable", cycles)

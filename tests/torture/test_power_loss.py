@@ -32,7 +32,7 @@ def failed(became: dict[int, str], how: str = "") -> dict[int, str]:
 
 @pytest.mark.proof
 def test_nothing_acknowledged_is_lost_and_nothing_is_torn_when_the_power_fails(proof: Proof) -> None:
-    trials = proof.trials("power loss at any moment of a ledger's life (SQLite)", share=400, whole=20_000)
+    trials = proof.trials("power loss at any moment of a ledger's life (SQLite)", share=200, whole=20_000)
 
     assert failed(after_power_loss("FULL", trials)) == {}
 

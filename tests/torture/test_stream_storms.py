@@ -14,7 +14,6 @@ from tests.surfaces.serving import PATIENCE_S, Client, Service, serving
 from tests.torture.stream_storm import Faithful, Stalled, storm
 
 CONNECTS = 1_000
-ROUNDS = 20
 LIVES = 4  # of the server, one after the other
 STALLED = 50
 FAITHFUL = 3
@@ -59,15 +58,15 @@ class Weather:
 
 @pytest.mark.proof
 def test_storms_of_readers_leave_nothing_behind_and_harm_nobody_who_reads(tmp_path: Path, proof: Proof) -> None:
-    proof.tried("event streams: rounds of 1,000 connects", ROUNDS)
+    rounds = proof.trials("event streams: rounds of 1,000 connects", share=8, whole=20)
     database_url = f"sqlite:///{tmp_path / 'headway.db'}"
     faithful: list[Faithful] = []
     with serving(database_url, tmp_path) as service, service.tenant() as client:
         faithful += [Faithful(client.secret) for _ in range(FAITHFUL)]
-        asyncio.run(Weather(service, client, faithful).pass_over(ROUNDS // LIVES))
+        asyncio.run(Weather(service, client, faithful).pass_over(rounds // LIVES))
         for _ in range(LIVES - 1):
             with serving(database_url, tmp_path) as next_service:
-                asyncio.run(Weather(next_service, client, faithful).pass_over(ROUNDS // LIVES))
+                asyncio.run(Weather(next_service, client, faithful).pass_over(rounds // LIVES))
         log = log_of(client)
 
     assert [one.seen for one in faithful] == [log] * FAITHFUL

@@ -1,6 +1,6 @@
 """Goals: setting, proposing, pausing, deciding, abandoning and completing them. A job pursues each goal."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
@@ -9,7 +9,7 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN_STATUSES, Decision, Goal, GoalSource, GoalStatus, PauseKind, SubGoal
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Run, RunStatus, to_dollars
+from headway.ledger.run import Limits, Run, RunEnd, RunStatus, to_dollars
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
@@ -283,7 +283,7 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
     run = run_store.find(tx, goal.tenant_id, goal.run_id) if goal.run_id else None
     if run and not run.ended:
         runs.cancel_descendants(tx, run)
-        runs.end_child(tx, run, run_status, summary)
+        runs.end_child(tx, run, RunEnd(run_status, summary))
     return save(tx, goal._replace(status=status, replan_why="", ended_at=tx.now))
 
 
@@ -328,12 +328,12 @@ def begin_inline(tx: Transaction, run: Run, one: SubGoal, message: str, limit: i
     return run
 
 
-def end_inline(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any, error: str | None) -> Run:
+def end_inline(tx: Transaction, run: Run, end: RunEnd) -> Run:
     """End the sub-goal that the main agent works on, so that it is free for the next one."""
+    run = spending.release(tx, run)
     one = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
     if one and one.status == "in-progress":
-        result = {"status": status, "summary": summary, "data": data, "error": error}
-        sub_goals.end(tx, one, run, result)
+        sub_goals.end(tx, one, run, end.as_result())
     run = run._replace(sub_goal_id=None, hint="")
     run_store.save(tx, run)
     return run

@@ -9,12 +9,13 @@ from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
-from headway.ledger.run import Run, RunStatus, to_dollars
+from headway.ledger.run import Run, RunEnd, to_dollars
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 JOB_KIND = "agent"  # the kind of a sub-agent's job
+CANCELED = RunEnd("canceled", error="It was canceled.")
 
 
 def begin_child(
@@ -50,13 +51,13 @@ def begin_child(
     return child
 
 
-def end_child(tx: Transaction, run: Run, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> Run:
+def end_child(tx: Transaction, run: Run, end: RunEnd) -> Run:
     """Store the sub-agent's result, close its job and wake its parent."""
     run = spending.release(tx, run)
-    result = {"status": status, "summary": summary, "data": data, "error": error, "cost_usd": to_dollars(run.cost)}
-    run = run._replace(status=status, result=encode_json(result), updated_at=tx.now, ended_at=tx.now)
+    result = {**end.as_result(), "cost_usd": to_dollars(run.cost)}
+    run = run._replace(status=end.status, result=encode_json(result), updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
-    jobs.close(tx, run.tenant_id, run.id, "canceled" if status == "canceled" else "completed", "")
+    jobs.close(tx, run.tenant_id, run.id, "canceled" if end.status == "canceled" else "completed", "")
     if run.parent_run_id:
         jobs.wake(tx, run.tenant_id, run.parent_run_id)
     emit_changed(tx, run)
@@ -85,7 +86,7 @@ def cancel_tree(tx: Transaction, run: Run) -> Run:
     if run.ended:
         raise Conflict(f"Run {run.id} has already ended: {run.status}.")
     cancel_descendants(tx, run)
-    return end_child(tx, run, "canceled", "", error="It was canceled.")
+    return end_child(tx, run, CANCELED)
 
 
 def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
@@ -95,7 +96,7 @@ def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
         one = get_locked(tx, found)
         if not one.ended:
             ended.append(one.id)
-            end_child(tx, one, "canceled", "", error="It was canceled.")
+            end_child(tx, one, CANCELED)
     return ended
 
 
@@ -154,7 +155,7 @@ def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
 
 def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
     """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run."""
-    if run.turn_id is None or run.parent_run_id is not None:
+    if not run.answers_turn:
         emit_changed(tx, run, job.retry_at)
         return
     data = {"turn_id": run.turn_id, "retry_at": job.retry_at, "reason": reason}

@@ -76,9 +76,9 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnReq
 
 def append_message(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
     """Append a message for people to read. Blank messages are not stored."""
-    if run.turn_id is None or run.parent_run_id is not None or not content.strip():
+    if not run.answers_turn or not content.strip():
         return None
-    message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id, role, content)
+    message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id or "", role, content)
     emit_event(tx, run, "message", message.as_json())
     return message
 
@@ -178,8 +178,8 @@ def resume(tx: Transaction, run: Run) -> None:
 
 
 def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None = None, ended_at: int = 0) -> None:
-    if run.turn_id is not None and run.parent_run_id is None:
-        turn = conversations.get_turn(tx, run.tenant_id, run.turn_id)
+    if run.answers_turn:
+        turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=status, outcome=outcome, ended_at=ended_at))
 
 

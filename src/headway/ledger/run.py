@@ -46,9 +46,45 @@ class Run(NamedTuple):
         return self.ended_at != 0
 
     @property
+    def answers_turn(self) -> bool:
+        """Whether this is the agent that answers a turn."""
+        return self.turn_id is not None and self.parent_run_id is None
+
+    @property
     def is_main(self) -> bool:
         """Whether this is the main agent of a goal."""
         return self.goal_id is not None and self.parent_run_id is None
+
+
+class RunEnd(NamedTuple):
+    """How a run ends. A turn shows the answer and the outcome, a goal and a parent agent receive the rest."""
+
+    status: RunStatus
+    answer: str = ""
+    data: Any = None  # structured result, if the agent reported one
+    error: str | None = None
+    outcome: TurnOutcome | None = None  # missing if the run broke or was canceled
+    code: str = ""  # error code of a run that broke; its job becomes a dead letter
+
+    @classmethod
+    def finish(cls, outcome: TurnOutcome, answer: str) -> "RunEnd":
+        """End with an answer. One that was cut short by a limit or a filter is a failure to a goal or a parent agent."""
+        if outcome in ("answered", "drained"):
+            return cls("completed", answer, outcome=outcome)
+        return cls("failed", answer, error=outcome, outcome=outcome)
+
+    @classmethod
+    def report(cls, summary: str, data: Any, *, success: bool) -> "RunEnd":
+        """End a task with the result that the agent itself reported."""
+        return cls("completed" if success else "failed", summary, data, None if success else summary)
+
+    @classmethod
+    def fail(cls, message: str, code: str) -> "RunEnd":
+        """End with an error that no retry can fix."""
+        return cls("failed", error=message, code=code)
+
+    def as_result(self) -> dict[str, Any]:
+        return {"status": self.status, "summary": self.answer, "data": self.data, "error": self.error}
 
 
 class Effect(NamedTuple):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from typing import Any
 
 from headway.ledger.redaction import Redactor
@@ -9,16 +10,25 @@ from headway.settings import Settings, build_redactor
 
 
 def configure_json_logging(level: str, settings: Settings) -> None:
-    handler: logging.StreamHandler[Any] = logging.StreamHandler()
+    handler = LogHandler()
     handler.setFormatter(JsonLogFormatter(build_redactor(settings)))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def configure_plain_logging(settings: Settings) -> None:
     """Log plain text, for commands that run agents in the foreground. Existing log handlers of a host program are kept."""
-    handler: logging.StreamHandler[Any] = logging.StreamHandler()
+    handler = LogHandler()
     handler.setFormatter(PlainLogFormatter(build_redactor(settings)))
     logging.basicConfig(handlers=[handler])
+
+
+class LogHandler(logging.StreamHandler[Any]):
+    """Writes records to standard error, and drops those that it cannot write, for example on a full disk. Python's handler would
+    print a traceback there, which is cut off at any byte, is not JSON, and is not redacted."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class PlainLogFormatter(logging.Formatter):

@@ -64,11 +64,10 @@ class RunContext(NamedTuple):
 def load_context(tx: Transaction, means: Runtime, run: Run) -> RunContext:
     """Load a run's role, tools and history. A sub-agent gets neither the turn's plan nor the conversation, only its assignment."""
     role = means.roles.find(run.role)
-    answers_turn = run.turn_id is not None and run.parent_run_id is None
-    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if answers_turn else None, role.name)
+    scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if run.answers_turn else None, role.name)
     execution = means.execution(resolve_scope(tx, scope), role)
     execution = execution._replace(run_id=run.id, roles=means.roles, limits=means.limits, goals=means.goals)
-    if not answers_turn:
+    if not run.answers_turn:
         return RunContext(means, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     before = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)

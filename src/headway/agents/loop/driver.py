@@ -42,7 +42,7 @@ from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_
 from headway.agents.transcript import TranscriptEntry, build_user_message, get_text, select_window, to_storable
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
-from headway.ledger.run import Effect, Run
+from headway.ledger.run import Effect, Run, RunEnd
 from headway.ledger.writ_parser import WritParser
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
@@ -183,7 +183,7 @@ def record_reply(step: Step, news: Reply) -> None:
             step.charge(news.call)
             gates.apply_verdict(step, news)
         case PermanentFailure(message, code):
-            step.fail(message, code)
+            step.end(RunEnd.fail(message, code))
         case RetryableFailure(message, retry_after_s):
             step.handle_transient_failure(message, retry_after_s)
 
@@ -202,7 +202,7 @@ def advance(step: Step) -> Request | None:
             return step.end_filtered()
         case ModelResponse(finish_reason="error"):
             step.withdraw_last()  # a retried turn asks the model again
-            return step.fail("The model ended its answer with an error.", "model_error")
+            return step.end(RunEnd.fail("The model ended its answer with an error.", "model_error"))
         case ModelResponse(finish_reason="length") as response:
             return cut_off.handle(step, response)
         case ModelResponse(tool_calls=[_, *_]) as response:

@@ -11,6 +11,7 @@ from headway.agents.loop import writ_calls
 from headway.agents.loop.requests import Assess, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcript import TranscriptEntry, build_user_message, get_text
+from headway.ledger.run import RunEnd
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
@@ -33,7 +34,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
     plan = step.plan()
     if left := list_open_items(plan):
         return reject_answer(step, prompts.describe_open_items(left), prompts.render_open_items_refusal(left), text)
-    return step.finish("drained" if plan else "answered", text)
+    return step.end(RunEnd.finish("drained" if plan else "answered", text))
 
 
 def reject_answer(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:
@@ -67,7 +68,7 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         return
     state = turn_queue.complete(step.tx, step.work.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
-        step.finish("drained", answer)
+        step.end(RunEnd.finish("drained", answer))
         return
     step.say(answer)
     cap = step.limits.resubmissions

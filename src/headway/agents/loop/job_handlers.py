@@ -3,7 +3,7 @@
 import json
 from functools import partial
 
-from headway.actions import jobs, runs, turns
+from headway.actions import jobs, run_ends, runs, turns
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.driver import drive, retry_storage
 from headway.agents.tools.execution import resolve_scope
@@ -12,6 +12,7 @@ from headway.agents.transcript import to_storable
 from headway.engine import INTERRUPTED_ERROR, JobHandler
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.job import Job
+from headway.ledger.run import RunEnd
 from headway.ledger.scope import Scope
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
@@ -35,11 +36,8 @@ def fail_run(tx: Transaction, job: Job, error: str) -> None:
     run = run_store.find(tx, job.tenant_id, job.id)
     if run is None or run.ended:
         fail_job(tx, job, error)
-    elif run.parent_run_id is None:
-        turns.fail(tx, run, error, "internal")
     else:
-        fail_job(tx, job, error)
-        runs.end_child(tx, run, "failed", "", error=error)
+        run_ends.end_run(tx, run, RunEnd.fail(error, "internal"))
 
 
 def fail_job(tx: Transaction, job: Job, error: str) -> None:

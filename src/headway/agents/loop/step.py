@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage
 
-from headway.actions import goals, jobs, notices, pauses, runs, spending, turns
+from headway.actions import goals, jobs, notices, pauses, run_ends, runs, spending, turns
 from headway.agents import prompts, transcript
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Request, Sleep, Stop, Summarise
 from headway.agents.transcript import TranscriptEntry
 from headway.ledger.job import Job
-from headway.ledger.run import Effect, Run, RunStatus, TurnOutcome
+from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
 from headway.storage.stores import runs as run_store
@@ -88,55 +88,29 @@ class Step:
     def tell_after_list(self, kind: str, data: dict[str, Any]) -> None:
         turns.tell_after_list(self.tx, self.run, kind, data)
 
-    def finish(self, outcome: TurnOutcome, answer: str) -> Stop:
-        if self.run.turn_id is not None and self.run.parent_run_id is None:
-            self.run = turns.finish(self.tx, self.run, outcome, answer)
-        elif outcome in ("answered", "drained"):
-            self.end_task("completed", answer)
-        else:
-            self.end_task("failed", answer, error=outcome)
+    def end(self, end: RunEnd) -> Stop:
+        self.run = run_ends.end_run(self.tx, self.run, end)
         return Stop("ended")
-
-    def report(self, summary: str, data: Any, *, success: bool) -> None:
-        """End the task with the outcome that the agent itself reported."""
-        self.end_task("completed" if success else "failed", summary, data, None if success else summary)
-
-    def end_task(self, status: RunStatus, summary: str, data: Any = None, error: str | None = None) -> None:
-        """End the current task. A sub-agent's run ends with it; a goal's main agent ends only its current sub-goal."""
-        if self.run.is_main:
-            self.run = spending.release(self.tx, self.run)
-            self.run = goals.end_inline(self.tx, self.run, status, summary, data, error)
-        else:
-            self.run = runs.end_child(self.tx, self.run, status, summary, data, error)
 
     def give_up(self, why: str, outcome: TurnOutcome, answer: str = "") -> Stop:
         """End the turn with the last answer, the reason it ends here and the unfinished items, which stay open in the ledger."""
-        return self.finish(outcome, prompts.render_closing(answer, why, list_open_items(self.plan())))
+        return self.end(RunEnd.finish(outcome, prompts.render_closing(answer, why, list_open_items(self.plan()))))
 
     def end_filtered(self) -> Stop:
         whose = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
         self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{whose}.")
-        return self.finish("filtered", prompts.CONTENT_FILTER_ANSWER)
-
-    def fail(self, message: str, code: str) -> Stop:
-        if self.run.turn_id is not None and self.run.parent_run_id is None:
-            self.run = turns.fail(self.tx, self.run, message, code)
-        else:
-            if not self.run.is_main:
-                jobs.close(self.tx, self.run.tenant_id, self.run.id, "failed", message)
-            self.end_task("failed", "", error=message)
-        return Stop("ended")
+        return self.end(RunEnd.finish("filtered", prompts.CONTENT_FILTER_ANSWER))
 
     def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
         self.run = spending.release(self.tx, self.run)
         if self.run.is_main and self.is_last_attempt:  # the sub-goal failed, but the goal's job continues
             self.held = jobs.clear_failures(self.tx, self.held)
-            self.fail(message, "model_failed")
+            self.end(RunEnd.fail(message, "model_failed"))
             return
         self.retry_later(message, retry_after_s)
         if self.held.state == "dead":
-            self.fail(message, "model_failed")
+            self.end(RunEnd.fail(message, "model_failed"))
 
     def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
         """Delay the run's job with exponential backoff. If no attempts are left, the job is dead."""

@@ -16,7 +16,7 @@ from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcript import TranscriptEntry, to_storable, to_storable_value
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.framing import escape_frames
-from headway.ledger.run import Effect, EffectState
+from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.storage.stores import runs as run_store
 
 RESULT_LIMIT: Final = 50_000  # characters of a tool's result that are sent to the model
@@ -177,7 +177,7 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     step.tell("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
     if effect.tool == REPORT_TOOL and state == "succeeded":
         said = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
-        step.report(said.summary, said.data, success=said.success)
+        step.end(RunEnd.report(said.summary, said.data, success=said.success))
     return ended
 
 
