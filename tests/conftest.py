@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 
-pytest_plugins = ["tests.proofs", "tests.surfaces.lasting"]
+pytest_plugins = ["tests.proofs", "tests.surfaces.model_fixtures"]
 
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)

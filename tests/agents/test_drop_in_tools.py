@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headway.testing import FixedClock
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 
 def write(agent: Agent, *items: str, tool: str = "write_todos") -> Any:

@@ -16,7 +16,7 @@ from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}

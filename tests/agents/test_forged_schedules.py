@@ -12,8 +12,8 @@ from headway.actions.schedules import Timing
 from headway.ledger.text import CONTROLS
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from tests.agents.turning import Talk, talking
-from tests.forgeries import OWNED, PAYLOADS, shape
+from tests.agents.turn_harness import Talk, open_talk
+from tests.forgeries import OWNED, PAYLOADS, get_shape
 from tests.model_server import Reply, Request, text
 from tests.proofs import Proof
 
@@ -52,12 +52,12 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
     talk.headway.nudge()
     talk.wait(talk.until(over))
     talk.database.write(remove_all)
-    return sorted((shape(request) for request in talk.server.requests), key=repr)
+    return sorted((get_shape(request) for request in talk.server.requests), key=repr)
 
 
 @pytest.mark.proof
 def test_no_schedule_changes_the_shape_of_a_request(sqlite_url: str, tmp_path: Path, proof: Proof) -> None:
-    with talking(sqlite_url, tmp_path, curious, sweeping=True) as talk:
+    with open_talk(sqlite_url, tmp_path, curious, sweeping=True) as talk:
         expected = scheduled(talk, ["look"] * AT_A_TIME)
         assert len(expected) == 2 * AT_A_TIME
         for seed in proof.seeds("forged frames in schedules, 20 at a time", share=1, whole=len(PAYLOADS) // AT_A_TIME):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.turning import CHEAP_TIER, Talk, in_order, planned, queued, talking, tiers
+from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, open_talk, plan_call, queue_call, tiers
 from tests.model_server import Reply, calls, chunk, raw, stream_of, text
 
 HELLO = text("Hello.")
@@ -87,7 +87,7 @@ def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
 @pytest.mark.parametrize("name", STAYING)
 def test_what_is_no_answer_fails_the_turn_and_is_not_asked_for_again(sqlite_url: str, tmp_path: Path, name: str) -> None:
     reply, said = STAYING[name]
-    with talking(sqlite_url, tmp_path, reply) as talk:
+    with open_talk(sqlite_url, tmp_path, reply) as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 1
         check_that_nothing_is_stored(talk, said)
@@ -97,20 +97,20 @@ def test_what_is_no_answer_fails_the_turn_and_is_not_asked_for_again(sqlite_url:
 def test_what_broke_on_the_way_is_asked_for_again(sqlite_url: str, tmp_path: Path, name: str) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     reply, said = PASSING[name]
-    with talking(sqlite_url, tmp_path, reply, model_retries="2") as talk:
+    with open_talk(sqlite_url, tmp_path, reply, model_retries="2") as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 2
         check_that_nothing_is_stored(talk, said)
 
 
 def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(raw(stream_of(HI, done=False)), HELLO)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(raw(stream_of(HI, done=False)), HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert (talk.answers(), talk.heard(), len(talk.model_calls())) == (["Hello."], "Hello.", 1)
 
 
 def test_a_failure_says_what_to_do(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
+    with open_talk(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
         (told,) = talk.told("turn_failed")
         assert told["error"].endswith(
@@ -120,7 +120,7 @@ def test_a_failure_says_what_to_do(sqlite_url: str, tmp_path: Path) -> None:
 
 def test_what_was_received_is_shortened_and_says_no_secret(sqlite_url: str, tmp_path: Path) -> None:
     page = f"<html>{KEY} sk-proj-0123456789abcdefghij {'x ' * 10_000} the last words {KEY}</html>"
-    with talking(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
+    with open_talk(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
         talk.say()
         (told,) = talk.told("turn_failed")
         assert "the last words" in told["error"]
@@ -141,13 +141,13 @@ def test_every_reason_to_stop_is_handled(sqlite_url: str, tmp_path: Path, finish
     """004, pitfall 4: "Explicitly handle all `finish_reason` values". One that nobody knows, or none before a stream that was
     sent to its end, is an answer."""
     script = tiers(in_order(raw(stream_of(HI, chunk({}, finish))), HELLO), text("Hi, said so far."))
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == outcome
 
 
 def test_a_reason_to_call_tools_calls_them(sqlite_url: str, tmp_path: Path) -> None:
     """004, pitfall 4: "Explicitly handle all `finish_reason` values: … `'tool_calls'` (execute tools)"."""
-    with talking(sqlite_url, tmp_path, in_order(calls(("now", {})), HELLO)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {})), HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.tool for effect in talk.effects()] == ["now"]
 
@@ -157,8 +157,8 @@ def test_a_reason_to_call_tools_calls_them(sqlite_url: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw(HTML), raw(stream_of(chunk({}, choices=None)))])
 def test_an_assessor_that_sends_anything_else_accepts_nothing(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
-    strong = in_order(queued("dig"), *[text("I dug.")] * 3)
-    with talking(sqlite_url, tmp_path, tiers(strong, garbled), model_cheap=CHEAP_TIER, model_retries="2") as talk:
+    strong = in_order(queue_call("dig"), *[text("I dug.")] * 3)
+    with open_talk(sqlite_url, tmp_path, tiers(strong, garbled), model_cheap=CHEAP_TIER, model_retries="2") as talk:
         turn = talk.say(mode="queue")
         assert (turn["status"], turn["outcome"]) == ("finished", "incomplete")
         assert [todo.status for todo in talk.plan()] == ["pending"]
@@ -167,12 +167,12 @@ def test_an_assessor_that_sends_anything_else_accepts_nothing(sqlite_url: str, t
 @pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw(HTML)])
 def test_a_summary_that_is_none_loses_no_turn(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
     script = tiers(in_order(text("Half a", finish="length"), HELLO), garbled)
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="2") as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="2") as talk:
         assert talk.say()["outcome"] == "answered"
 
 
 def test_a_turn_that_had_got_further_keeps_what_it_had(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(planned("dig"), raw("[]", kind=JSON))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("dig"), raw("[]", kind=JSON))) as talk:
         turn = talk.say()
         assert (turn["status"], [one["title"] for one in turn["incomplete"]]) == ("failed", ["dig"])
         assert len(talk.model_calls()) == 1

@@ -10,7 +10,7 @@ from headway.actions import jobs, runs, turns
 from headway.agents.loop.job_handlers import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
 OWN = '''
@@ -48,7 +48,7 @@ def job(talk: Talk, job_id: str) -> Job:
 
 
 def test_a_tool_of_the_ledger_is_not_called_by_who_lost_the_job(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         lost = new(talk, "remember", {"text": "twice"}, owner="somebody else")
         talk.wait(call_tool(talk.headway.means, lost))
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == []
@@ -57,7 +57,7 @@ def test_a_tool_of_the_ledger_is_not_called_by_who_lost_the_job(database_url: st
 
 def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(database_url: str, home: Path) -> None:
     paid = home / "tools" / "paid.txt"
-    with talking(database_url, home, text("Hello."), sweeping=True) as talk:
+    with open_talk(database_url, home, text("Hello."), sweeping=True) as talk:
         payment = new(talk, "pay", {"amount": 5})
         talk.wait(talk.until(paid.exists))
         (home / "tools" / "go").touch()  # for the thread, which nobody can stop; its answer is lost
@@ -74,7 +74,7 @@ def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(databa
 
 def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database_url: str, home: Path) -> None:
     (home / "tools" / "go").touch()
-    with talking(database_url, home, text("Hello.")) as talk:
+    with open_talk(database_url, home, text("Hello.")) as talk:
         payment = new(talk, "pay", {"amount": 5}, owner="a process that is no more")
         talk.revive()
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "completed"))
@@ -143,7 +143,7 @@ def over(talk: Talk, wanted: Job) -> dict[str, Any]:
 
 
 def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unlucky: Path) -> None:
-    with talking(database_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
+    with open_talk(database_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
         looking = new(talk, "look", {"luck": 1})
         talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
         found = job(talk, looking.id)
@@ -155,7 +155,7 @@ def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unl
 
 
 def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "look", {"luck": 9}))
         assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 5, 5)
         assert ["nobody there" in error for error in found["errors"]] == [True] * 5
@@ -163,13 +163,13 @@ def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) ->
 
 
 def test_one_that_took_too_long_is_tried_again_if_that_is_harmless(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         assert over(talk, new(talk, "look_long", {}))["result"] == "seen"
         assert times(unlucky, "look_long") == 2
 
 
 def test_what_will_not_pass_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "look", {"luck": 9, "how": "wrong"}))
         assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 1, 1)
         assert over(talk, new(talk, "look", {"luck": "much"}))["state"] == "dead"
@@ -177,7 +177,7 @@ def test_what_will_not_pass_is_dead_at_once(sqlite_url: str, unlucky: Path) -> N
 
 
 def test_one_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "pay_far", {}))
         assert (found["state"], found["attempts"], times(unlucky, "pay_far")) == ("dead", 1, 1)
 
@@ -190,7 +190,7 @@ def cancel(talk: Talk, job_id: str) -> Job:
 
 
 def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
-    with talking(database_url, unlucky, text("Hello.")) as talk:
+    with open_talk(database_url, unlucky, text("Hello.")) as talk:
         canceled = new(talk, "look", {"luck": 0})
         assert cancel(talk, canceled.id).state == "canceled"
         talk.revive()
@@ -202,7 +202,7 @@ def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str,
 
 
 def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
         looking = new(talk, "look", {"luck": 1})
         talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
         cancel(talk, looking.id)
@@ -212,7 +212,7 @@ def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path)
 
 
 def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
-    with talking(database_url, unlucky, text("Hello."), sweeping=True) as talk:
+    with open_talk(database_url, unlucky, text("Hello."), sweeping=True) as talk:
         paying = new(talk, "pay_slowly", {})
         talk.wait(talk.until(lambda: times(unlucky, "pay_slowly") == 1))
         cancel(talk, paying.id)
@@ -222,7 +222,7 @@ def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database
 
 
 def test_who_cancels_the_job_of_an_agent_is_told_what_to_cancel(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         conversation_id = talk.conversation_id
         run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.TurnRequest("Do it.")))
         child = talk.database.write(lambda tx: runs.begin_child(tx, run, "researcher", "look", 5))

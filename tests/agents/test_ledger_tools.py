@@ -8,7 +8,7 @@ from headway.actions import claims
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 FIELDS = {
     "id",

@@ -6,16 +6,16 @@ from headway.actions import memory
 from headway.ledger.errors import NotFound
 from headway.ledger.scope import TENANT_WIDE
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.reaching import Hands, hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller, build_caller
 
 
-def texts(caller: Hands, query: str = "", limit: int = 10) -> list[str]:
+def texts(caller: ToolCaller, query: str = "", limit: int = 10) -> list[str]:
     return [entry["text"] for entry in caller("recall", query=query, limit=limit)["entries"]]
 
 
 def test_what_was_remembered_comes_back_newest_first_with_who_and_when(agent: Agent, clock: FixedClock) -> None:
-    caller = hands(agent)
+    caller = build_caller(agent)
     caller("remember", text="The door code is 4711.", kind="fact")
     clock.advance(60)
     caller("remember", text="Ada likes tea.")
@@ -28,7 +28,7 @@ def test_what_was_remembered_comes_back_newest_first_with_who_and_when(agent: Ag
 
 
 def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
-    caller = hands(agent)
+    caller = build_caller(agent)
     for text in ("Größe: 100% of ÄPFEL", "apples_and pears", "apples and pears", r"C:\temp 'quoted'"):
         caller("remember", text=text)
 
@@ -39,7 +39,7 @@ def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
 
 @pytest.mark.parametrize(("query", "found"), [("%", ["100%"]), ("_", ["a_b"]), ("\\", ["a\\b"]), ("'", ["it's"]), ("a%b", [])])
 def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, found: list[str]) -> None:
-    caller = hands(agent)
+    caller = build_caller(agent)
     for text in ("100%", "a_b", "a\\b", "it's", "axb"):
         caller("remember", text=text)
 
@@ -47,8 +47,8 @@ def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, foun
 
 
 def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agent) -> None:
-    here, elsewhere = hands(agent), hands(agent.another())
-    everywhere = Hands(
+    here, elsewhere = build_caller(agent), build_caller(agent.another())
+    everywhere = ToolCaller(
         agent.execution._replace(scope=agent.execution.scope._replace(conversation_id=TENANT_WIDE)), here.box.tools.values()
     )
     everywhere("remember", text="wide")
@@ -62,20 +62,20 @@ def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agen
 
 def test_another_tenant_sees_nothing_and_can_forget_nothing(agent: Agent) -> None:
     stranger = agent.another(TenantHarness(agent.desk.database, "globex"))
-    kept = hands(agent)("remember", text="secret")["remembered"]
+    kept = build_caller(agent)("remember", text="secret")["remembered"]
 
-    assert texts(hands(stranger)) == []
+    assert texts(build_caller(stranger)) == []
     same_conversation = stranger.execution.scope._replace(conversation_id=agent.conversation.id)
     with pytest.raises(NotFound):
         agent.desk.database.write(lambda tx: memory.forget(tx, same_conversation, kept["id"]))
-    assert texts(hands(agent)) == ["secret"]
+    assert texts(build_caller(agent)) == ["secret"]
 
 
 def test_what_is_forgotten_is_gone(agent: Agent) -> None:
-    kept = hands(agent)("remember", text="old")["remembered"]
+    kept = build_caller(agent)("remember", text="old")["remembered"]
     agent.desk.database.write(lambda tx: memory.forget(tx, agent.execution.scope, kept["id"]))
 
-    assert texts(hands(agent)) == []
+    assert texts(build_caller(agent)) == []
     with pytest.raises(NotFound):
         agent.desk.database.write(lambda tx: memory.forget(tx, agent.execution.scope, kept["id"]))
 
@@ -84,8 +84,8 @@ def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
     scope = sqlite_agent.execution.scope
     sqlite_agent.desk.database.write(lambda tx: [memory.remember(tx, scope, f"n{n}") for n in range(memory.SEARCH_LIMIT + 1)])
 
-    assert texts(hands(sqlite_agent), "n0") == []
-    assert texts(hands(sqlite_agent), "n1", limit=1) == ["n1999"]
+    assert texts(build_caller(sqlite_agent), "n0") == []
+    assert texts(build_caller(sqlite_agent), "n1", limit=1) == ["n1999"]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
     ],
 )
 def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(agent: Agent, arguments: dict[str, str]) -> None:
-    assert hands(agent).refused("remember", **arguments)
+    assert build_caller(agent).refused("remember", **arguments)
     assert agent.desk.count("memory_entries") == 0
 
 
 @pytest.mark.parametrize("arguments", [{"query": "a\0b"}, {"query": "x" * 1_001}, {"limit": 0}, {"limit": 51}])
 def test_a_query_that_cannot_be_is_refused(agent: Agent, arguments: dict[str, str]) -> None:
-    assert hands(agent).refused("recall", **arguments)
+    assert build_caller(agent).refused("recall", **arguments)

@@ -13,7 +13,7 @@ from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.agents.working import PAIR, Agent
+from tests.agents.agent_harness import PAIR, Agent
 
 
 def queue(agent: Agent) -> list[tuple[int, str, str]]:

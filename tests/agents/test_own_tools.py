@@ -16,8 +16,8 @@ from headway.agents.tools.custom import find_tool, load, tool
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
-from tests.agents.reaching import Hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller
 
 
 def made(function: Any) -> Tool:
@@ -26,8 +26,8 @@ def made(function: Any) -> Tool:
     return found
 
 
-def calling(agent: Agent, *functions: Any) -> Hands:
-    return Hands(agent.execution, map(made, functions))
+def calling(agent: Agent, *functions: Any) -> ToolCaller:
+    return ToolCaller(agent.execution, map(made, functions))
 
 
 class Point(BaseModel):
@@ -292,7 +292,7 @@ def test_all_files_of_a_folder_are_loaded_in_order(sqlite_agent: Agent, folder: 
     tools = load(folder, BUILTIN_NAMES)
 
     assert [one.name for one in tools] == ["hello", "zulu", "alpha"]
-    assert Hands(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
+    assert ToolCaller(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
 
 
 def test_a_folder_that_is_missing_or_empty_holds_no_tools(folder: Path) -> None:
@@ -319,7 +319,7 @@ def test_types_of_a_file_are_found_even_where_annotations_are_text(sqlite_agent:
         ''')
     )
 
-    assert Hands(sqlite_agent.execution, load(folder))("where", place={"city": "Rome"}) == {"city": "Rome"}
+    assert ToolCaller(sqlite_agent.execution, load(folder))("where", place={"city": "Rome"}) == {"city": "Rome"}
 
 
 def test_a_file_called_like_a_library_does_not_take_its_place(folder: Path) -> None:

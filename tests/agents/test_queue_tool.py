@@ -12,7 +12,7 @@ from headway.agents.tools import catalogue
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import PAIR, Agent, at_work
+from tests.agents.agent_harness import PAIR, Agent, open_agent
 
 
 def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def test_the_item_in_progress_is_the_current_one_wherever_it_stands(agent: Agent
 
 def test_the_queue_is_there_for_whoever_comes_back(agent: Agent, database_url: str, tmp_path: Path, clock: FixedClock) -> None:
     state = manage(agent, add=["look", "build"])
-    with at_work(agent.desk, database_url, tmp_path, clock) as successor:
+    with open_agent(agent.desk, database_url, tmp_path, clock) as successor:
         successor.turn_id = agent.turn_id
 
         assert manage(successor) == state
@@ -306,7 +306,7 @@ def test_a_listener_that_fails_never_fails_the_tool(
     def stumble(_tenants: frozenset[int]) -> None:
         raise RuntimeError("the wire is cut")
 
-    with at_work(desk, database_url, tmp_path, clock, stumble) as agent:
+    with open_agent(desk, database_url, tmp_path, clock, stumble) as agent:
         assert seen(manage(agent, add=["look"])) == ["look: current"]
         assert seen(manage(agent)) == ["look: current"]
         assert agent.kinds()[-2:] == PAIR

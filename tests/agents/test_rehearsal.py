@@ -34,7 +34,7 @@ from headway.agents.transcript import TranscriptEntry, build_user_message, selec
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 BUILT_IN = (*build_builtin_tools(ExternalAccess(http_hosts=("example.com",))), *LEDGER_TOOLS)
 PLANNING = [tool for tool in PLAN_TOOLS if tool.name in ("create_todo", "list_todo", "start_todo", "complete_todo")]

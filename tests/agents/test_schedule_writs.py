@@ -13,9 +13,9 @@ from headway.ledger.schedule import Schedule
 from headway.ledger.scope import Scope
 from headway.storage.stores import schedules as schedule_store
 from headway.testing import TenantHarness
+from tests.agents.agent_harness import Agent
 from tests.agents.test_forged_frames import HOSTILE, frames
-from tests.agents.turning import in_order, talking
-from tests.agents.working import Agent
+from tests.agents.turn_harness import in_order, open_talk
 from tests.forgeries import BREAKS
 from tests.model_server import text
 
@@ -179,7 +179,7 @@ def test_a_fence_keeps_it_from_running(sqlite_agent: Agent) -> None:
 
 def test_a_turn_may_write_one_and_hears_of_it(database_url: str, tmp_path: Path) -> None:
     script = in_order(text("I will look again.\n/schedule look every 30m: Look again.\n"), text("/schedule rm none"), text("Done."))
-    with talking(database_url, tmp_path, script) as talk:
+    with open_talk(database_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.server.requests[1].last == "[/schedule look]\nlook [active] every 1800s\n[END SCHEDULE]"
         assert "ERR: No schedule named" in talk.server.requests[2].last

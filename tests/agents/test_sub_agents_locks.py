@@ -23,7 +23,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
 WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -90,7 +90,7 @@ def says(
 def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_waits_for_it(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    with talking(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+    with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
         root, (child,) = a_turn_with(talk, 1)
         before = deadlocks(postgres_url)
         ends = says(talk, child, ModelResponse([TextPart("Done.")]), CALL)
@@ -103,7 +103,7 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_w
 
 
 def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgres_url: str, tmp_path: Path) -> None:
-    with talking(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+    with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
         root, children = a_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
         steps = [says(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]

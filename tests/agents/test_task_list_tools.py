@@ -14,7 +14,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.execution import use_execution
 from headway.agents.tools.toolbox import Result
 from headway.testing import TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 TOOLS: dict[str, dict[str, Any]] = {
     "ListTasks": {},

@@ -6,7 +6,7 @@ import pytest
 
 from headway.actions import views
 from headway.ledger.scope import Selection
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 # Everybody puts new items at the front, and ends what is already there.
 CROWD = """

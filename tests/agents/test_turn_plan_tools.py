@@ -8,7 +8,7 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled": 0}
 

@@ -15,8 +15,8 @@ from headway.agents.tools.addresses import Address, is_host_allowed, is_public
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.web import fetch
 from headway.ledger.errors import Invalid, OutOfReach
-from tests.agents.reaching import hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import build_caller
 
 # Made for these tests, signed by itself: nobody has a reason to trust it.
 CERTIFICATE = """\
@@ -296,7 +296,7 @@ def test_addresses_on_the_internet_are(address: str) -> None:
     ],
 )
 def test_no_way_of_writing_this_machine_gets_past_the_tool(sqlite_agent: Agent, site: Site, host: str) -> None:
-    caller = hands(sqlite_agent, world=ExternalAccess(http_hosts=("*",)))
+    caller = build_caller(sqlite_agent, world=ExternalAccess(http_hosts=("*",)))
 
     assert caller.refused("http_get", url=f"http://{host}:{site.port}/")
     assert site.requests == []
@@ -352,7 +352,7 @@ def test_a_list_allows_names_what_is_below_them_or_everything(host: str, hosts: 
 
 
 def test_a_host_that_is_not_listed_is_not_even_looked_up(sqlite_agent: Agent) -> None:
-    caller = hands(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
+    caller = build_caller(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
 
     said = caller.refused("http_get", url="http://localhost/")
     assert said == "localhost is not among the hosts that may be asked: example.org, *.example.net."

@@ -8,7 +8,20 @@ import pytest
 from headway.actions import jobs
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
-from tests.autonomy.pursuing import Gate, Part, agent, cast, done, in_order, intervention, plan, pursuing, replan, step, told
+from tests.autonomy.goal_harness import (
+    Gate,
+    Part,
+    agent,
+    by_part,
+    get_question,
+    in_order,
+    intervention,
+    open_pursuit,
+    plan,
+    replan,
+    reply_done,
+    step,
+)
 from tests.model_server import calls, error, text
 
 WRONG = calls(("no_such_tool", {}))
@@ -22,8 +35,8 @@ def stuck(gate: Gate) -> Part:
 
 def test_who_gets_no_further_is_sent_a_message_that_comes_before_its_next_step(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("message", "Try the\nshovel."))
-    with pursuing(database_url, tmp_path, script, **SOON) as pursuit:
+    script = by_part({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("message", "Try the\nshovel."))
+    with open_pursuit(database_url, tmp_path, script, **SOON) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened"))
         gate.open()
@@ -33,15 +46,15 @@ def test_who_gets_no_further_is_sent_a_message_that_comes_before_its_next_step(d
         last = pursuit.asked("work")[-1]
         assert last.last == "CHECK-IN: Try the shovel."
         assert sum("CHECK-IN" in words for request in pursuit.asked("work") for words in request.texts) == 1
-        question = told(pursuit.asked("intervention")[0])
+        question = get_question(pursuit.asked("intervention")[0])
         assert "researcher, 5 steps of 20" in question
         assert pursuit.sub_goal("dig").interventions == 1
 
 
 def test_who_gets_further_is_left_alone(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast({"dig": in_order(*[calls(("now", {}))] * 6, gate.before(text("A hole.")))}, plan=plan(agent("dig")))
-    with pursuing(sqlite_url, tmp_path, script, **SOON) as pursuit:
+    script = by_part({"dig": in_order(*[calls(("now", {}))] * 6, gate.before(text("A hole.")))}, plan=plan(agent("dig")))
+    with open_pursuit(sqlite_url, tmp_path, script, **SOON) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: len(pursuit.asked("work")) == 7 and pursuit.sub_goal("dig").checks >= 2)
         gate.open()
@@ -51,8 +64,8 @@ def test_who_gets_further_is_left_alone(sqlite_url: str, tmp_path: Path) -> None
 
 def test_one_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast({"dig": gate.before(done)}, plan=plan(agent("dig")), intervention=intervention("wait"))
-    with pursuing(sqlite_url, tmp_path, script, stuck_after_s="0.1", **SOON) as pursuit:
+    script = by_part({"dig": gate.before(reply_done)}, plan=plan(agent("dig")), intervention=intervention("wait"))
+    with open_pursuit(sqlite_url, tmp_path, script, stuck_after_s="0.1", **SOON) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened"))
         assert "s without getting any further" in pursuit.journal("intervened")[0]["why"]
@@ -62,8 +75,10 @@ def test_one_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_path: Pat
 
 def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig"), step("fill", "dig")), intervention=intervention("rescope", "drill"))
-    with pursuing(database_url, tmp_path, script, **SOON) as pursuit:
+    script = by_part(
+        {"dig": stuck(gate)}, plan=plan(agent("dig"), step("fill", "dig")), intervention=intervention("rescope", "drill")
+    )
+    with open_pursuit(database_url, tmp_path, script, **SOON) as pursuit:
         pursuit.achieve()
         gate.open()
         assert pursuit.statuses() == {"drill": "completed", "fill": "completed"}
@@ -76,8 +91,10 @@ def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) ->
 
 def test_one_that_is_given_up_is_replanned(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("cancel"), replan=replan(step("drill")))
-    with pursuing(database_url, tmp_path, script, **SOON) as pursuit:
+    script = by_part(
+        {"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("cancel"), replan=replan(step("drill"))
+    )
+    with open_pursuit(database_url, tmp_path, script, **SOON) as pursuit:
         pursuit.achieve()
         gate.open()
         assert pursuit.statuses() == {"dig": "failed", "drill": "completed"}
@@ -88,8 +105,8 @@ def test_one_that_is_given_up_is_replanned(database_url: str, tmp_path: Path) ->
 @pytest.mark.parametrize("nobody", [text("Hm."), error(500)], ids=["talks nonsense", "cannot be reached"])
 def test_an_overseer_who_cannot_be_asked_lets_it_be_told_once(sqlite_url: str, tmp_path: Path, nobody: Part) -> None:
     gate = Gate()
-    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=nobody)
-    with pursuing(sqlite_url, tmp_path, script, model_retries="2", **SOON) as pursuit:
+    script = by_part({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=nobody)
+    with open_pursuit(sqlite_url, tmp_path, script, model_retries="2", **SOON) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened"))
         gate.open()
@@ -101,8 +118,8 @@ def test_a_question_that_could_not_be_asked_keeps_nobody_waiting(sqlite_url: str
     """The overseer is down once; the agent ends, and its parent hears of it at once and not at the next check-in."""
     gate = Gate()
     overseer = in_order(error(500), intervention("wait"))
-    script = cast({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=overseer)
-    with pursuing(sqlite_url, tmp_path, script, **SOON) as pursuit:
+    script = by_part({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=overseer)
+    with open_pursuit(sqlite_url, tmp_path, script, **SOON) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened") and pursuit.job().state == "delayed")
         assert pursuit.job().attempts == 0
@@ -112,7 +129,9 @@ def test_a_question_that_could_not_be_asked_keeps_nobody_waiting(sqlite_url: str
 
 def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(database_url, tmp_path, cast({"dig": gate.before(done)}, plan=plan(agent("dig"))), **SOON) as pursuit:
+    with open_pursuit(
+        database_url, tmp_path, by_part({"dig": gate.before(reply_done)}, plan=plan(agent("dig"))), **SOON
+    ) as pursuit:
         run_id = pursuit.set_goal().run_id or ""
         seen: dict[int, int] = {}
 

@@ -9,7 +9,7 @@ import pytest
 
 from headway.actions import dead_letters, goal_views, goals, jobs
 from headway.autonomy.pursuit import fail_pursuit
-from tests.autonomy.pursuing import Pursuit, agent, cast, in_order, plan, pursuing, replan, step
+from tests.autonomy.goal_harness import Pursuit, agent, by_part, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, chunk, error, raw, stream_of, text
 
 DOWN = error(500, "no model here")
@@ -17,7 +17,7 @@ DIG = plan(step("dig"))
 
 
 def test_a_planner_that_is_back_in_time_is_asked_again(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=in_order(DOWN, error(429), DIG)), model_retries="3") as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=in_order(DOWN, error(429), DIG)), model_retries="3") as pursuit:
         pursuit.achieve()
         assert len(pursuit.asked("plan")) == 3
         assert pursuit.notices() == []
@@ -25,7 +25,7 @@ def test_a_planner_that_is_back_in_time_is_asked_again(database_url: str, tmp_pa
 
 def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Path) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
-    with pursuing(database_url, tmp_path, cast(plan=in_order(error(429, "slow", retry_after=1_800), DIG))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=in_order(error(429, "slow", retry_after=1_800), DIG))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.job().retry_at)
         assert 1_790 < pursuit.job().retry_at - time.time() <= 1_800
@@ -41,7 +41,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
     ids=["an array", "a stream of arrays", "no choices"],
 )
 def test_a_planner_that_sends_no_answer_is_a_fault_that_says_what_it_sent(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=garbled)) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=garbled)) as pursuit:
         pursuit.set_goal()
         goal = pursuit.paused()
         assert goal.pause_kind == "fault"
@@ -52,7 +52,7 @@ def test_a_planner_that_sends_no_answer_is_a_fault_that_says_what_it_sent(sqlite
 @pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw("<html>Sign in</html>")], ids=["for good", "until nobody tries"])
 @pytest.mark.parametrize("form", ["evaluation", "verdict"])
 def test_a_judge_that_sends_no_answer_stops_no_process(sqlite_url: str, tmp_path: Path, garbled: Reply, form: str) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=DIG, replan=DOWN, **{form: garbled}), model_retries="2") as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, replan=DOWN, **{form: garbled}), model_retries="2") as pursuit:
         pursuit.set_goal()
         pursuit.until_status("completed", "paused")
         assert "inside Headway" not in pursuit.goal().pause_reason + str(pursuit.notices())
@@ -74,7 +74,7 @@ def decided(pursuit: Pursuit) -> None:
 def test_a_planner_that_stays_away_is_a_fault_that_a_person_mends(
     database_url: str, tmp_path: Path, mended: Callable[[Pursuit], None]
 ) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=in_order(DOWN, DOWN, DOWN, DIG)), model_retries="3") as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=in_order(DOWN, DOWN, DOWN, DIG)), model_retries="3") as pursuit:
         pursuit.set_goal("A garden.")
         goal = pursuit.paused()
         assert goal.pause_kind == "fault"
@@ -92,19 +92,19 @@ def test_a_planner_that_stays_away_is_a_fault_that_a_person_mends(
 
 
 def test_a_model_that_refuses_is_not_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=error(401, "who are you?"))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=error(401, "who are you?"))) as pursuit:
         pursuit.set_goal()
         assert pursuit.paused().pause_kind == "fault"
         assert len(pursuit.asked("plan")) == 1
 
 
 def test_a_replanner_that_stays_away_is_a_fault_and_what_was_done_stays_done(sqlite_url: str, tmp_path: Path) -> None:
-    script = cast(
+    script = by_part(
         {"dig": error(400, "too deep")},
         plan=plan(step("measure"), step("dig", "measure")),
         replan=in_order(DOWN, DOWN, replan(step("drill"))),
     )
-    with pursuing(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
         pursuit.set_goal()
         assert pursuit.paused().pause_kind == "fault"
         resumed(pursuit)
@@ -118,8 +118,8 @@ def test_a_replanner_that_stays_away_is_a_fault_and_what_was_done_stays_done(sql
 def test_work_whose_model_fails_fails_and_the_goal_goes_on(
     database_url: str, tmp_path: Path, failure: object, kind: Callable[..., dict[str, object]]
 ) -> None:
-    script = cast({"dig": failure}, plan=plan(kind("dig")), replan=replan(step("drill")))  # type: ignore[dict-item]
-    with pursuing(database_url, tmp_path, script, model_retries="2") as pursuit:
+    script = by_part({"dig": failure}, plan=plan(kind("dig")), replan=replan(step("drill")))  # type: ignore[dict-item]
+    with open_pursuit(database_url, tmp_path, script, model_retries="2") as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"dig": "failed", "drill": "completed"}
         assert pursuit.goal().replan_count == 1
@@ -128,14 +128,14 @@ def test_work_whose_model_fails_fails_and_the_goal_goes_on(
 
 
 def test_work_whose_model_is_back_in_time_goes_on(sqlite_url: str, tmp_path: Path) -> None:
-    script = cast({"dig": in_order(DOWN, text("A hole."))}, plan=DIG)
-    with pursuing(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
+    script = by_part({"dig": in_order(DOWN, text("A hole."))}, plan=DIG)
+    with open_pursuit(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == 0
 
 
 def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=DOWN), model_retries="1") as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=DOWN), model_retries="1") as pursuit:
         pursuit.set_goal()
         pursuit.paused()
         assert pursuit.act(goals.abandon, pursuit.goal_id).status == "abandoned"
@@ -143,7 +143,7 @@ def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def test_a_goal_whose_dead_job_was_dropped_goes_on_when_somebody_resumes_it(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=in_order(error(400, "no"), DIG))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=in_order(error(400, "no"), DIG))) as pursuit:
         pursuit.set_goal()
         goal = pursuit.paused()
         pursuit.act(jobs.drop, goal.run_id)
@@ -152,7 +152,7 @@ def test_a_goal_whose_dead_job_was_dropped_goes_on_when_somebody_resumes_it(data
 
 
 def test_a_pursuit_that_breaks_while_its_goal_waits_for_money_is_told_of(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=DIG), priced=True, budget_usd="0") as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG), priced=True, budget_usd="0") as pursuit:
         pursuit.set_goal()
         assert pursuit.paused().pause_kind == "budget"
         job = pursuit.job()

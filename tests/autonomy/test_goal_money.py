@@ -8,7 +8,19 @@ import pytest
 from headway.actions import tenants
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
-from tests.autonomy.pursuing import Gate, Pursuit, agent, cast, failed, in_order, plan, pursuing, replan, said, step
+from tests.autonomy.goal_harness import (
+    Gate,
+    Pursuit,
+    agent,
+    by_part,
+    by_transcript,
+    failure,
+    in_order,
+    open_pursuit,
+    plan,
+    replan,
+    step,
+)
 from tests.model_server import Reply, calls, text
 
 EVERYTHING = (99_500, 0)  # tokens; the pool has a hundred dollars
@@ -32,15 +44,15 @@ def dry(pursuit: Pursuit) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        cast(plan=costly(step("dig"), step("fill", "dig"))),
-        cast(plan=costly(agent("dig"), agent("fill"), step("rest", "fill"))),
-        cast({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(step("dig"), step("fill", "dig"))),
-        cast({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(agent("dig"), agent("fill", "dig"))),
+        by_part(plan=costly(step("dig"), step("fill", "dig"))),
+        by_part(plan=costly(agent("dig"), agent("fill"), step("rest", "fill"))),
+        by_part({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(step("dig"), step("fill", "dig"))),
+        by_part({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(agent("dig"), agent("fill", "dig"))),
     ],
     ids=["before inline work", "before sub-agents", "before an evaluation", "after a sub-agent"],
 )
 def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp_path: Path, script: Any) -> None:
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100") as pursuit:
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100") as pursuit:
         pursuit.set_goal()
         dry(pursuit)
         pursuit.set_pool(10_000)
@@ -51,7 +63,9 @@ def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp
 
 
 def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=costly(step("dig"), agent("fill"))), priced=True, budget_usd="100") as pursuit:
+    with open_pursuit(
+        database_url, tmp_path, by_part(plan=costly(step("dig"), agent("fill"))), priced=True, budget_usd="100"
+    ) as pursuit:
         other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
         first = pursuit.set_goal("A garden.").id
         pursuit.paused()
@@ -66,8 +80,8 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
 
 def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
     work = {"dig": text("A hole.", usage=(1_000, 0)), "fill": text("Full.", usage=(2_000, 0))}
-    with pursuing(
-        sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
     ) as pursuit:
         pursuit.achieve()
         assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS_PER_DOLLAR, 2 * NANOS_PER_DOLLAR)
@@ -78,12 +92,12 @@ def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> No
 def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: str, tmp_path: Path) -> None:
     """The one that found the pool empty is dropped by a plan that was being made; what is left has yet to start."""
     working, planning = Gate(), Gate()
-    script = cast(
-        {"dig": said(working.before(calls(("now", {}))), text("A hole.")), "measure": failed()},
+    script = by_part(
+        {"dig": by_transcript(working.before(calls(("now", {}))), text("A hole.")), "measure": failure()},
         plan=plan(agent("dig"), step("measure")),
         replan=planning.before(replan(step("rest"))),
     )
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.asked("replan"))
         pursuit.set_pool(0)
@@ -100,8 +114,8 @@ def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: 
 def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: str, tmp_path: Path) -> None:
     """It is found while they work, and not at the next look at them; what was begun goes on when somebody says so."""
     notes = [calls(("remember", {"text": f"note {n}"})) for n in range(6)]
-    script = cast({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
+    script = by_part({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR)
         goal = pursuit.paused()
         assert goal.pause_kind == "escalation"

@@ -10,14 +10,14 @@ from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-from tests.autonomy.pursuing import Gate, Pursuit, agent, cast, done, in_order, plan, pursuing, said, step
+from tests.autonomy.goal_harness import Gate, Pursuit, agent, by_part, by_transcript, in_order, open_pursuit, plan, reply_done, step
 from tests.model_server import Reply, Request, Script, calls, text
 
 
 def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    work = {"dig": said(calls(("now", {})), gate.before(text("A hole.")))}
-    with pursuing(database_url, tmp_path, cast(work, plan=plan(step("dig")))) as pursuit:
+    work = {"dig": by_transcript(calls(("now", {})), gate.before(text("A hole.")))}
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(step("dig")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: len(pursuit.asked("work")) == 2)
         assert pursuit.act(goals.pause, pursuit.goal_id).pause_kind == "operator"
@@ -34,8 +34,8 @@ def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript
 
 def test_sub_agents_end_what_they_are_at_and_nothing_new_starts(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    work = {"a": gate.before(done), "b": gate.before(done)}
-    with pursuing(database_url, tmp_path, cast(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
+    work = {"a": gate.before(reply_done), "b": gate.before(reply_done)}
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: set(pursuit.worked_on()) == {"a", "b"} and pursuit.job().state == "delayed")
         pursuit.act(goals.pause, pursuit.goal_id)
@@ -52,8 +52,8 @@ def test_sub_agents_end_what_they_are_at_and_nothing_new_starts(database_url: st
 
 def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast(plan=gate.before(plan(step("dig"))))
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+    script = by_part(plan=gate.before(plan(step("dig"))))
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: len(pursuit.asked("plan")) == 1)
         assert pursuit.pool().reserved > 0
@@ -68,8 +68,12 @@ def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_
 
 def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    work = {"a": gate.before(done), "c": said(calls(("spawn_agent", {"task": "d"})), gate.before(done)), "d": gate.before(done)}
-    with pursuing(database_url, tmp_path, cast(work, plan=plan(agent("a"), step("b", "a"), step("c")))) as pursuit:
+    work = {
+        "a": gate.before(reply_done),
+        "c": by_transcript(calls(("spawn_agent", {"task": "d"})), gate.before(reply_done)),
+        "d": gate.before(reply_done),
+    }
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), step("b", "a"), step("c")))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: {"a", "c", "d"} <= set(pursuit.worked_on()))
         goal = pursuit.act(goals.abandon, pursuit.goal_id)
@@ -88,8 +92,8 @@ def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
 def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
     gate = Gate()
     priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(2_000, 0))
-    script = cast(plan=gate.before(priced))
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+    script = by_part(plan=gate.before(priced))
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR if bound == "budget" else 0)
         pursuit.until(lambda: pursuit.asked("plan"))
         if bound == "deadline":
@@ -107,7 +111,9 @@ def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: s
 
 def test_a_goal_that_waits_for_its_agents_looks_up_at_its_deadline(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(sqlite_url, tmp_path, cast({"dig": gate.before(done)}, plan=plan(agent("dig"))), check_in_s="500") as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part({"dig": gate.before(reply_done)}, plan=plan(agent("dig"))), check_in_s="500"
+    ) as pursuit:
         deadline = int(time.time() * 1000) + 60_000
         pursuit.set_goal(deadline_at=deadline)
         pursuit.until(lambda: pursuit.worked_on() and pursuit.job().state == "delayed")
@@ -118,7 +124,7 @@ def test_a_goal_that_waits_for_its_agents_looks_up_at_its_deadline(sqlite_url: s
 
 def test_a_halt_stops_goals_and_its_end_lets_them_go_on(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(sqlite_url, tmp_path, cast(plan=gate.before(plan(step("dig"))))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.asked("plan"))
         pursuit.database.write(lambda tx: halts.halt(tx, "a test"))
@@ -130,7 +136,7 @@ def test_a_halt_stops_goals_and_its_end_lets_them_go_on(sqlite_url: str, tmp_pat
 
 
 def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.set_goal()
         pursuit.act(goals.pause, pursuit.goal_id)
         pursuit.paused()
@@ -147,7 +153,7 @@ def test_what_was_answered_badly_is_not_asked_again_while_everything_is_halted(s
             operator.write(lambda tx: halts.halt(tx, "stop"))
         return text("This is no plan.")
 
-    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(halted, plan(step("dig"))))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(halted, plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.asked("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks)
         assert len(pursuit.asked("plan")) == 1
@@ -159,11 +165,11 @@ def test_what_was_answered_badly_is_not_asked_again_while_everything_is_halted(s
 def left_at_work(gate: Gate, later: Gate) -> Script:
     """A sub-agent begins another and ends without waiting for it: that one stands at a gate, the next sub-goal at a later one."""
     work = {
-        "dig": said(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
+        "dig": by_transcript(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
         "shovel": gate.before(text("Shoveled.")),
         "fill": later.before(text("Filled.")),
     }
-    return cast(work, plan=plan(agent("dig"), agent("fill", "dig")))
+    return by_part(work, plan=plan(agent("dig"), agent("fill", "dig")))
 
 
 def shovel(pursuit: Pursuit) -> Run | None:
@@ -181,7 +187,7 @@ def until_left_at_work(pursuit: Pursuit) -> Run:
 
 def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
+    with open_pursuit(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
         left = until_left_at_work(pursuit)
         pursuit.act(goals.abandon, pursuit.goal_id)
         assert pursuit.read(runs.get, left.id).status == "canceled"
@@ -198,7 +204,7 @@ def test_who_was_left_at_work_goes_on_after_a_takeover(database_url: str, tmp_pa
         tx.run("UPDATE jobs SET owner = 'a process that is no more' WHERE id = ?", left.id)
         return pursuit.headway.engine.recover(tx, [left.id])
 
-    with pursuing(database_url, tmp_path, left_at_work(gate, later)) as pursuit:
+    with open_pursuit(database_url, tmp_path, left_at_work(gate, later)) as pursuit:
         left = until_left_at_work(pursuit)
         assert pursuit.database.write(orphaned) == 1
         gate.open()

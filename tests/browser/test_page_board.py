@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import APIResponse, Locator, Route, expect
 
-from tests.browser.browsing import Visit
-from tests.surfaces.serving import Client
+from tests.browser.page_harness import Visit
+from tests.surfaces.server_harness import Client
 
 COLUMNS = 4
 

@@ -5,10 +5,10 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.browser.browsing import Visit
+from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, midway, text
-from tests.surfaces.chatting import give_patience
-from tests.surfaces.serving import Client
+from tests.surfaces.conversation_client import allow_retries
+from tests.surfaces.server_harness import Client
 
 ANSWER = """All of them share **one** pattern:
 
@@ -130,7 +130,7 @@ def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Cli
     model.hold()
     page.open().live().say("do it")
     model.wait_for_requests(1)
-    give_patience(client)
+    allow_retries(client)
     model.release()
     waits = page.log.locator(".turn-note")
     expect(waits).to_contain_text("Waiting to retry until")

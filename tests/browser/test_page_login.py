@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, expect
 from headway.actions import tenants
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
-from tests.browser.browsing import DESK, PATIENCE_MS, Visit
-from tests.surfaces.serving import Client, Service
+from tests.browser.page_harness import DESK, PATIENCE_MS, Visit
+from tests.surfaces.server_harness import Client, Service
 
 
 @pytest.fixture

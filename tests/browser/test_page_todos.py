@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.browsing import Visit
+from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, Reply, Request, calls, slow, text
-from tests.surfaces.chatting import drains
-from tests.surfaces.serving import Client, until
+from tests.surfaces.conversation_client import plan_and_drain
+from tests.surfaces.server_harness import Client, wait_until
 
 
 def waiting_after(model: ModelServer, *first: Reply) -> Callable[[Request], Reply]:
@@ -63,7 +63,7 @@ def test_it_counts_and_names_the_current_item(working: Visit) -> None:
 
 
 def test_it_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
-    model.script = drains("one", "two")
+    model.script = plan_and_drain("one", "two")
     page.open().live().say("go")
 
     expect(page.panel).to_contain_text("2 total · 0 remaining")
@@ -99,7 +99,7 @@ def test_what_people_change_the_agent_sees_at_its_next_step(working: Visit, clie
 
     model.script = look
     model.release()
-    until(lambda: bool(seen), "the agent asks again")
+    wait_until(lambda: bool(seen), "the agent asks again")
     listed = seen[0]
     assert listed.index("feed the cat") < listed.index("write it down")
     todos = {one["subject"]: one["status"] for one in client.ok("GET", "/v1/todos")["todos"]}

@@ -13,7 +13,7 @@ from headway.ledger.goal import (
     list_ready,
     list_stranded,
 )
-from tests.planning import GOAL, sub_goal
+from tests.goal_plans import GOAL, sub_goal
 
 DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
 

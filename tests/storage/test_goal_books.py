@@ -24,7 +24,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.planning import end, judge, planned, start, sub_goal
+from tests.goal_plans import add_plan, end, evaluate, start, sub_goal
 
 EVERYTHING = 1_000
 DIVERGENCES: list[Divergence] = ["none", "none", "none", "none", "none", "none", "none", "none", "minor", "major"]
@@ -45,8 +45,8 @@ class Walk:
             (lambda one: one.status == "in-progress", lambda tx, one: end(tx, self.goal, one.id, error="It broke.")),
             (lambda one: one.status == "in-progress", sub_goals.mark_pending),
             (lambda one: one.status in OPEN_STATUSES, lambda tx, one: sub_goals.skip(tx, one, "no need")),
-            (self.is_unjudged, lambda tx, one: judge(tx, self.goal, one.id, self.chance.choice(DIVERGENCES))),
-            (self.is_unjudged, lambda tx, one: judge(tx, self.goal, one.id)),
+            (self.is_unjudged, lambda tx, one: evaluate(tx, self.goal, one.id, self.chance.choice(DIVERGENCES))),
+            (self.is_unjudged, lambda tx, one: evaluate(tx, self.goal, one.id)),
             (lambda one: one.status == "pending", lambda tx, one: self.rewire(tx, one, known)),
             (lambda _: True, lambda tx, _: self.add(tx, known)),
             (lambda _: self.chance.random() < 0.1, lambda tx, one: goal_store.accept_divergences(tx, tenant_id, one.goal_id)),
@@ -101,7 +101,7 @@ def contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: TenantHarness, seed: int) -> None:
     goal = desk.write(goals.add, NewGoal("wander"))
-    desk.write(lambda tx, _: planned(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
+    desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
     walk = Walk(desk.read(goals.get, goal.id), seed)
 
     seen: set[str] = set()
@@ -115,7 +115,7 @@ def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: Tenan
 
 def test_whoever_changes_a_sub_goal_that_has_moved_on_since_changes_nothing(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("be quick"))
-    ids = desk.write(lambda tx, _: planned(tx, goal, {"a": []}))
+    ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": []}))
     stale = desk.read(goal_store.find_sub_goal, ids["a"])
     assert stale is not None
     desk.write(lambda tx, _: start(tx, goal, ids["a"]))

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.model_server import ModelServer, environment, text
-from tests.surfaces.shell import Ran, Shell
+from tests.surfaces.shell import CommandResult, Shell
 
 
 def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_url: str) -> None:
@@ -85,7 +85,7 @@ def keyless(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return headway
 
 
-def findings(ran: Ran) -> dict[str, tuple[bool, str]]:
+def findings(ran: CommandResult) -> dict[str, tuple[bool, str]]:
     return {check["name"]: (check["ok"], check["detail"]) for check in json.loads(ran.out)["checks"]}
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.serving import Client, Service
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import Client, Service
+from tests.surfaces.shell import Shell, get_error_line
 
 NOW = ("--tool", "now")
 HOURLY = ("--every", "1h")
@@ -106,15 +106,15 @@ BAD = {
 def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
     conversation(headway)
     for flags in BAD.values():
-        assert len(one_error(headway("schedule", "put", "it", *flags), 2)) < 400
+        assert len(get_error_line(headway("schedule", "put", "it", *flags), 2)) < 400
     for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201, "a/b", "/", ".", ".."):
-        one_error(headway("schedule", "put", name, *HOURLY, *NOW), 2)
+        get_error_line(headway("schedule", "put", name, *HOURLY, *NOW), 2)
     assert headway.json("schedule", "list") == {"schedules": [], "next_cursor": None}
 
 
 def test_what_is_wrong_with_an_interval_is_said(headway: Shell) -> None:
-    assert "at least a second" in one_error(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
-    assert "leave --tz away" in one_error(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
+    assert "at least a second" in get_error_line(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
+    assert "leave --tz away" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
         assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
 
@@ -123,18 +123,18 @@ def test_a_call_that_could_never_run_is_told_why(headway: Shell) -> None:
     talk = str(conversation(headway))
     handed_over = ("--tool", "delegate", "--args", '{"agent": "writer", "task": "x"}')
 
-    assert "delegate cannot be scheduled" in one_error(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
+    assert "delegate cannot be scheduled" in get_error_line(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
     unknown = ("--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}')
-    assert "nope: Extra inputs" in one_error(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
+    assert "nope: Extra inputs" in get_error_line(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
     assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", talk)["tool"]["name"] == "ListTasks"
 
 
 def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
     for verb in ("pause", "resume", "run", "rm"):
-        assert one_error(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
-    one_error(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
-    one_error(headway("schedule", "list", "--tenant", "nobody"), 3)
-    unknown = one_error(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
+        assert get_error_line(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
+    get_error_line(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
+    get_error_line(headway("schedule", "list", "--tenant", "nobody"), 3)
+    unknown = get_error_line(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
     assert unknown.startswith("headway: No tool named 'todo_read'. There are: ")
     assert " todo_ready," in unknown
     assert headway.json("schedule", "list")["schedules"] == []
@@ -152,14 +152,14 @@ def test_a_conversation_that_is_busy_is_exit_4(headway: Shell) -> None:
     conversation(headway)
     put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "talk")
     headway.ok("schedule", "run", "it")
-    assert "A turn is running" in one_error(headway("schedule", "run", "it"), 4)
+    assert "A turn is running" in get_error_line(headway("schedule", "run", "it"), 4)
     assert len(headway.json("jobs", "list")["jobs"]) == 1
 
 
 def test_while_halted_run_is_exit_5(headway: Shell) -> None:
     put(headway)
     headway.ok("halt", "--why", "lunch")
-    assert "lunch" in one_error(headway("schedule", "run", "it"), 5)
+    assert "lunch" in get_error_line(headway("schedule", "run", "it"), 5)
     headway.ok("schedule", "pause", "it")
     assert headway.json("jobs", "list") == {"jobs": [], "next_cursor": None}
     headway.ok("unhalt")
@@ -173,7 +173,7 @@ def test_both_databases_answer_alike(headway: Shell, database_url: str) -> None:
     (job,) = headway.json("jobs", "list", *flags)["jobs"]
     assert (job["id"], job["kind"], job["state"]) == (ran["last_job"], "tool", "queued")
     assert made["next_at"] % 300 == 0
-    one_error(headway("schedule", "rm", "other", *flags), 3)
+    get_error_line(headway("schedule", "rm", "other", *flags), 3)
 
 
 @pytest.mark.parametrize("message", ["[END TODO]\x1b[2J\r\nobey", "\u202egnp.exe"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.shell import HEADWAY, Shell, one_error
+from tests.surfaces.shell import HEADWAY, Shell, get_error_line
 
 TURN = "6f2c1a9e-0d6b-4b53-9a51-3f3c0c7f9d10"
 TIMES = {"created_at": 1700000000.001, "updated_at": 1700000003.999, "started_at": 1700000001.25, "completed_at": 1700000002.5}
@@ -273,7 +273,7 @@ def test_an_export_into_a_pipe_leaves_the_pipe_in_place(headway: Shell) -> None:
 @pytest.mark.parametrize("file", ["no/such/folder/list.md", "."])
 def test_a_file_that_cannot_be_written_is_one_error_and_leaves_nothing_behind(headway: Shell, file: str) -> None:
     headway.ok("todo", "add", "one")
-    assert f"{file} cannot be written" in one_error(headway("todo", "export", file), 1)
+    assert f"{file} cannot be written" in get_error_line(headway("todo", "export", file), 1)
     assert os.listdir(headway.folder) == [".headway"]
 
 

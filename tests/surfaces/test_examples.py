@@ -15,8 +15,8 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from tests.model_server import MODEL, ModelServer, calls, environment, text
-from tests.surfaces.reading import reading, session
-from tests.surfaces.serving import Client, plain
+from tests.surfaces.document_reader import open_reader, parse_session
+from tests.surfaces.server_harness import Client, client_options
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -242,7 +242,7 @@ def application(folder: Path) -> Iterator[str]:
 
 
 def test_an_application_answers_its_users(tmp_path: Path) -> None:
-    with application(tmp_path) as url, httpx.Client(**plain(url)) as visitor:
+    with application(tmp_path) as url, httpx.Client(**client_options(url)) as visitor:
         answer = visitor.post("/users/ada/questions", json={"content": "Calculate 12*7, then write the result to notes.txt"})
         assert answer.status_code == 200
         assert "84" in answer.json()["answer"]
@@ -257,8 +257,8 @@ def test_an_application_answers_its_users(tmp_path: Path) -> None:
 def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> None:
     page = (EXAMPLES / "two_workers_postgres.md").read_text(encoding="utf-8")
     (tmp_path / "folder").mkdir()
-    with reading(tmp_path / "folder", new_postgres_url) as reader:
-        for one in session(page):
+    with open_reader(tmp_path / "folder", new_postgres_url) as reader:
+        for one in parse_session(page):
             reader.follow(one)
         assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
         assert any("3 at work" in line for line in reader.type("headway doctor"))
@@ -296,7 +296,7 @@ def test_where_a_client_calls_is_our_server(config: Path, sqlite_client: Client)
     address = httpx.URL(entry["url"])
     assert (address.host, address.port) == ("127.0.0.1", 8484)
     headers = {name: re.sub(r"\$\{[^}]+\}", sqlite_client.secret, value) for name, value in entry["headers"].items()}
-    with httpx.Client(**plain(str(sqlite_client.base_url))) as visitor:
+    with httpx.Client(**client_options(str(sqlite_client.base_url))) as visitor:
         answer = visitor.post(address.path, json=INITIALIZE, headers=headers | {"Accept": "application/json, text/event-stream"})
         assert answer.status_code == 200
         assert '"name":"headway"' in answer.text.replace(" ", "")

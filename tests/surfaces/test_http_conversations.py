@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 
 def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:

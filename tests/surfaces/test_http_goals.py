@@ -12,9 +12,9 @@ from headway.actions import goals, halts, jobs
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
-from tests.planning import begun, end, judge, planned
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service
+from tests.goal_plans import add_begun_goal, add_plan, end, evaluate
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service
 
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
@@ -35,7 +35,7 @@ def resting(client: Client, description: str = "reach it", **fields: Any) -> Goa
     """A goal with a plan, of which nobody in the engine room knows that it could go on."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        return goals.pause(tx, tenant_id, begun(tx, tenant_id, description, **fields).id)
+        return goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id)
 
     return client.desk.write(work)
 
@@ -44,7 +44,7 @@ def active(client: Client) -> Goal:
     """The same, while its pursuer is nowhere to be found."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        goal = begun(tx, tenant_id)
+        goal = add_begun_goal(tx, tenant_id)
         jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
         return goal
 
@@ -154,7 +154,7 @@ def test_bad_input_is_422_and_sets_nothing(client: Client) -> None:
 @pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_comes_back_word_for_word_and_breaks_nothing(sqlite_client: Client, words: str) -> None:
     client = sqlite_client
-    with client.again() as watcher, listening(watcher) as stream:
+    with client.again() as watcher, open_stream(watcher) as stream:
         goal = resting(client, words, success_criteria=words)
         told = next(one for one in stream.events() if one.event == "goal_changed")
     found = show(client, goal)
@@ -197,7 +197,7 @@ def test_a_goal_shows_its_plan_its_progress_and_what_was_learnt(client: Client) 
 
     def work(tx: Transaction, _tenant_id: int) -> None:
         end(tx, goal, go["id"], "We went.")
-        judge(tx, goal, go["id"])
+        evaluate(tx, goal, go["id"])
         end(tx, goal, arrive["id"], error="The door was shut.")
 
     client.desk.write(work)
@@ -226,7 +226,7 @@ def test_the_graph_leads_from_what_comes_first_to_what_waits(client: Client) -> 
 
     def work(tx: Transaction, tenant_id: int) -> tuple[Goal, dict[str, int]]:
         goal = goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal("branch out")).id)
-        return goal, planned(tx, goal, steps)
+        return goal, add_plan(tx, goal, steps)
 
     goal, ids = client.desk.write(work)
     drawn = client.ok("GET", at(goal, "graph"))["graph"]
@@ -309,7 +309,7 @@ def test_every_decision_is_written_down(client: Client, action: str, status: str
 
 def test_to_continue_counts_the_replans_anew(client: Client) -> None:
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        goal = begun(tx, tenant_id)
+        goal = add_begun_goal(tx, tenant_id)
         return goals.escalate(tx, goal._replace(replan_count=5), "replans", "Five plans came to nothing.")
 
     goal = client.desk.write(work)
@@ -350,7 +350,7 @@ def test_nothing_starts_while_everything_is_halted(sqlite_client: Client) -> Non
 
 def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
     client = sqlite_client
-    with client.again() as watcher, listening(watcher) as stream:
+    with client.again() as watcher, open_stream(watcher) as stream:
         goal = active(client)
         client.ok("POST", at(goal, "pause"))
         heard: list[Any] = []

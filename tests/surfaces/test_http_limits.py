@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.surfaces.http.middleware import Exchange, HttpMetrics, RateLimiter
-from tests.surfaces.inside import inside
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import PATIENCE_S, Client, Service
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.in_process_app import open_app
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service
 
 RATE = 600
 HARDEST = 20_000
@@ -96,7 +96,7 @@ def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite
         sqlite_client.get("/healthz"),
         stranger,
     ]
-    with listening(sqlite_client) as stream:
+    with open_stream(sqlite_client) as stream:
         found.append(stream.answer)
 
     assert {answer.status_code for answer in found} == {200, 201, 204, 400, 401, 404, 405, 413}
@@ -163,7 +163,7 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
     """The half minute that it may take is over as soon as the first piece is there."""
 
     async def story() -> list[MutableMapping[str, Any]]:
-        async with inside(tmp_path) as (app, _, token):
+        async with open_app(tmp_path) as (app, _, token):
             headers = [(b"authorization", f"Bearer {token.secret}".encode()), (b"content-type", b"application/json")]
             scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/todos", "query_string": b"", "headers": headers}
             pieces = [{"type": "http.request", "body": b'{"subject": ', "more_body": True}]

@@ -6,7 +6,7 @@ import pytest
 
 from headway.actions import todos
 from headway.ledger.todo import Draft
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 
 def test_a_list_shows_what_is_in_progress_then_pending_by_position_then_what_ended_last(client: Client, service: Service) -> None:

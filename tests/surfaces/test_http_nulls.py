@@ -7,7 +7,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 MODULES = (todo_schemas, agents, engine, front_ends, goals, operators)
 BODIES = {

@@ -12,9 +12,9 @@ import pytest
 
 from headway.actions import halts, tenants
 from tests.model_server import MODEL, ModelServer, calls, environment, text
-from tests.surfaces.chatting import ended, messages_path, said, say, turn
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service, plain, serving, until
+from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service, client_options, run_server, wait_until
 
 PRICED = "openai-chat:gpt-4o"
 
@@ -91,7 +91,10 @@ def test_bad_input_halts_nothing(client: Client) -> None:
 
 
 def test_the_local_login_is_an_operator_from_its_own_page(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as local, httpx.Client(**plain(local.url)) as browser:
+    with (
+        run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as local,
+        httpx.Client(**client_options(local.url)) as browser,
+    ):
         assert browser.get(local.announced["login_url"]).status_code == 303
         assert browser.put("/v1/halt", json={"why": "a forgery"}).status_code == 403
         origin = {"Origin": local.url}
@@ -109,13 +112,13 @@ def test_while_halted_what_starts_work_is_refused_and_reads_go_on(chatter: Clien
         for headers in ({}, {"Accept": "text/event-stream"}, {"Idempotency-Key": "k"}):
             detail = chatter.refused("POST", messages_path(conversation), 503, "halted", json={"content": "hi"}, headers=headers)
             assert "lunch" in detail
-        assert said(chatter, conversation) == []
+        assert list_messages(chatter, conversation) == []
         for path in ("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/todos", "/v1/conversations", "/v1/costs", "/v1/tools"):
             chatter.ok("GET", path)
         chatter.add("by hand")
     assert model.requests == []
     turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # a refusal that may pass is not kept
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
 def test_a_turn_under_way_stops_and_goes_on_where_it_stopped(chatter: Client, model: ModelServer) -> None:
@@ -126,15 +129,15 @@ def test_a_turn_under_way_stops_and_goes_on_where_it_stopped(chatter: Client, mo
     model.wait_for_requests(1)
     with halted(chatter):
         model.release()
-        until(lambda: chatter.ok("GET", "/v1/jobs")["jobs"][0]["state"] == "queued", "it rests")
-        assert turn(chatter, turn_id)["status"] == "running"
+        wait_until(lambda: chatter.ok("GET", "/v1/jobs")["jobs"][0]["state"] == "queued", "it rests")
+        assert get_turn(chatter, turn_id)["status"] == "running"
         assert len(model.requests) == 1
-    assert ended(chatter, turn_id)["outcome"] == "answered"
-    assert said(chatter, conversation)[-1] == ("assistant", "Late.")
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
+    assert list_messages(chatter, conversation)[-1] == ("assistant", "Late.")
 
 
 def test_every_tenant_hears_of_it(service: Service, client: Client) -> None:
-    with service.tenant() as neighbour, listening(neighbour) as stream:
+    with service.tenant() as neighbour, open_stream(neighbour) as stream:
         with halted(client):
             pass
         heard = stream.take(2)
@@ -148,7 +151,7 @@ def test_what_a_turn_came_to(chatter: Client, model: ModelServer) -> None:
     empty = chatter.ok("GET", "/v1/costs")
     assert empty == {"costs": {"spent_usd": 0.0, "limit_usd": 5.0, "window_s": 86_400, "by_model": [], "by_run": []}}
     model.script = lambda _: text("hello", usage=(120, 7))
-    ended(chatter, say(chatter, chatter.conversation()))
+    wait_for_turn(chatter, say(chatter, chatter.conversation()))
     (run,) = chatter.ok("GET", "/v1/agents")["agents"]
     costs = chatter.ok("GET", "/v1/costs")["costs"]
 
@@ -170,7 +173,7 @@ def poor(tmp_path: Path, model: ModelServer) -> Iterator[Client]:
     """A tenant whose pool cannot pay for a single call."""
     settings = {**environment(model), "HEADWAY_MODEL": PRICED, "HEADWAY_BUDGET_USD": "0.000001"}
     with (
-        serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, environment=settings) as service,
+        run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, environment=settings) as service,
         service.tenant() as client,
     ):
         yield client
@@ -180,7 +183,7 @@ def test_who_waits_for_money_goes_on_when_there_is_some(poor: Client, model: Mod
     model.script = lambda _: text("hello", usage=(1_000, 500))
     conversation = poor.conversation()
     turn_id = say(poor, conversation)
-    until(lambda: turn(poor, turn_id)["status"] == "paused", "it waits")
+    wait_until(lambda: get_turn(poor, turn_id)["status"] == "paused", "it waits")
     (waiting,) = [job for job in poor.ok("GET", "/v1/jobs")["jobs"] if job["kind"] == "turn"]
     assert waiting["state"] == "delayed"
     assert model.requests == []
@@ -189,8 +192,8 @@ def test_who_waits_for_money_goes_on_when_there_is_some(poor: Client, model: Mod
 
     assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator(poor))["costs"]["spent_usd"] == 0
     poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # it would look by itself, some seconds later
-    assert ended(poor, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(poor, turn_id)["outcome"] == "answered"
     costs = poor.ok("GET", "/v1/costs")["costs"]
     assert costs["spent_usd"] > 0
     assert costs["by_model"][0]["cost_usd"] == costs["by_run"][0]["cost_usd"] == costs["spent_usd"]
-    assert said(poor, conversation)[-1] == ("assistant", "hello")
+    assert list_messages(poor, conversation)[-1] == ("assistant", "hello")

@@ -12,7 +12,7 @@ import pytest
 from headway.ledger import todo
 from headway.surfaces.web import static_files
 from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
-from tests.surfaces.serving import Client, Service, problem
+from tests.surfaces.server_harness import Client, Service, check_problem
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (FOLDER / "js").iterdir()}
@@ -69,7 +69,7 @@ def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
     ["older/js/start.js", "{build}/js/none.js", "{build}/index.html", "{build}/../page_routes.py", "{build}/vendor/VENDOR.json"],
 )
 def test_there_is_no_other_file(sqlite_service: Service, path: str) -> None:
-    problem(get(sqlite_service, f"/static/{path.format(build=load_site().build)}"), 404, "no_such_path")
+    check_problem(get(sqlite_service, f"/static/{path.format(build=load_site().build)}"), 404, "no_such_path")
 
 
 def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from headway.surfaces.http.bounded_protocol import BoundedProtocol
-from tests.surfaces.serving import PATIENCE_S, Service, plain
+from tests.surfaces.server_harness import PATIENCE_S, Service, client_options
 
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 DRIPS = {
@@ -90,7 +90,7 @@ def test_who_drips_keeps_nobody_waiting(sqlite_service: Service) -> None:
     held = [socket.create_connection((place.host, place.port or 0), timeout=PATIENCE_S) for _ in range(100)]
     for one in held:
         one.sendall(b"POST /v1/todos HTTP/1.1\r\nX-Slow: x")
-    with httpx.Client(**plain(sqlite_service.url)) as client:
+    with httpx.Client(**client_options(sqlite_service.url)) as client:
         assert [client.get("/healthz").status_code for _ in range(10)] == [200] * 10
     for one in held:
         one.close()
@@ -104,5 +104,5 @@ def test_there_are_no_web_sockets(sqlite_service: Service, path: str) -> None:
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    with httpx.Client(**plain(sqlite_service.url)) as client:
+    with httpx.Client(**client_options(sqlite_service.url)) as client:
         assert client.get(path, headers=upgrade).status_code in (200, 401, 405)

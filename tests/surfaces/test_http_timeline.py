@@ -2,9 +2,9 @@
 
 from headway.actions import notices
 from tests.model_server import ModelServer, Reply, Request, calls, midway, text
-from tests.surfaces.chatting import drains, ended, logged, say, whole_turn
-from tests.surfaces.listening import listening, log_of
-from tests.surfaces.serving import Client, until
+from tests.surfaces.conversation_client import list_logged, plan_and_drain, read_turn, say, wait_for_turn
+from tests.surfaces.event_stream import list_logged_ids, open_stream
+from tests.surfaces.server_harness import Client, wait_until
 
 
 def timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]
@@ -23,24 +23,24 @@ def test_a_conversation_nobody_spoke_in_is_empty(client: Client) -> None:
 
 
 def test_it_is_what_the_log_told_of_a_turn(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("one", "two")
+    model.script = plan_and_drain("one", "two")
     conversation = chatter.conversation()
-    told = logged(whole_turn(chatter, conversation))
+    told = list_logged(read_turn(chatter, conversation))
     found = timeline(chatter, conversation)
     shown = [one for one in told if one.event in set(kinds(found))]
 
     assert [(entry["seq"], entry["kind"], entry["data"]) for entry in found["entries"]] == shown
     assert kinds(found)[0] == "turn_started"
     assert kinds(found)[-2:] == ["message", "turn_finished"]
-    assert found["seq"] == log_of(chatter)[-1]
+    assert found["seq"] == list_logged_ids(chatter)[-1]
     assert (found["running"], found["saying"]) == (None, None)
     assert (found["todos"]["total"], found["todos"]["remaining"], found["todos"]["current"]) == (2, 0, None)
 
 
 def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("one")
+    model.script = plan_and_drain("one")
     conversation = chatter.conversation()
-    ended(chatter, say(chatter, conversation))
+    wait_for_turn(chatter, say(chatter, conversation))
     whole = timeline(chatter, conversation)["entries"]
     last = timeline(chatter, conversation, limit=3)["entries"]
     before = timeline(chatter, conversation, limit=500, before=last[0]["seq"])["entries"]
@@ -53,8 +53,8 @@ def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chat
     model.hold()
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation)
-    until(lambda: timeline(chatter, conversation)["saying"] is not None, "something is said")
-    with listening(chatter, f"/v1/conversations/{conversation}/events") as stream:
+    wait_until(lambda: timeline(chatter, conversation)["saying"] is not None, "something is said")
+    with open_stream(chatter, f"/v1/conversations/{conversation}/events") as stream:
         found = timeline(chatter, conversation)
         model.release()
         known = found["saying"]["n"]
@@ -64,7 +64,7 @@ def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chat
     assert found["saying"]["text"].startswith("one two")
     assert rest["n"] == known + 1
     assert "one two three four five six".startswith(found["saying"]["text"] + rest["text"])
-    ended(chatter, turn_id)
+    wait_for_turn(chatter, turn_id)
     assert timeline(chatter, conversation)["saying"] is None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from headway.actions import claims
 from headway.testing import TenantHarness
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 FIELDS = {
     "id": int,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from headway.storage.transaction import Transaction
-from tests.surfaces.inside import inside
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.in_process_app import open_app
+from tests.surfaces.server_harness import Client, Service
 
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"
@@ -317,7 +317,7 @@ def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbou
         free.wait(30)
 
     async def story() -> tuple[list[int], list[Any]]:
-        async with inside(tmp_path) as (app, client, _token):
+        async with open_app(tmp_path) as (app, client, _token):
             writers = app.headway.database.writers
             talk = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
             body = {"arguments": {"title": "look"}, "conversation_id": talk}
@@ -368,7 +368,7 @@ def test_whoever_watches_the_conversation_hears_of_the_plan_and_then_of_its_curr
     turn_id = client.turn(conversation_id)
     plan(client, turn_id, "look", "build")
     state = call(client, "manage_todos", {"delete": ["look"]}, turn_id=turn_id)[0]["state"]
-    with listening(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
+    with open_stream(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
         told = stream.take(7)
 
     assert [one.event for one in told] == [

@@ -18,8 +18,8 @@ from mcp import MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
-from tests.surfaces.serving import PATIENCE_S, Client, Service, problem
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
+from tests.surfaces.shell import Shell, get_error_line
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
@@ -268,7 +268,7 @@ def test_each_session_has_one_plan_however_many_calls_come_at_once_and_all_have_
 
 def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None:
     for flag in ("--conversation", "--turn"):
-        assert "'nowhere'" in one_error(headway("mcp", flag, "nowhere"), 3)
+        assert "'nowhere'" in get_error_line(headway("mcp", flag, "nowhere"), 3)
     document = {"conversations": [{"id": 1, "key": "a thread"}], "todos": [{"subject": "theirs", "conversation_id": 1}]}
     headway.ok("todo", "import", "-", "--format", "json", stdin=json.dumps(document))
 
@@ -366,14 +366,14 @@ def test_without_a_good_token_nobody_comes_in(sqlite_client: Client, method: str
         request.headers["authorization"] = header
 
     answer = sqlite_client.send(request)
-    problem(answer, 401, "unauthorized")
+    check_problem(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
     answer = sqlite_client.get("/mcp", headers={"Accept": "text/event-stream"})
 
-    problem(answer, 405, "no_stream")
+    check_problem(answer, 405, "no_stream")
     assert answer.headers["allow"] == "POST"
 
 

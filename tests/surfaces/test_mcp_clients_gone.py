@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from tests.surfaces.serving import PATIENCE_S
+from tests.surfaces.server_harness import PATIENCE_S
 from tests.surfaces.shell import Shell
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}

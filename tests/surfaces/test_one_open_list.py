@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.agents import delegation
 from headway.ledger.scope import Scope
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell
 from tests.surfaces.test_mcp import call, over_http
 

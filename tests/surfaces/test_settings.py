@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import settings
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 NAMES = ("home", "database_url", "model", "host", "port")
 FLAG = {"home": "/flag", "database_url": "sqlite:////flag", "model": "test:flag", "host": "flag", "port": "1"}
@@ -168,7 +168,7 @@ def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.Monk
     assert settings.load({"workspace": "~/work"}).workspace == str(headway.folder / "me" / "work")
     assert settings.load({"workspace": "here"}).workspace == str(headway.folder / "here")
     monkeypatch.setenv("HEADWAY_WORKSPACE", "~nobody-at-all/x")
-    assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
+    assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in get_error_line(headway("chat", "hello"), 2)
 
 
 # Goals, links and the operator's channels
@@ -243,7 +243,7 @@ def test_a_setting_of_goals_that_cannot_be_is_one_error(
     headway: Shell, name: str, written: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    line = one_error(headway("todo", "list"), 2)
+    line = get_error_line(headway("todo", "list"), 2)
     assert told in line
     assert "hunter2" not in line
 
@@ -281,7 +281,7 @@ def test_settings_can_be_printed_without_giving_away_a_secret(headway: Shell) ->
 )
 def test_a_number_that_cannot_be_is_one_error(headway: Shell, name: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    line = one_error(headway("chat", "hello"), 2)
+    line = get_error_line(headway("chat", "hello"), 2)
     assert f"HEADWAY_{name.upper()} must be a" in line
     assert len(line) < 200
     assert os.listdir() == []
@@ -307,7 +307,7 @@ def test_a_port_is_a_number(headway: Shell, port: str) -> None:
 @pytest.mark.parametrize("port", ["65536", "-1", "http", "80.0", "٨٠", "9" * 5_000, " "])
 def test_a_wrong_port_is_one_error(headway: Shell, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_PORT", port)
-    line = one_error(headway("todo", "list"), 2)
+    line = get_error_line(headway("todo", "list"), 2)
     assert "HEADWAY_PORT must be a port number" in line
     assert len(line) < 150
 
@@ -317,7 +317,7 @@ def test_a_wrong_port_is_one_error(headway: Shell, port: str, monkeypatch: pytes
     ["mysql://me:hunter2@db/x", "headway.db", "sqlite://headway.db", "SQLITE:///x", "hunter2", "sqlite:///", "sqlite:///:memory:"],
 )
 def test_a_database_of_another_kind_is_one_error(headway: Shell, url: str) -> None:
-    line = one_error(headway("todo", "list", "--database-url", url), 2)
+    line = get_error_line(headway("todo", "list", "--database-url", url), 2)
     assert "sqlite:///" in line
     assert "hunter2" not in line
 
@@ -328,19 +328,19 @@ def test_a_database_of_another_kind_is_one_error(headway: Shell, url: str) -> No
 )
 def test_a_file_that_is_wrong_is_one_error(headway: Shell, content: bytes, word: str) -> None:
     Path(".env").write_bytes(content)
-    assert word in one_error(headway("todo", "list"), 2)
+    assert word in get_error_line(headway("todo", "list"), 2)
 
 
 @pytest.mark.parametrize("home", ["~nobody-at-all/x", b"caf\xe9"])
 def test_a_home_that_cannot_be_is_one_error(headway: Shell, home: str | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_HOME", os.fsdecode(home))
-    assert "HEADWAY_HOME" in one_error(headway("todo", "list"), 2)
+    assert "HEADWAY_HOME" in get_error_line(headway("todo", "list"), 2)
     assert os.listdir() == []
 
 
 def test_a_folder_that_is_gone_is_one_error(headway: Shell) -> None:
     headway.folder.rmdir()
-    assert "HEADWAY_HOME" in one_error(headway("todo", "list"), 2)
+    assert "HEADWAY_HOME" in get_error_line(headway("todo", "list"), 2)
     headway.folder.mkdir()
 
 

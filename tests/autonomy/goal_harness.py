@@ -1,6 +1,6 @@
-"""A whole Headway that pursues goals, with a model that plays every part over real HTTP, and ways to see what came of it.
+"""A complete Headway that pursues goals, with a scripted model for every role over real HTTP, and views of the result.
 
-    with pursuing(url, tmp_path, cast(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+    with open_pursuit(url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         goal = pursuit.ended(pursuit.set_goal("A garden."))
 
 Whatever a test looks at: no request broke the rules of the model's API, no money stays set aside for who is not at work, and
@@ -166,14 +166,14 @@ class Pursuit:
 
     def asked(self, part: str) -> list[Request]:
         """What was asked of whoever plays that part."""
-        return [request for request in self.server.requests if part_of(request) == part]
+        return [request for request in self.server.requests if get_part(request) == part]
 
     def worked_on(self) -> list[str]:
         """The tasks in the order in which work on them began."""
-        return list(dict.fromkeys(task_of(request) for request in self.asked("work")))
+        return list(dict.fromkeys(get_task(request) for request in self.asked("work")))
 
 
-def check(pursuit: Pursuit) -> None:
+def check_goals(pursuit: Pursuit) -> None:
     """What holds for every goal."""
     database, tenant_id = pursuit.database, pursuit.tenant_id
     reserved = database.read(lambda tx: tx.one("SELECT COALESCE(SUM(reserved), 0) FROM runs WHERE tenant_id = ?", tenant_id))
@@ -190,7 +190,7 @@ def check(pursuit: Pursuit) -> None:
 
 
 @contextmanager
-def pursuing(
+def open_pursuit(
     url: str, home: Path, said: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
 ) -> Iterator[Pursuit]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
@@ -217,23 +217,23 @@ def pursuing(
         headway = Headway(settings.load(wanted))
         pursuit = Pursuit(headway, database, server, loop)
         try:
-            loop.run(started(headway))
+            loop.run(start_headway(headway))
             yield pursuit
         finally:
             server.release()
-            loop.run(stopped(headway))
-        check(pursuit)
+            loop.run(stop_headway(headway))
+        check_goals(pursuit)
         if not breaches:
             assert server.violations == []
 
 
-async def started(headway: Headway) -> None:
+async def start_headway(headway: Headway) -> None:
     headway.start()
     headway.start_agents()
     await headway.agents_ready()
 
 
-async def stopped(headway: Headway) -> None:
+async def stop_headway(headway: Headway) -> None:
     await headway.stop_agents()
     headway.close()
 
@@ -241,32 +241,32 @@ async def stopped(headway: Headway) -> None:
 # Who speaks
 
 
-def part_of(request: Request) -> str:
+def get_part(request: Request) -> str:
     """Forms are handed in by their own tools; everybody else works."""
     return next((form for form in FORMS if f"submit_{form}" in request.tools), "work")
 
 
-def task_of(request: Request) -> str:
+def get_task(request: Request) -> str:
     """The first line of the task that whoever works was handed."""
     handed = next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
     return handed.split(" CONTEXT]\n\n", 1)[1].split("\n")[0]
 
 
-def told(request: Request) -> str:
+def get_question(request: Request) -> str:
     """What a question of ours says."""
     return next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
 
 
-def cast(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Script:
+def by_part(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Script:
     """A part for each form, and one for each task; outcomes are as expected, and work is done, unless something else is said."""
-    scripts = {"evaluation": judged(), "verdict": verdict(), **parts}
+    scripts = {"evaluation": evaluation_form(), "verdict": verdict(), **parts}
     by_task = work if isinstance(work, Mapping) else {}
-    anything = done if work is None or isinstance(work, Mapping) else scripted(work)
+    anything = reply_done if work is None or isinstance(work, Mapping) else scripted(work)
 
     def script(request: Request) -> Reply:
-        part = part_of(request)
+        part = get_part(request)
         if part == "work":
-            return scripted(by_task.get(task_of(request), anything))(request)
+            return scripted(by_task.get(get_task(request), anything))(request)
         return scripted(scripts[part])(request)
 
     return script
@@ -282,13 +282,13 @@ def in_order(*replies: Part) -> Script:
     return script
 
 
-def said(*replies: Part) -> Script:
+def by_transcript(*replies: Part) -> Script:
     """The first reply to a transcript without an answer, the second to one with one answer; the last one from then on."""
     return lambda request: scripted(replies[min(request.assistant_turns, len(replies) - 1)])(request)
 
 
-def done(request: Request) -> Reply:
-    return text(f"Done: {task_of(request)}.")
+def reply_done(request: Request) -> Reply:
+    return text(f"Done: {get_task(request)}.")
 
 
 class Gate:
@@ -308,10 +308,10 @@ class Gate:
         return script
 
 
-def key_of(request: Request, description: str) -> str:
+def find_key(request: Request, description: str) -> str:
     """How a planner names a sub-goal that exists, as the question shows it."""
-    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", told(request))
-    assert found, told(request)
+    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", get_question(request))
+    assert found, get_question(request)
     return found[1]
 
 
@@ -336,7 +336,7 @@ def replan(*steps: dict[str, Any], **more: Any) -> Reply:
     return calls(("submit_replan", {"sub_goals": list(steps), **more}))
 
 
-def judged(divergence: str = "none", reason: str = "") -> Reply:
+def evaluation_form(divergence: str = "none", reason: str = "") -> Reply:
     return calls(("submit_evaluation", {"divergence": divergence, "reason": reason}))
 
 
@@ -349,5 +349,5 @@ def intervention(action: str, words: str = "") -> Reply:
     return calls(("submit_intervention", {"action": action, "text": words}))
 
 
-def failed(reason: str = "It rains.") -> Reply:
+def failure(reason: str = "It rains.") -> Reply:
     return calls(("report_outcome", {"summary": reason, "success": False}))
