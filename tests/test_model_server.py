@@ -205,7 +205,7 @@ def test_a_reply_can_be_held_in_its_middle() -> None:
             assert len(list(stream)) == 3
 
 
-def test_a_server_closes_although_somebody_waits_for_it() -> None:
+def test_a_server_closes_despite_a_waiting_client() -> None:
     with ModelServer(slow(60, text("zzz"))) as server:
         asking = in_the_background(lambda: ask(server))
         server.wait_for_requests(1)
@@ -291,7 +291,7 @@ def test_pydantic_ai_reads_tool_calls_and_answers_them() -> None:
     assert talk(by_turn(two, text("Done.")), answering=True).text == "Done."
 
 
-def test_pydantic_ai_is_told_of_errors() -> None:
+def test_pydantic_ai_receives_errors() -> None:
     with pytest.raises(ModelHTTPError, match="made up") as failed:
         talk(error(400))
     assert failed.value.status_code == 400

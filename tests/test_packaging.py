@@ -72,7 +72,7 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
     assert "A work ledger" in about
 
 
-def test_what_others_wrote_comes_with_its_licence(release: Release) -> None:
+def test_vendored_files_come_with_their_licences(release: Release) -> None:
     with zipfile.ZipFile(release.wheel) as wheel:
         static = "headway/surfaces/web/static"
         vendored = json.loads(wheel.read(f"{static}/vendor/VENDOR.json"))

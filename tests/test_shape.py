@@ -215,11 +215,11 @@ def test_importing_the_library_is_quick_and_loads_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", "Makefile", ".ci/run"])
-def test_what_people_look_for_first_is_there(name: str) -> None:
+def test_the_files_that_people_look_for_first_exist(name: str) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8")) > 100
 
 
-def test_the_pictures_show_what_there_is() -> None:
+def test_the_pictures_are_up_to_date() -> None:
     sys.path.append(str(ROOT / "scripts"))
     from take_pictures import DRAWN_BY, LARGEST, MANIFEST, PICTURES, drawn_by  # noqa: PLC0415  a script, not a package
 

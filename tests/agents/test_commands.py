@@ -48,7 +48,7 @@ def test_a_program_that_is_not_listed_by_its_plain_name_is_not_run(caller: ToolC
 @pytest.mark.parametrize(
     "command", [[], "sh", ["echo", "a\0b"], ["echo", "x" * 200_001], ["no-such-program"], ["echo", *["x" * 100_000] * 50]]
 )
-def test_what_cannot_be_run_is_refused_in_a_sentence(caller: ToolCaller, command: object) -> None:
+def test_a_command_that_cannot_run_is_refused_in_one_sentence(caller: ToolCaller, command: object) -> None:
     assert caller.refused("run_command", command=command)
 
 
@@ -118,7 +118,7 @@ def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path) 
     assert eventually_gone(int((workspace / "child").read_text()))
 
 
-def test_what_a_program_leaves_running_is_stopped_when_it_ends(caller: ToolCaller, workspace: Path) -> None:
+def test_children_of_a_program_are_stopped_when_it_ends(caller: ToolCaller, workspace: Path) -> None:
     begun = time.monotonic()
     answer = caller("run_command", command=["sh", "-c", "sleep 300 & echo $! > child; echo done"])
 
@@ -132,7 +132,7 @@ def test_a_program_that_ignores_being_asked_is_stopped_all_the_same(workspace: P
         shell.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
 
 
-def test_what_left_the_group_holds_nobody_up(workspace: Path) -> None:
+def test_a_child_that_left_the_process_group_blocks_nothing(workspace: Path) -> None:
     leaving = 'import os, time; os.setsid(); print(os.getpid(), flush=True); open("left", "w"); time.sleep(300)'
     script = f"{sys.executable} -c '{leaving}' & while [ ! -e left ]; do sleep 0.01; done"
     begun = time.monotonic()

@@ -25,7 +25,7 @@ def ids(answer: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("tool", ["write_todos", "TodoWrite", "update_plan"])
-def test_the_list_becomes_what_was_written_and_what_is_missing_is_canceled_and_reported(agent: Agent, tool: str) -> None:
+def test_the_list_becomes_the_written_one_and_missing_items_are_canceled_and_reported(agent: Agent, tool: str) -> None:
     first = write(agent, "look", "build", "check", tool=tool)
     assert shown(first["todos"]) == ["look: pending", "build: pending", "check: pending"]
     assert first["canceled"] == []
@@ -79,7 +79,7 @@ def test_writing_the_same_list_again_changes_nothing(agent: Agent, clock: FixedC
     assert (agent.rows(), agent.desk.changes()) == (rows, changes)
 
 
-def test_what_had_ended_is_reopened_when_it_is_written_as_open(agent: Agent) -> None:
+def test_an_ended_item_written_as_open_is_reopened(agent: Agent) -> None:
     first = write(agent, "look: completed", "build: completed", "check: canceled")
     second = write(agent, "look", "build: in_progress", "check: completed")
 
@@ -88,7 +88,7 @@ def test_what_had_ended_is_reopened_when_it_is_written_as_open(agent: Agent) -> 
     assert (agent.row("look").completed_at, agent.row("look").outcome) == (0, None)
 
 
-def test_what_was_dropped_comes_back_as_the_same_row(agent: Agent) -> None:
+def test_a_dropped_item_comes_back_as_the_same_row(agent: Agent) -> None:
     first = write(agent, "look", "build")
     write(agent, "look")
     third = write(agent, "look", "build")
@@ -98,7 +98,7 @@ def test_what_was_dropped_comes_back_as_the_same_row(agent: Agent) -> None:
     assert len(agent.rows()) == 2
 
 
-def test_what_has_ended_and_is_left_out_stays_as_it_ended(agent: Agent) -> None:
+def test_an_ended_item_that_is_left_out_stays_as_it_ended(agent: Agent) -> None:
     write(agent, "look: completed", "build")
 
     assert write(agent, "build")["canceled"] == []

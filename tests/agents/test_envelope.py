@@ -159,7 +159,7 @@ def test_hostile_text_cannot_forge_the_frame(sqlite_url: str, tmp_path: Path) ->
         assert not {"\r", "\u2028", "\x1b"} & set(sent)
 
 
-def test_what_is_long_is_cut(sqlite_url: str, tmp_path: Path) -> None:
+def test_long_parts_of_the_envelope_are_cut(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, DELEGATES) as talk:
         for n in range(12):
             remember(talk, f"{n} " + "m" * 9_000)

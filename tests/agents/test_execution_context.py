@@ -169,7 +169,7 @@ def test_a_database_that_is_away_is_a_result_and_not_a_crash(sqlite_agent: Agent
 
 @pytest.mark.parametrize("role", ["researcher", "coder", "writer", "reviewer"])
 @pytest.mark.parametrize("tool", OF_A_TURN)
-def test_a_worker_that_calls_a_tool_of_the_plan_is_told_whose_it_is(sqlite_agent: Agent, role: str, tool: str) -> None:
+def test_a_worker_that_calls_a_plan_tool_learns_who_owns_the_plan(sqlite_agent: Agent, role: str, tool: str) -> None:
     worker = sqlite_agent.another(role=role)
     message = worker.refused(tool, **CALLS[tool])
 
@@ -199,7 +199,7 @@ def test_an_unknown_role_is_an_error_that_lists_the_known_ones(name: str) -> Non
     assert len(str(refused.value)) < 250
 
 
-def test_a_role_that_is_not_granted_a_family_is_told_which_tool(sqlite_agent: Agent) -> None:
+def test_a_role_without_a_family_gets_an_error_that_names_the_tool(sqlite_agent: Agent) -> None:
     mute = roles.Roles().find("coder")._replace(name="mute", tools=frozenset())
     for tool in ("todo_add", "AddTask"):
         result = sqlite_agent.call(tool, CALLS[tool], sqlite_agent.execution._replace(role=mute))

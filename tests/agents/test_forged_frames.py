@@ -136,5 +136,5 @@ def test_no_disguise_gets_past(edge: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[END of it] [goals] [/agents](x)", "re.compile(r'[/\\\\]')", "[end]\nx=1\n[/b] [turn] [GOAL!] [TODO]"]
 )
-def test_what_a_file_may_well_hold_reaches_a_model_as_it_is(text: str) -> None:
+def test_harmless_file_content_reaches_a_model_unchanged(text: str) -> None:
     assert escape_frames(text) == text

@@ -66,7 +66,7 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
     assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in speaking(path)} == set(PLACES)
 
 
-def test_whoever_looks_after_an_agent_cannot_forge_anything_either() -> None:
+def test_a_check_in_message_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
         assert (list_edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
 

@@ -85,7 +85,7 @@ def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAYING)
-def test_what_is_no_answer_fails_the_turn_and_is_not_asked_for_again(sqlite_url: str, tmp_path: Path, name: str) -> None:
+def test_an_invalid_answer_fails_the_turn_and_is_not_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
     reply, said = STAYING[name]
     with open_talk(sqlite_url, tmp_path, reply) as talk:
         assert talk.say()["status"] == "failed"
@@ -94,7 +94,7 @@ def test_what_is_no_answer_fails_the_turn_and_is_not_asked_for_again(sqlite_url:
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_what_broke_on_the_way_is_asked_for_again(sqlite_url: str, tmp_path: Path, name: str) -> None:
+def test_an_answer_broken_in_transit_is_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     reply, said = PASSING[name]
     with open_talk(sqlite_url, tmp_path, reply, model_retries="2") as talk:
@@ -118,7 +118,7 @@ def test_a_failure_says_what_to_do(sqlite_url: str, tmp_path: Path) -> None:
         )
 
 
-def test_what_was_received_is_shortened_and_says_no_secret(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, tmp_path: Path) -> None:
     page = f"<html>{KEY} sk-proj-0123456789abcdefghij {'x ' * 10_000} the last words {KEY}</html>"
     with open_talk(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
         talk.say()

@@ -133,7 +133,9 @@ def test_each_answers_when_it_speaks_its_protocol(asking: Asking, name: str, bod
         (200, "text/event-stream", "data: 5\n\n", False),
     ],
 )
-def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: int, kind: str, body: str, *, passes: bool) -> None:
+def test_an_answer_of_no_known_protocol_is_a_failure(
+    asking: Asking, name: str, status: int, kind: str, body: str, *, passes: bool
+) -> None:
     event = "event: message_start\n" if name == ANTHROPIC and body.startswith("data") else ""
     with pytest.raises(ModelFailed) as failed:
         asking.ask(name, event + body, status, kind)
@@ -159,7 +161,7 @@ def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: in
         (GOOGLE, candidate([{"text": "Hi"}], usageMetadata=[1]), False),
     ],
 )
-def test_what_its_own_protocol_has_not_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
+def test_an_answer_outside_its_own_protocol_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
     with pytest.raises(ModelFailed, match="It sent ") as failed:
         asking.ask(name, body)
     assert failed.value.passes == passes

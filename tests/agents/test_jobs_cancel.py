@@ -66,7 +66,7 @@ def test_a_running_turn_canceled_by_another_process_stops_within_a_second(databa
         assert len(talk.told("turn_canceled")) == 1
 
 
-def test_one_that_was_canceled_while_nobody_was_there_is_not_recovered(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_canceled_while_no_process_runs_is_not_recovered(sqlite_url: str, tmp_path: Path) -> None:
     async def begin() -> None:
         task = await talk.begin()
         await talk.asked(1)

@@ -118,7 +118,7 @@ def deadlocks(url: str) -> int:
     return int(row[0])
 
 
-def test_what_has_waited_longest_comes_first(ledger: TenantHarness, database_url: str) -> None:
+def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url: str) -> None:
     found = ledger.write(enqueue, [""] * 20)
     order = random.Random(7).sample(found, 20)
 
@@ -157,7 +157,7 @@ def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarn
     assert ledger.read(jobs.get, unknown.id) == unknown
 
 
-def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: TenantHarness, database_url: str) -> None:
+def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, database_url: str) -> None:
     for job in ledger.write(enqueue, [""] * 200):
         ledger.database.write(lambda tx, job=job: job_store.save(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
     with opened(database_url) as database:
@@ -179,7 +179,7 @@ def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: TenantHarness, 
     assert count_most_at_once(noted(ledger)) == 3
 
 
-def test_a_family_that_is_full_is_in_nobodys_way(ledger: TenantHarness, database_url: str) -> None:
+def test_a_full_family_does_not_block_others(ledger: TenantHarness, database_url: str) -> None:
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
         await until(lambda: len(running(ledger)) == 2)
@@ -219,7 +219,7 @@ def test_nothing_is_taken_while_halted_and_everything_after(ledger: TenantHarnes
     assert len(noted(ledger)) == 5
 
 
-def test_what_ended_long_ago_is_forgotten_a_part_at_a_time_and_what_died_is_kept(ledger: TenantHarness) -> None:
+def test_old_ended_jobs_are_deleted_in_batches_and_dead_ones_are_kept(ledger: TenantHarness) -> None:
     ledger.write(enqueue, [""] * (jobs.DELETE_BATCH + 10))
     ledger.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed', updated_at = 0"))
     (kept, recent) = ledger.write(enqueue, ["", ""])
@@ -267,7 +267,7 @@ def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger
     assert [kind for kind, _ in ledger.events()] == []
 
 
-def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger: TenantHarness, database_url: str) -> None:
+def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: TenantHarness, database_url: str) -> None:
     """It was taken by a commit whose answer got lost."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
@@ -306,7 +306,7 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness
     assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
 
 
-def test_who_works_alone_forgets_what_is_over(ledger: TenantHarness, database_url: str) -> None:
+def test_a_process_that_runs_alone_forgets_ended_jobs(ledger: TenantHarness, database_url: str) -> None:
     """Or a process that lives long could not name all of its own any more."""
     (own,) = ledger.write(enqueue, [""])
 

@@ -28,7 +28,7 @@ ENDS = ("turn_failed", "turn_resumed", "turn_finished")
 
 
 @pytest.mark.parametrize("failures", [[error(400)], [error(503)] * 5], ids=["at once", "after five"])
-def test_a_retry_goes_on_with_the_same_turn_from_where_it_was(database_url: str, tmp_path: Path, failures: list[object]) -> None:
+def test_a_retry_continues_the_same_turn_where_it_stopped(database_url: str, tmp_path: Path, failures: list[object]) -> None:
     script = in_order(calls(("remember", {"text": "flour"})), *failures, HELLO)  # type: ignore[arg-type]
     with open_talk(database_url, tmp_path, script) as talk:
         failed = talk.say()
@@ -80,7 +80,7 @@ def test_a_turn_that_a_fault_of_ours_ended_can_be_retried(sqlite_url: str, tmp_p
         assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
 
 
-def test_only_what_is_dead_is_retried_or_dropped(sqlite_url: str, tmp_path: Path) -> None:
+def test_only_dead_jobs_are_retried_or_dropped(sqlite_url: str, tmp_path: Path) -> None:
     def refused(*decisions: Callable[..., object]) -> None:
         job_id = talk.job().id
         for decide in decisions:
@@ -99,7 +99,7 @@ def test_only_what_is_dead_is_retried_or_dropped(sqlite_url: str, tmp_path: Path
                 talk.database.write(lambda tx, decide=decide: decide(tx, talk.tenant_id, "nobody's"))  # type: ignore[misc]
 
 
-def test_what_is_dropped_is_gone_and_its_turn_stays_failed(database_url: str, tmp_path: Path) -> None:
+def test_a_dropped_job_is_gone_and_its_turn_stays_failed(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, error(400)) as talk:
         talk.say()
         job_id = talk.job().id
@@ -157,7 +157,7 @@ def test_a_job_that_keeps_killing_its_process_is_dead(database_url: str, tmp_pat
         assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
 
 
-def test_what_is_recovered_is_told_once_to_each_tenant(database_url: str, tmp_path: Path) -> None:
+def test_a_recovery_is_reported_once_to_each_tenant(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, HELLO) as talk:
         for _ in range(3):
             enqueue(talk)

@@ -35,11 +35,11 @@ def test_a_turns_job_completes_with_it(database_url: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("failure", [error(503), error(429), drop(), slow(60, HELLO)], ids=["503", "429", "cut off", "timeout"])
-def test_what_may_pass_is_tried_again_later_with_the_same_request(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
+def test_transient_failures_are_retried_later_with_the_same_request(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
     check_that_it_passes(sqlite_url, tmp_path, failure)
 
 
-def test_what_may_pass_is_tried_again_later_on_postgres(postgres_url: str, tmp_path: Path) -> None:
+def test_transient_failures_are_retried_later_on_postgres(postgres_url: str, tmp_path: Path) -> None:
     check_that_it_passes(postgres_url, tmp_path, error(503))
 
 
@@ -101,7 +101,7 @@ def test_getting_further_is_a_new_beginning(database_url: str, tmp_path: Path) -
         assert (talk.job().attempts, talk.turn()["iterations"]) == (0, 3)
 
 
-def test_after_five_failures_it_is_dead_and_tells_why(database_url: str, tmp_path: Path) -> None:
+def test_after_five_failures_a_job_is_dead_and_says_why(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, in_order(*(error(503, f"reason {n}") for n in range(1, 6)))) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("failed", None)
@@ -117,7 +117,7 @@ def test_after_five_failures_it_is_dead_and_tells_why(database_url: str, tmp_pat
 
 
 @pytest.mark.parametrize("failure", [error(400), error(401), error(404)], ids=lambda one: one.failure.status)
-def test_what_would_be_the_same_again_is_dead_at_once(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
+def test_permanent_failures_are_dead_at_once(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
     with open_talk(sqlite_url, tmp_path, failure) as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 1
@@ -126,7 +126,7 @@ def test_what_would_be_the_same_again_is_dead_at_once(sqlite_url: str, tmp_path:
         assert len(talk.told("job_dead")) == len(talk.told("turn_failed")) == 1
 
 
-def test_a_fault_of_ours_is_dead_at_once_and_tells_nobody_its_details(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_internal_error_is_dead_at_once_and_its_details_stay_private(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(error(503), HELLO), retry_delay_s=LONG_S) as talk:
         talk.wait(begin_delayed_turn(talk))
         spoil_transcript(talk, "secret detail")

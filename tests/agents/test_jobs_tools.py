@@ -168,7 +168,7 @@ def test_one_that_took_too_long_is_tried_again_if_that_is_harmless(sqlite_url: s
         assert times(unlucky, "look_long") == 2
 
 
-def test_what_will_not_pass_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
+def test_a_permanent_tool_failure_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "look", {"luck": 9, "how": "wrong"}))
         assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 1, 1)
@@ -221,7 +221,7 @@ def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database
         assert (found.state, found.owner) == ("canceled", "")
 
 
-def test_who_cancels_the_job_of_an_agent_is_told_what_to_cancel(database_url: str, tmp_path: Path) -> None:
+def test_canceling_the_job_of_an_agent_says_what_to_cancel_instead(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         conversation_id = talk.conversation_id
         run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.TurnRequest("Do it.")))

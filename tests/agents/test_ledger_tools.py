@@ -94,7 +94,7 @@ def test_a_list_is_as_long_as_asked_for_and_says_whether_there_is_more(agent: Ag
         assert "limit" in agent.refused("todo_list", limit=limit)
 
 
-def test_the_cursor_that_a_list_hands_out_goes_on_where_it_ended(agent: Agent) -> None:
+def test_a_cursor_continues_where_its_page_ended(agent: Agent) -> None:
     for n in range(5):
         add(agent, f"todo {n}")
 
@@ -112,7 +112,7 @@ def test_the_cursor_that_a_list_hands_out_goes_on_where_it_ended(agent: Agent) -
 # Updating
 
 
-def test_what_is_named_is_changed_and_the_rest_stays(agent: Agent, clock: FixedClock) -> None:
+def test_named_fields_change_and_the_rest_stays(agent: Agent, clock: FixedClock) -> None:
     todo = add(agent, description="as it was")
     clock.advance(5)
     changed = update(agent, todo, subject="look again", status="in_progress")
@@ -134,7 +134,7 @@ def test_a_todo_is_ended_with_its_outcome_in_one_change(agent: Agent, clock: Fix
     assert [change for change, _ in agent.desk.changes()[before:]] == ["updated"]
 
 
-def test_ending_what_has_ended_is_an_error_and_reopening_is_not(agent: Agent) -> None:
+def test_ending_an_ended_todo_is_an_error_and_reopening_is_not(agent: Agent) -> None:
     todo = add(agent)
     update(agent, todo, status="completed", outcome="seen")
 
@@ -204,13 +204,13 @@ def test_a_claim_is_the_next_ready_todo_with_a_lease(agent: Agent, clock: FixedC
     assert agent("todo_claim", agent_id="grace") == {"todo": None, "lease": None}
 
 
-def test_a_claim_that_names_nobody_is_the_callers_own(agent: Agent) -> None:
+def test_a_claim_without_an_agent_belongs_to_the_caller(agent: Agent) -> None:
     assert agent.desk.add().agent_id == "index"
 
     assert agent("todo_claim")["todo"]["agent_id"] == "ada"
 
 
-def test_whoever_claimed_a_todo_can_end_it_with_the_lease_and_nobody_else_can(agent: Agent) -> None:
+def test_only_the_lease_holder_can_end_a_claimed_todo(agent: Agent) -> None:
     todo = add(agent)
     token = agent("todo_claim", agent_id="grace")["lease"]["token"]
 

@@ -14,7 +14,7 @@ def texts(caller: ToolCaller, query: str = "", limit: int = 10) -> list[str]:
     return [entry["text"] for entry in caller("recall", query=query, limit=limit)["entries"]]
 
 
-def test_what_was_remembered_comes_back_newest_first_with_who_and_when(agent: Agent, clock: FixedClock) -> None:
+def test_memories_come_back_newest_first_with_author_and_time(agent: Agent, clock: FixedClock) -> None:
     caller = build_caller(agent)
     caller("remember", text="The door code is 4711.", kind="fact")
     clock.advance(60)
@@ -71,7 +71,7 @@ def test_another_tenant_sees_nothing_and_can_forget_nothing(agent: Agent) -> Non
     assert texts(build_caller(agent)) == ["secret"]
 
 
-def test_what_is_forgotten_is_gone(agent: Agent) -> None:
+def test_a_forgotten_memory_is_gone(agent: Agent) -> None:
     kept = build_caller(agent)("remember", text="old")["remembered"]
     agent.desk.database.write(lambda tx: memory.forget(tx, agent.execution.scope, kept["id"]))
 
@@ -100,7 +100,7 @@ def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
         {"text": "a", "tenant_id": 1},
     ],
 )
-def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(agent: Agent, arguments: dict[str, str]) -> None:
+def test_text_that_cannot_be_stored_is_refused_and_nothing_is_stored(agent: Agent, arguments: dict[str, str]) -> None:
     assert build_caller(agent).refused("remember", **arguments)
     assert agent.desk.count("memory_entries") == 0
 

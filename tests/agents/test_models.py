@@ -29,7 +29,7 @@ def failure(talk: Talk) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("passing", [error(429), error(500), error(502), error(503), error(529), error(408), drop()])
-def test_what_passes_is_tried_again(sqlite_url: str, tmp_path: Path, passing: Reply) -> None:
+def test_transient_failures_are_retried(sqlite_url: str, tmp_path: Path, passing: Reply) -> None:
     with open_talk(sqlite_url, tmp_path, flaky(2, passing, HELLO)) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("answered", 1)
@@ -61,7 +61,7 @@ def test_patience_has_an_end(sqlite_url: str, tmp_path: Path, retries: int) -> N
         assert talk.model_calls() == []
 
 
-def test_a_timeout_is_told_as_one(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_timeout_is_reported_as_a_timeout(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, slow(2, HELLO), model_timeout_s="0.1", model_retries="0") as talk:
         assert "in time" in failure(talk)["error"]
 
@@ -75,7 +75,7 @@ def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Pa
         assert "fake-1" in told["error"]
 
 
-def test_a_stream_that_breaks_off_is_withdrawn_and_told_anew(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_broken_stream_is_withdrawn_and_sent_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(drop("Half a sentence that nobody will end"), HELLO)) as talk:
         talk.say()
         whispers = talk.headway.streamed
@@ -123,7 +123,7 @@ def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, wai
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_what_stays_is_not_tried_again(sqlite_url: str, tmp_path: Path, status: int) -> None:
+def test_permanent_failures_are_not_retried(sqlite_url: str, tmp_path: Path, status: int) -> None:
     with open_talk(sqlite_url, tmp_path, error(status, "made up")) as talk:
         told = failure(talk)
         assert f"HTTP {status}" in told["error"]
@@ -224,7 +224,7 @@ def test_text_comes_as_it_is_said(sqlite_url: str, tmp_path: Path) -> None:
         assert [whisper["text"] for whisper in talk.headway.streamed] == ["Hello", " to", " you."]
 
 
-def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_called_raises_an_error_when_used(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, error(400, "no")) as talk:
         with pytest.raises(ModelFailed, match="HTTP 400"):
             talk.wait(talk.headway.means.models.ask("strong", [build_user_message("Hello!")], ModelRequestParameters()))
@@ -232,7 +232,7 @@ def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, 
             build_model("nobody:nothing")
 
 
-def test_a_model_that_cannot_be_made_is_in_nobodys_way_but_of_those_who_ask_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_built_fails_only_the_calls_that_use_it(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
         models = talk.headway.means.models
         assert set(models.made) >= {models.names["strong"]}  # before anybody asked: to load it takes a second

@@ -67,7 +67,7 @@ def test_it_can_still_be_called_as_a_function() -> None:
     assert weather("Rome") == "Rome: sun for 1"
 
 
-def test_options_say_what_it_is_called_and_how_it_may_be_used() -> None:
+def test_options_set_the_name_and_the_permissions_of_a_tool() -> None:
     @tool(name="send-mail", idempotent=True, timeout_s=5)
     def send(to: str) -> None:
         """Send it."""
@@ -94,7 +94,7 @@ def test_an_async_function_is_awaited(sqlite_agent: Agent) -> None:
     assert calling(sqlite_agent, wait)("wait", seconds=0) == {"waited": 0}
 
 
-def test_whoever_asks_for_the_execution_gets_it_and_no_model_can_send_it(sqlite_agent: Agent) -> None:
+def test_the_execution_parameter_is_injected_and_no_model_can_send_it(sqlite_agent: Agent) -> None:
     @tool
     def who(execution: Execution, greeting: str = "hello") -> str:
         """Who calls."""
@@ -254,7 +254,7 @@ def itself(node: Node) -> None:
         (itself, "itself: its parameters cannot be described"),
     ],
 )
-def test_what_cannot_be_a_tool_is_said_when_it_is_made_one(function: Callable[..., Any], said: str) -> None:
+def test_an_invalid_tool_is_refused_when_it_is_registered(function: Callable[..., Any], said: str) -> None:
     with pytest.raises(BadTool) as refused:
         tool(function)
     assert str(refused.value).startswith(said)
@@ -330,8 +330,8 @@ def test_a_file_called_like_a_library_does_not_take_its_place(folder: Path) -> N
     assert sys.modules["json"] is library
 
 
-def test_what_a_file_imports_from_elsewhere_is_not_its_own(folder: Path) -> None:
-    written(folder, "a.py", "from test_own_tools import weather\n" + greet("hello") + "again = hello\n")
+def test_tools_that_a_file_imports_are_not_registered_again(folder: Path) -> None:
+    written(folder, "a.py", "from tests.agents.test_own_tools import weather\n" + greet("hello") + "again = hello\n")
 
     assert [one.name for one in load(folder)] == ["hello"]
 

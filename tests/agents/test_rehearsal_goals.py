@@ -45,14 +45,14 @@ def test_a_goal_is_planned_worked_on_side_by_side_and_completed(tmp_path: Path) 
     assert files(tmp_path) == {"answer.txt": "84", "a.txt": "hello"}
 
 
-def test_what_no_rule_fits_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
+def test_a_goal_without_a_matching_rule_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
     assert pursued(tmp_path, "Prepare the launch of our newsletter")["status"] == "completed"
     written = files(tmp_path)
     assert set(written) == {"prepare-launch-newsletter-brief.md", "prepare-launch-newsletter-checklist.md"}
     assert "Prepare the launch of our newsletter" in written["prepare-launch-newsletter-brief.md"]
 
 
-def test_what_cannot_be_done_is_planned_around_and_written_down(tmp_path: Path) -> None:
+def test_an_impossible_step_is_planned_around_and_recorded(tmp_path: Path) -> None:
     goal = pursued(tmp_path, "Write a.txt: hello; read missing.txt; list the files")
     assert goal["status"] == "completed"
     assert [one["status"] for one in goal["sub_goals"]] == ["completed", "failed", "completed", "completed"]

@@ -119,7 +119,7 @@ def test_nothing_waits_inside_a_providers_library(sqlite_url: str, tmp_path: Pat
         assert len(talk.server.requests) == len(list_errors(talk)) == 1
 
 
-def test_an_assessor_is_waited_for_as_well(sqlite_url: str, tmp_path: Path) -> None:
+def test_retry_after_is_honoured_for_the_assessor_too(sqlite_url: str, tmp_path: Path) -> None:
     strong = in_order(queue_call("dig"), text("I dug."))
     judge = in_order(refusal(Retry_After="1800"), text('{"ok": true}'))
     with open_talk(sqlite_url, tmp_path, tiers(strong, judge), model_cheap=CHEAP_TIER) as talk:

@@ -123,7 +123,7 @@ def test_one_of_another_name_than_writs_can_write_is_removed_too(writer: Writer)
         f"report {'0,' * 10_000}0 * * * *: Write it.",
     ],
 )
-def test_what_cannot_be_meant_says_so_and_changes_nothing(sqlite_agent: Agent, rest: str) -> None:
+def test_an_invalid_schedule_writ_is_refused_and_changes_nothing(sqlite_agent: Agent, rest: str) -> None:
     writer = Writer(sqlite_agent.desk)
     assert len(writer.refused(f"/schedule {rest}")) < 400
     assert writer.known() == []
@@ -142,7 +142,7 @@ def test_without_a_conversation_there_is_nowhere_to_speak(sqlite_agent: Agent) -
 
 
 @pytest.mark.parametrize("rest", ["a every 5m: Go.", "list", "rm kept"])
-def test_a_role_without_the_grant_is_told_so(sqlite_agent: Agent, rest: str) -> None:
+def test_a_role_without_the_grant_gets_an_error(sqlite_agent: Agent, rest: str) -> None:
     Writer(sqlite_agent.desk)("/schedule kept every 5m: Go.")
     writer = Writer(sqlite_agent.desk, "researcher")
     assert "the role researcher needs the grant `schedules`" in writer.refused(f"/schedule {rest}")

@@ -87,7 +87,7 @@ def test_expressions_have_the_value_they_have_on_paper(expression: str, result: 
         "print(1)",
     ],
 )
-def test_what_is_too_much_or_no_arithmetic_is_refused_at_once_in_a_sentence(expression: str) -> None:
+def test_excessive_or_invalid_arithmetic_is_refused_at_once_in_one_sentence(expression: str) -> None:
     begun = time.monotonic()
     with pytest.raises(Invalid) as refusal:
         calculate(expression)
@@ -117,7 +117,7 @@ def test_an_unknown_timezone_is_refused_in_a_sentence(sqlite_agent: Agent, zone:
     assert build_caller(sqlite_agent).refused("now", timezone=zone).startswith("Unknown timezone")
 
 
-def test_what_reaches_further_is_there_only_where_it_was_allowed() -> None:
+def test_external_tools_exist_only_where_they_are_allowed() -> None:
     names = {tool.name for tool in build_builtin_tools(ExternalAccess())}
 
     assert {tool.name for tool in build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))} == BUILTIN_NAMES
@@ -126,7 +126,7 @@ def test_what_reaches_further_is_there_only_where_it_was_allowed() -> None:
     assert "run_command" in {tool.name for tool in build_builtin_tools(ExternalAccess(commands=("ls",)))}
 
 
-def test_every_tool_says_what_it_does_and_is_of_its_family() -> None:
+def test_every_tool_has_a_description_and_a_family() -> None:
     tools = build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))
 
     assert {tool.family for tool in tools} == {"builtin"}

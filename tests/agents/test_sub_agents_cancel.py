@@ -93,7 +93,7 @@ def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path)
         assert set(get_states(talk).values()) == {CANCELED}
 
 
-def test_who_is_canceled_by_another_process_stops_within_a_beat(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         deep_and_wide(talk)
         turn_id = talk.turn()["id"]

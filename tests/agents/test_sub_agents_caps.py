@@ -69,7 +69,7 @@ def test_children_of_different_parents_do_not_take_each_others_slots(sqlite_url:
         assert len(list_requests(talk, "coder")) == 5
 
 
-def test_the_seventeenth_at_once_is_told_to_await_one_first(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_seventeenth_spawn_is_refused_until_one_is_awaited(sqlite_url: str, tmp_path: Path) -> None:
     tasks = [f"task {n}" for n in range(17)]
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         index = by_transcript(spawn_calls(*tasks), awaited_known, spawn_calls("one more"), awaited_known, text("Dug."))
@@ -114,7 +114,7 @@ def test_the_sixty_fifth_of_a_turn_is_not_begun_in_any_way(sqlite_url: str, tmp_
         assert not {"one too many", "no"} & set(list_sub_agents(talk))
 
 
-def test_the_next_turn_counts_anew(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_next_turn_starts_a_new_count(sqlite_url: str, tmp_path: Path) -> None:
     def late(_: Request) -> Reply:
         past_lives(talk, Limits().lifetime)
         return text("Much was done.")

@@ -74,7 +74,7 @@ def test_a_reported_outcome_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_
         assert {effect.tool: effect.state for effect in talk.effects()} == {"delegate": "succeeded", "report_outcome": "succeeded"}
 
 
-def test_a_report_that_was_made_anew_replaces_the_part(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_repeated_report_replaces_the_partial_one(sqlite_url: str, tmp_path: Path) -> None:
     """004: "returned via job return value"."""
     researcher = in_order(reported('{"summary": "Three'), reported(WRITTEN, "tool_calls"))
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=researcher)) as talk:
@@ -82,7 +82,7 @@ def test_a_report_that_was_made_anew_replaces_the_part(sqlite_url: str, tmp_path
         assert get_result(talk, "dig")["data"] == OUTCOME["data"]
 
 
-def test_a_model_that_calls_another_tool_instead_goes_on(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_model_that_calls_another_tool_instead_continues(sqlite_url: str, tmp_path: Path) -> None:
     """004: "`'tool_calls'` (execute tools)"."""
     researcher = in_order(reported('{"summary": "Three'), calls(("now", {})), text("One hole."))
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=researcher)) as talk:

@@ -46,7 +46,7 @@ def test_the_result_of_a_worker_goes_back(database_url: str, tmp_path: Path) -> 
         assert (told["run_id"], told["is_error"], told["result"]["summary"]) == (talk.run_row().id, False, "A hole.")
 
 
-def test_who_waits_for_a_worker_has_no_slot(database_url: str, tmp_path: Path) -> None:
+def test_an_agent_that_waits_for_a_worker_holds_no_slot(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
         talk.server.script = by_role(
             index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=hold_replies(talk, text("A hole."))
@@ -86,7 +86,7 @@ def test_an_item_whose_worker_failed_stays_open_for_the_supervisor(sqlite_url: s
         assert talk.plan()[0].outcome == "done"
 
 
-def test_an_item_that_somebody_ended_meanwhile_is_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_item_ended_in_the_meantime_is_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
     def ended(_: Request) -> Reply:
         item = talk.plan()[0]
         talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, item.id, Change(status="canceled", outcome="not needed")))
@@ -269,7 +269,7 @@ def test_a_report_means_what_its_tool_took_it_for(sqlite_url: str, tmp_path: Pat
         assert get_states(talk) == {"dig": ("completed", "completed")}
 
 
-def test_a_report_with_what_no_database_takes_is_stored_with_a_mark(database_url: str, tmp_path: Path) -> None:
+def test_a_report_with_unstorable_text_is_stored_with_replacement_marks(database_url: str, tmp_path: Path) -> None:
     reported = calls(raw_call("report_outcome", r'{"summary": "A \u0000 hole.", "data": {"\ud800": "\u0000"}, "success": false}'))
     with open_talk(
         database_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=reported)

@@ -76,7 +76,7 @@ def test_one_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> 
         assert len(list_requests(talk, "researcher")) == 3
 
 
-def test_a_sub_agent_has_twenty_steps_unless_told_otherwise(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_has_twenty_steps_by_default(sqlite_url: str, tmp_path: Path) -> None:
     """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=calls(("now", {})))) as talk:
         assert talk.say()["limit"] == 10
@@ -115,7 +115,7 @@ def test_a_fault_of_ours_in_a_sub_agent_is_a_result_without_its_details(sqlite_u
         assert "secret" not in heard[-1]
 
 
-def test_a_dead_sub_agent_that_is_retried_goes_on_and_leaves_its_turn_alone(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_retried_dead_sub_agent_continues_and_leaves_its_turn_alone(sqlite_url: str, tmp_path: Path) -> None:
     worker = flaky(1, error(401), text("A hole after all."))
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=worker), sweeping=True) as talk:
         talk.say()

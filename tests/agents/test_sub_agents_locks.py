@@ -87,9 +87,7 @@ def says(
     return partial(apply_step, work=work, entries=entries, news=ModelAnswered(response, call, transcript.encode(response)))
 
 
-def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_waits_for_it(
-    postgres_url: str, tmp_path: Path
-) -> None:
+def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(postgres_url: str, tmp_path: Path) -> None:
     with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
         root, (child,) = a_turn_with(talk, 1)
         before = deadlocks(postgres_url)

@@ -25,7 +25,7 @@ PRICED = "openai-chat:gpt-4o"
 WORKER = by_transcript(calls(("now", {}), usage=(1_000, 500)), text("A hole.", usage=(2_000, 700)))
 
 
-def test_what_a_sub_agent_costs_is_its_own_and_comes_out_of_the_one_pool(database_url: str, tmp_path: Path) -> None:
+def test_the_cost_of_a_sub_agent_is_on_its_run_and_comes_from_the_shared_pool(database_url: str, tmp_path: Path) -> None:
     script = by_role(index=by_transcript(delegate_call("dig"), text("Dug.", usage=(100, 50))), researcher=WORKER)
     with open_talk(database_url, tmp_path, script, model=PRICED) as talk:
         talk.say()

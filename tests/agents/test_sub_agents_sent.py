@@ -105,7 +105,7 @@ def test_sub_agents_may_delegate_above_the_depth_limit_and_not_at_it(sqlite_url:
         assert get_envelope(lower) == ["Original request: Have a hole dug.", "Delegated by: researcher", "Pipeline depth: 2/2"]
 
 
-def test_without_any_depth_nobody_delegates(sqlite_url: str, tmp_path: Path) -> None:
+def test_with_depth_zero_no_agent_delegates(sqlite_url: str, tmp_path: Path) -> None:
     index = by_transcript(delegate_call("dig"), text("I dig myself."))
     with open_talk(sqlite_url, tmp_path, by_role(index=index), agent_depth="0") as talk:
         assert talk.say()["outcome"] == "answered"
@@ -167,7 +167,7 @@ def test_an_unknown_role_is_an_answer_that_lists_the_known_ones(sqlite_url: str,
         assert talk.told("agent_changed") == []
 
 
-def test_what_a_sub_agent_says_is_not_read_by_people(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_text_of_a_sub_agent_is_not_streamed_to_people(sqlite_url: str, tmp_path: Path) -> None:
     script = by_role(
         index=by_transcript(delegate_call("dig"), text("Dug.")),
         researcher=by_transcript(calls(("now", {}), text="Hm."), text("A hole.")),
@@ -194,7 +194,7 @@ UNSTORABLE = (
 
 
 @pytest.mark.parametrize("bad", ["\\u0000", "\\ud800"])
-def test_what_cannot_be_stored_is_an_answer_and_no_crash(database_url: str, tmp_path: Path, bad: str) -> None:
+def test_unstorable_arguments_are_answered_with_an_error(database_url: str, tmp_path: Path, bad: str) -> None:
     begun = calls(*(raw_call(tool, arguments.replace("BAD", bad)) for tool, arguments in UNSTORABLE))
     with open_talk(database_url, tmp_path, by_role(index=by_transcript(begun, text("Oh.")))) as talk:
         assert talk.say()["outcome"] == "answered"

@@ -53,7 +53,7 @@ async def watched(talk: Talk) -> list[int]:
     return steps
 
 
-def test_who_takes_longer_is_still_running_and_nobody_asks_in_the_meantime(database_url: str, tmp_path: Path) -> None:
+def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls(database_url: str, tmp_path: Path) -> None:
     async def story() -> list[int]:
         await begin_and_wait(talk, "researcher")
         steps = await watched(talk)
@@ -99,7 +99,7 @@ def test_one_that_is_over_can_be_awaited_again(sqlite_url: str, tmp_path: Path) 
         assert second["summary"] == "A hole."
 
 
-def test_a_look_at_one_tells_how_far_it_is(sqlite_url: str, tmp_path: Path) -> None:
+def test_check_agent_reports_the_progress_of_a_sub_agent(sqlite_url: str, tmp_path: Path) -> None:
     index = by_transcript(spawn_calls("dig"), call_on_first("check_agent"), await_calls, call_on_first("check_agent"), text("Dug."))
     with open_talk(
         sqlite_url, tmp_path, by_role(index=index, researcher=by_transcript(calls(("now", {})), text("A hole.")))
@@ -157,7 +157,7 @@ def test_one_that_was_canceled_before_its_turn_came_never_starts(sqlite_url: str
         assert len(list_requests(talk, "researcher")) == 1
 
 
-def test_nobody_looks_after_the_sub_agents_of_others(database_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_of_another_agent_cannot_be_checked(database_url: str, tmp_path: Path) -> None:
     def prying(request: Request) -> Reply:
         foreign = [run.id for run in known] + [talk.run_row().id, "nobody", "0" * 5_000]
         return calls(*((tool, {"run_id": run_id}) for tool in ("await_agent", "check_agent", "cancel_agent") for run_id in foreign))
@@ -189,7 +189,7 @@ def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> Non
         assert "No sub-agent" in list_tool_answers(talk.server.requests[-1], "check_agent")[0]["error"]
 
 
-def test_every_change_of_a_sub_agent_is_told(sqlite_url: str, tmp_path: Path) -> None:
+def test_every_change_of_a_sub_agent_is_emitted(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(
         sqlite_url, tmp_path, by_role(index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=HOLES)
     ) as talk:

@@ -69,7 +69,7 @@ def test_the_other_writs_of_the_text_run_once_and_in_their_place(sqlite_url: str
         assert len(list_requests(talk, "researcher")) == len(list_requests(talk, "writer")) == 1
 
 
-def test_what_is_wrong_with_a_writ_is_said_in_its_frame(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_error_of_a_writ_is_in_its_frame(sqlite_url: str, tmp_path: Path) -> None:
     wrong = (
         "/agent cook cook\n/agent researcher\n/agent\n/agent researcher dig\n/parallel\n/endparallel\n/parallel\n/agent writer no"
     )
@@ -100,7 +100,7 @@ def test_a_sub_agent_that_fails_is_an_error_in_its_frame(sqlite_url: str, tmp_pa
         assert talk.server.requests[-1].last.startswith("[/agent coder]\nERR: ")
 
 
-def test_a_role_without_the_grant_is_told_so(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_role_without_the_grant_gets_an_error(sqlite_url: str, tmp_path: Path) -> None:
     worker = by_transcript(text("/agent writer write\n/parallel\n/agent writer write\n/endparallel"), text("A hole."))
     with open_talk(
         sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=worker)

@@ -125,7 +125,7 @@ def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
     assert failed == {"execute_tool calculate": "tool_error", f"chat {MODEL}": "ModelFailed"}
 
 
-def test_a_turn_that_is_tried_again_goes_on_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_retried_turn_stays_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
     said = [Reply(failure=Failure(500, "later")), text("hello"), text("else")]
@@ -154,7 +154,7 @@ def test_a_turn_that_is_tried_again_goes_on_in_the_same_trace(sqlite_url: str, t
         ({"TRACES_EXPORTER": "console"}, "console"),
     ],
 )
-def test_what_is_exported_is_said_by_the_standard_variables(
+def test_the_standard_otel_variables_select_the_exporter(
     given: dict[str, str], exporter: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -178,7 +178,7 @@ def ran(command: list[str], folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_who_exports_nothing_loads_nothing_of_it(tmp_path: Path) -> None:
+def test_without_an_exporter_no_tracing_library_is_loaded(tmp_path: Path) -> None:
     assert isinstance(build_tracer(""), NullTracer)
     assert json.loads(ran(["-c", LOADED], tmp_path)) == []
     assert json.loads(ran(["-c", LOADED], tmp_path, OTEL_TRACES_EXPORTER="console")) != []

@@ -41,7 +41,7 @@ def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_pa
         assert len(talk.told("turn_canceled")) == 1
 
 
-def test_what_was_planned_stays_open_and_the_next_turn_can_begin(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_canceled_plan_stays_open_and_the_next_turn_can_begin(sqlite_url: str, tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == 2:
             talk.server.hold()
@@ -67,7 +67,7 @@ def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_ur
         assert len(talk.server.requests) == 2
 
 
-def test_whoever_waits_for_a_turn_hears_that_it_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_waiting_caller_learns_that_the_turn_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> dict[str, object]:
         waiting = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
         await talk.asked(1)
@@ -118,7 +118,7 @@ def test_nothing_begins_while_halted(sqlite_url: str, tmp_path: Path) -> None:
         assert talk.say()["outcome"] == "answered"
 
 
-def test_a_running_turn_stops_before_its_next_step_and_goes_on_after(database_url: str, tmp_path: Path) -> None:
+def test_a_halted_turn_stops_before_its_next_step_and_continues_afterwards(database_url: str, tmp_path: Path) -> None:
     def halted(_: Request) -> Reply:
         talk.halt()
         return calls(("remember", {"text": "flour"}))

@@ -23,7 +23,7 @@ def test_an_answer_while_items_are_open_is_refused_and_never_shown(sqlite_url: s
         assert kinds[-2:] == ["message", "turn_finished"]
 
 
-def test_the_model_is_told_which_items_remain(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_refusal_names_the_items_that_remain(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(plan_call("Bake", "Frost"), complete_next, text("Done!"), complete_next, text("Done."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
@@ -49,7 +49,7 @@ def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url:
         assert [left["title"] for left in talk.told("turn_finished")[0]["incomplete"]] == ["Frost"]
 
 
-def test_a_change_to_the_list_starts_the_count_anew(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_change_to_the_list_restarts_the_count(sqlite_url: str, tmp_path: Path) -> None:
     idle = [text("Done."), text("Done!")]
     script = in_order(plan_call("Bake", "Frost"), *idle, complete_next, *idle, complete_next, text("Done indeed."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
@@ -58,7 +58,7 @@ def test_a_change_to_the_list_starts_the_count_anew(sqlite_url: str, tmp_path: P
         assert talk.answers() == ["Done indeed."]
 
 
-def test_a_change_that_a_person_makes_counts_as_well(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_change_by_a_person_counts_too(sqlite_url: str, tmp_path: Path) -> None:
     def rename(_: Request) -> Reply:
         (bake,) = talk.plan()
         talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, bake.id, Change(subject="Bake bread")))
@@ -107,7 +107,7 @@ def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, 
         assert "I stopped" in talk.answers()[-1]
 
 
-def test_what_a_model_says_beside_its_calls_is_shown(sqlite_url: str, tmp_path: Path) -> None:
+def test_text_beside_tool_calls_is_shown(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Let me look."), text("It is late."))) as talk:
         talk.say()
         assert talk.answers() == ["Let me look.", "It is late."]

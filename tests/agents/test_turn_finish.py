@@ -18,7 +18,7 @@ def cheap_requests(talk: Talk) -> list[Request]:
     return [request for request in talk.server.requests if request.model == CHEAP]
 
 
-def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_goes_on(database_url: str, tmp_path: Path) -> None:
+def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_continues(database_url: str, tmp_path: Path) -> None:
     script = tiers(in_order(CUT, text("story. The end.")), SUMMARY)
     with open_talk(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("Tell me a story.")
@@ -72,7 +72,7 @@ def test_a_cut_off_answer_while_items_are_open_is_no_refusal(sqlite_url: str, tm
         assert talk.told("refused") == []
 
 
-def test_a_content_filter_ends_the_turn_and_tells_the_operator(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_content_filter_ends_the_turn_and_notifies_the_operator(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Tell"), filtered("Once upon"))) as talk:
         turn = talk.say("Tell me something forbidden.")
         assert (turn["status"], turn["outcome"]) == ("finished", "filtered")

@@ -64,7 +64,7 @@ def test_a_turn_with_open_items_ends_after_fifty_steps_all_the_same(sqlite_url: 
         assert talk.answers()[-1].endswith("Incomplete:\n- Bake\n- Frost")
 
 
-def test_what_a_turn_left_open_is_not_touched_by_the_next_one(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_next_turn_does_not_touch_open_items_of_the_last_one(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(plan_call("Bake"), NOW, NOW, text("What else?"))
     options: dict[str, Any] = {"max_iterations": "3", "max_iterations_with_plan": "3"}
     with open_talk(sqlite_url, tmp_path, script, **options) as talk:

@@ -48,7 +48,7 @@ def test_an_item_keeps_everything_that_was_said_of_it(agent: Agent) -> None:
     assert (row.conversation_id, row.turn_id, row.agent_id) == (agent.conversation.id, agent.turn_id, "ada")
 
 
-def test_what_was_not_said_is_empty_and_not_an_error(agent: Agent) -> None:
+def test_omitted_fields_are_empty_and_not_an_error(agent: Agent) -> None:
     agent("create_todo", items=[{"title": " find it ", "agentType": ""}])
 
     (item,) = agent("list_todo")["items"]
@@ -190,7 +190,7 @@ def test_both_spellings_of_cancelled_are_understood_and_this_family_answers_with
 
 @pytest.mark.parametrize(("ending", "said"), [("completed", "already completed"), ("cancelled", "already cancelled")])
 @pytest.mark.parametrize("again", ["completed", "cancelled"])
-def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stands(agent: Agent, ending: str, said: str, again: str) -> None:
+def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stays(agent: Agent, ending: str, said: str, again: str) -> None:
     (todo_id,) = agent.plan("look")
     agent("complete_todo", todoId=todo_id, outcome="the first word", status=ending)
     before = agent.rows(), agent.desk.events()
@@ -239,7 +239,9 @@ def test_an_id_is_found_in_whatever_way_it_is_written(agent: Agent) -> None:
         ({"todoId": "…", "outcome": "seen", "turn_id": "mine"}, "turn_id"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named_and_nothing_ends(sqlite_agent: Agent, arguments: dict[str, str], missing: str) -> None:
+def test_missing_or_wrong_arguments_are_named_and_nothing_ends(
+    sqlite_agent: Agent, arguments: dict[str, str], missing: str
+) -> None:
     (todo_id,) = sqlite_agent.plan("look")
     if arguments.get("todoId"):
         arguments = arguments | {"todoId": todo_id}

@@ -40,7 +40,7 @@ def test_an_answer_that_does_brings_the_next_item(database_url: str, tmp_path: P
         assert talk.told("refused") == []
 
 
-def test_the_next_item_is_told_after_the_list_of_the_same_move(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_next_item_is_emitted_after_the_list_of_the_same_move(sqlite_url: str, tmp_path: Path) -> None:
     """003: "`todos_resubmitting`: `{ next: string, state?: TodosState }`", written after `completeCurrent(); // emits events`."""
     script = tiers(in_order(queue_call("bake", "frost"), text("Baked."), text("Frosted.")), YES)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
@@ -81,7 +81,7 @@ def test_every_decision_of_the_assessor_is_an_event_and_a_log_line(
     ]
 
 
-def test_an_assessor_that_cannot_decide_is_told_of_as_a_no(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_undecided_assessor_is_reported_as_a_no(sqlite_url: str, tmp_path: Path) -> None:
     script = tiers(in_order(queue_call("bake"), *[text("Baked.")] * 3), text("ok"))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say("A cake!", "queue")

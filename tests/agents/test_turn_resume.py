@@ -80,7 +80,7 @@ def story(request: Request) -> Reply:
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3, 4, 5, 6])
-def test_a_turn_stopped_while_its_model_talks_goes_on_with_the_same_transcript(sqlite_url: str, tmp_path: Path, stop: int) -> None:
+def test_a_turn_stopped_during_a_reply_continues_with_the_same_transcript(sqlite_url: str, tmp_path: Path, stop: int) -> None:
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == stop:
             talk.server.hold()
@@ -125,7 +125,7 @@ async def crash_in_tool(talk: Talk, home: Path) -> None:
     await talk.crash(task)
 
 
-def test_a_started_effect_that_cannot_be_repeated_is_unknown_and_the_model_is_told(database_url: str, home: Path) -> None:
+def test_a_started_effect_that_cannot_be_repeated_is_reported_to_the_model_as_unknown(database_url: str, home: Path) -> None:
     script = by_turn(calls(("pay", {"amount": 5}), ("now", {})), text("Paid, perhaps."))
     with open_talk(database_url, home, script) as talk:
         talk.wait(crash_in_tool(talk, home))
@@ -305,9 +305,7 @@ def test_a_commit_whose_answer_got_lost_is_not_made_twice(postgres_url: str, tmp
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO effects", b"paid"], ids=["the first", "the one after it"])
-def test_a_tool_whose_start_was_stored_without_anybody_hearing_so_is_called_once(
-    postgres_url: str, home: Path, after: bytes
-) -> None:
+def test_a_tool_whose_start_commit_was_uncertain_is_called_once(postgres_url: str, home: Path, after: bytes) -> None:
     """Nobody but us could have called it, and we did not."""
     said = in_order(calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), text("Paid."))
     with lose_commit_answer(postgres_url, after) as way, open_talk(way.url, home, said) as talk:

@@ -92,7 +92,7 @@ def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(sqlite_url: str, tm
         assert (talk.pool().reserved, talk.run_row().reserved) == (0, 0)
 
 
-def test_a_spent_pool_pauses_the_turn_and_a_raised_one_lets_it_go_on(database_url: str, tmp_path: Path) -> None:
+def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: str, tmp_path: Path) -> None:
     def run_dry(_: Request) -> Reply:
         talk.set_pool(ceiling=1)
         return plan_call("Bake")
@@ -150,7 +150,7 @@ def test_a_canceled_turn_gives_back_what_was_set_aside_for_it(database_url: str,
 
 @pytest.mark.parametrize("how", ["canceled", "taken over"])
 @pytest.mark.parametrize("which", [1, 2], ids=["an answer", "a summary"])
-def test_a_call_that_comes_back_to_nobody_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
+def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
     async def story() -> None:
         headway = talk.headway
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
@@ -217,7 +217,7 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
         assert talk.pool().spent == sum(call.cost for call in calls_made)
 
 
-def test_a_provider_that_cannot_count_ends_nobodys_work() -> None:
+def test_impossible_token_counts_do_not_fail_the_turn() -> None:
     """More tokens from a cache than there were, fewer than none: the price list refuses that."""
     known = Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5))
     assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=50)) == known > 0

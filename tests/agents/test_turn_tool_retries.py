@@ -112,7 +112,7 @@ def test_a_waiting_retry_survives_the_process(database_url: str, home: Path) -> 
         assert [effect.state for effect in talk.effects()] == ["succeeded"]
 
 
-def test_exhausted_retries_are_told_to_the_model_and_kept_as_a_dead_letter(database_url: str, home: Path) -> None:
+def test_exhausted_retries_are_reported_to_the_model_and_kept_as_a_dead_letter(database_url: str, home: Path) -> None:
     """004: "Exhausted retries move tasks to dead-letter queue for operator review"."""
     with open_talk(database_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"

@@ -136,7 +136,7 @@ def test_no_arguments_are_an_empty_object(sqlite_url: str, home: Path, raw: str)
     assert one_call(sqlite_url, home, call("now", raw_arguments=raw))[0] == "succeeded"
 
 
-def test_deeply_nested_arguments_harm_nobody(sqlite_url: str, home: Path) -> None:
+def test_deeply_nested_arguments_do_no_harm(sqlite_url: str, home: Path) -> None:
     """Just below and above what Python's own reader of JSON puts up with."""
     made = [calls(call("remember", raw_arguments='{"text":' + "[" * n + "]" * n + "}")) for n in range(900, 1000, 9)]
     with open_talk(sqlite_url, home, in_order(*made, DONE), max_iterations="20") as talk:
@@ -144,7 +144,7 @@ def test_deeply_nested_arguments_harm_nobody(sqlite_url: str, home: Path) -> Non
         assert {effect.state for effect in talk.effects()} == {"failed"}
 
 
-def test_an_unknown_tool_is_told_the_known_ones(sqlite_url: str, home: Path) -> None:
+def test_an_unknown_tool_is_answered_with_the_known_ones(sqlite_url: str, home: Path) -> None:
     state, result = one_call(sqlite_url, home, call("bake_cake", {"kind": "lemon"}))
     assert state == "failed"
     said = json.loads(result)["error"]
@@ -227,9 +227,7 @@ def test_an_exception_is_a_result(sqlite_url: str, home: Path) -> None:
     ("tool", "error"),
     [("leave", "SystemExit"), ("leave_later", "SystemExit"), ("called_off", "CancelledError"), ("exhausted", "StopIteration")],
 )
-def test_an_exception_that_means_something_to_the_runtime_is_a_result_as_well(
-    sqlite_url: str, home: Path, tool: str, error: str
-) -> None:
+def test_an_exception_with_meaning_to_the_runtime_becomes_a_result_too(sqlite_url: str, home: Path, tool: str, error: str) -> None:
     state, result = one_call(sqlite_url, home, call(tool))
     assert state == "failed"
     assert error in result
@@ -260,7 +258,7 @@ def test_a_tool_that_says_nothing_has_succeeded(sqlite_url: str, home: Path) -> 
     assert one_call(sqlite_url, home, call("silent")) == ("succeeded", "null")
 
 
-def test_text_that_cannot_be_stored_is_mended_also_for_those_who_watch(database_url: str, home: Path) -> None:
+def test_unstorable_text_is_repaired_in_the_stream_too(database_url: str, home: Path) -> None:
     said = in_order(
         calls(call("awaited", raw_arguments='{"word": "x\0\ud800"}'), text="a\0b\ud800c \ud83d\ude00"),
         calls(call("awaited", raw_arguments=r'{"word": "y\u0000\ud800"}', id="b\0\ud800")),
@@ -275,13 +273,13 @@ def test_text_that_cannot_be_stored_is_mended_also_for_those_who_watch(database_
         assert talk.told("tool_call")[1]["arguments"] == {"word": "y\0\ufffd"}
 
 
-def test_arguments_that_come_as_an_object_are_mended_too() -> None:
+def test_arguments_sent_as_an_object_are_repaired_too() -> None:
     given = ModelResponse([ToolCallPart("now", {"zone": "a\0\ud800"}, "a")])
     (made,) = transcript.clean_response(given).tool_calls
     assert made.args == r'{"zone": "a\u0000\ud800"}'
 
 
-def test_what_a_ledger_tool_did_and_answered_is_stored_together(database_url: str, tmp_path: Path) -> None:
+def test_the_effect_and_the_result_of_a_ledger_tool_are_stored_together(database_url: str, tmp_path: Path) -> None:
     """The call, the rows, the result and the events of one commit have one moment."""
     with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), text("1"), text("2"), text("3"))) as talk:
         talk.say()

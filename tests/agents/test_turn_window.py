@@ -107,7 +107,7 @@ def test_the_context_is_not_journaled(sqlite_url: str, tmp_path: Path) -> None:
         assert not any("TURN CONTEXT" in message.content for message in talk.messages())
 
 
-def test_what_people_change_between_two_calls_is_seen_at_the_next(database_url: str, tmp_path: Path) -> None:
+def test_changes_by_people_between_two_calls_are_in_the_next_request(database_url: str, tmp_path: Path) -> None:
     def meddle(_: Request) -> Reply:
         bake, frost = talk.plan()
         talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, bake.id, Change(subject="Bake two")))

@@ -54,7 +54,7 @@ def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: st
         assert progress == ["pending", "in_progress", "completed"]
 
 
-def test_what_watchers_hear_never_has_half_a_writ_in_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_streamed_text_never_contains_part_of_a_writ(sqlite_url: str, tmp_path: Path) -> None:
     said = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
     with open_talk(sqlite_url, tmp_path, in_order(midway(text(said)), text("Bye."))) as talk:
         talk.say()
@@ -90,7 +90,7 @@ def test_a_writ_in_a_fence_is_text(sqlite_url: str, tmp_path: Path) -> None:
         assert subjects(talk) == []
 
 
-def test_a_role_without_the_grant_is_told_so(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_role_without_the_grant_gets_an_error(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "index.toml").write_text("writs = []\n")
     with open_talk(sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("Oh."))) as talk:

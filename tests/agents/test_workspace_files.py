@@ -27,7 +27,7 @@ def caller(sqlite_agent: Agent, workspace: Path) -> ToolCaller:
     return build_caller(sqlite_agent, workspace)
 
 
-def test_what_was_written_is_read_back_and_listed(caller: ToolCaller, workspace: Path) -> None:
+def test_a_written_file_is_read_back_and_listed(caller: ToolCaller, workspace: Path) -> None:
     assert not workspace.exists()
     assert caller("write_file", path="notes/today.md", content="Grüße\n") == {"path": "notes/today.md", "size": 8}
     caller("write_file", path="./notes/../a.txt", content="")
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_back_and_listed(caller: ToolCaller, workspace:
     assert caller("list_files", path="notes") == {"files": [{"path": "notes/today.md", "size": 8}]}
 
 
-def test_a_workspace_is_nobody_elses(caller: ToolCaller, workspace: Path) -> None:
+def test_a_workspace_belongs_to_one_tenant(caller: ToolCaller, workspace: Path) -> None:
     caller("write_file", path="notes/a", content="x")
 
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (workspace, workspace / "notes", workspace / "notes" / "a")]
@@ -123,9 +123,7 @@ def test_writing_over_a_link_replaces_the_link_and_not_what_it_leads_to(
     assert caller("read_file", path="link") == {"content": "mine"}
 
 
-def test_pipes_sockets_and_folders_are_not_read_and_keep_nobody_waiting(
-    caller: ToolCaller, workspace: Path, monkeypatch: Any
-) -> None:
+def test_pipes_sockets_and_folders_are_refused_without_blocking(caller: ToolCaller, workspace: Path, monkeypatch: Any) -> None:
     caller("write_file", path="folder/a", content="x")
     os.mkfifo(workspace / "pipe")
     monkeypatch.chdir(workspace)  # a socket's path has to be short
@@ -150,7 +148,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(caller: ToolCaller) -> None:
     assert [one["path"] for one in caller("list_files")["files"]] == ["folder/", "folder/a"]
 
 
-def test_what_is_not_there_is_said_not_to_be_there(caller: ToolCaller) -> None:
+def test_a_missing_file_is_reported_as_missing(caller: ToolCaller) -> None:
     assert caller("list_files") == {"files": []}
     assert caller.refused("read_file", path="a.txt") == "There is no a.txt in the workspace."
     caller("write_file", path="b", content="")
@@ -158,7 +156,7 @@ def test_what_is_not_there_is_said_not_to_be_there(caller: ToolCaller) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"text\0text", b"cut \xc3"])
-def test_what_is_not_text_is_not_shown(caller: ToolCaller, workspace: Path, data: bytes) -> None:
+def test_a_file_that_is_not_text_is_not_shown(caller: ToolCaller, workspace: Path, data: bytes) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "data").write_bytes(data)
 
@@ -203,7 +201,7 @@ def test_paths_are_sorted_and_strange_names_can_be_shown(caller: ToolCaller, wor
     assert paths[-1] == "\N{REPLACEMENT CHARACTER}"
 
 
-def test_folders_as_deep_as_nobody_needs_them_are_listed_down_to_a_limit(caller: ToolCaller, workspace: Path) -> None:
+def test_very_deep_folders_are_listed_down_to_a_limit(caller: ToolCaller, workspace: Path) -> None:
     caller("write_file", path="/".join(["d"] * 300), content="")
 
     assert len(caller("list_files")["files"]) == 41

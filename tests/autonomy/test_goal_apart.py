@@ -50,7 +50,7 @@ def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_pat
             pursuit.read(goal_views.show, theirs)
 
 
-def test_what_cannot_be_a_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_invalid_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part()) as pursuit:
         for wrong in (
             NewGoal(" "),

@@ -33,7 +33,7 @@ def stuck(gate: Gate) -> Part:
     return in_order(*[WRONG] * 5, gate.before(WRONG), text("A hole, after all."))
 
 
-def test_who_gets_no_further_is_sent_a_message_that_comes_before_its_next_step(database_url: str, tmp_path: Path) -> None:
+def test_a_stuck_agent_gets_a_message_before_its_next_step(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     script = by_part({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("message", "Try the\nshovel."))
     with open_pursuit(database_url, tmp_path, script, **SOON) as pursuit:
@@ -51,7 +51,7 @@ def test_who_gets_no_further_is_sent_a_message_that_comes_before_its_next_step(d
         assert pursuit.sub_goal("dig").interventions == 1
 
 
-def test_who_gets_further_is_left_alone(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_agent_that_makes_progress_is_left_alone(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     script = by_part({"dig": in_order(*[calls(("now", {}))] * 6, gate.before(text("A hole.")))}, plan=plan(agent("dig")))
     with open_pursuit(sqlite_url, tmp_path, script, **SOON) as pursuit:
@@ -103,7 +103,7 @@ def test_one_that_is_given_up_is_replanned(database_url: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("nobody", [text("Hm."), error(500)], ids=["talks nonsense", "cannot be reached"])
-def test_an_overseer_who_cannot_be_asked_lets_it_be_told_once(sqlite_url: str, tmp_path: Path, nobody: Part) -> None:
+def test_an_unreachable_overseer_is_replaced_by_a_standard_message(sqlite_url: str, tmp_path: Path, nobody: Part) -> None:
     gate = Gate()
     script = by_part({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=nobody)
     with open_pursuit(sqlite_url, tmp_path, script, model_retries="2", **SOON) as pursuit:
@@ -114,7 +114,7 @@ def test_an_overseer_who_cannot_be_asked_lets_it_be_told_once(sqlite_url: str, t
         assert "You do not seem to get any further" in pursuit.asked("work")[-1].last
 
 
-def test_a_question_that_could_not_be_asked_keeps_nobody_waiting(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_failed_question_to_the_overseer_blocks_no_work(sqlite_url: str, tmp_path: Path) -> None:
     """The overseer is down once; the agent ends, and its parent hears of it at once and not at the next check-in."""
     gate = Gate()
     overseer = in_order(error(500), intervention("wait"))

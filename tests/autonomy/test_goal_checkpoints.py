@@ -38,7 +38,7 @@ def test_a_checkpoint_that_fails_is_written_again(
         assert len([one for one in pursuit.asked("work") if "dig" in one.last]) <= 2
 
 
-def test_one_that_cannot_be_written_stops_the_goal_and_a_person_is_told(database_url: str, tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_written_stops_the_goal_and_notifies_a_person(database_url: str, tmp_path: Path) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         change(pursuit, REFUSE)
         try:

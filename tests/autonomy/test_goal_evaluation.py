@@ -118,7 +118,7 @@ def test_an_evaluator_that_is_back_in_time_is_believed(sqlite_url: str, tmp_path
         assert pursuit.job().errors == "[]"
 
 
-def test_what_failed_needs_no_evaluator(database_url: str, tmp_path: Path) -> None:
+def test_a_failed_sub_goal_needs_no_evaluator(database_url: str, tmp_path: Path) -> None:
     script = by_part({"dig": failure("Nothing but rock.")}, plan=plan(agent("dig")), replan=ANOTHER_WAY)
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve()
@@ -128,7 +128,7 @@ def test_what_failed_needs_no_evaluator(database_url: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", [step, agent])
-def test_what_cost_more_than_it_was_allowed_to_diverged(database_url: str, tmp_path: Path, kind: type) -> None:
+def test_a_sub_goal_over_its_cost_limit_diverged(database_url: str, tmp_path: Path, kind: type) -> None:
     script = by_part({"dig": text("A hole.", usage=(1_500, 0))}, plan=plan(kind("dig", cost_limit_usd=1)), replan=ANOTHER_WAY)
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.achieve()
@@ -143,7 +143,7 @@ def test_an_answer_of_nothing_is_no_outcome(sqlite_url: str, tmp_path: Path) -> 
         assert verdicts(pursuit)[0] == ("major", "metric")
 
 
-def test_what_an_evaluator_says_can_be_stored_whatever_it_is(database_url: str, tmp_path: Path) -> None:
+def test_any_text_of_an_evaluator_can_be_stored(database_url: str, tmp_path: Path) -> None:
     evaluation = in_order(evaluation_form("minor", "a\0b \ud800 c"), evaluation_form())
     with open_pursuit(database_url, tmp_path, by_part(plan=DIG, evaluation=evaluation)) as pursuit:
         pursuit.achieve()
@@ -160,7 +160,7 @@ def test_unmet_criteria_call_for_a_new_plan(database_url: str, tmp_path: Path) -
         assert "Success criteria: Flowers." in get_question(pursuit.asked("plan")[0])
 
 
-def test_a_verdict_that_nobody_can_give_is_no_pass(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_unavailable_verdict_is_no_pass(sqlite_url: str, tmp_path: Path) -> None:
     no_bool = calls(("submit_verdict", {"met": "yes"}))
     script = by_part(plan=DIG, replan=replan(step("plant")), verdict=in_order(no_bool, no_bool, no_bool, verdict()))
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
@@ -168,7 +168,7 @@ def test_a_verdict_that_nobody_can_give_is_no_pass(sqlite_url: str, tmp_path: Pa
         assert pursuit.goal().replan_count == 1
 
 
-def test_without_criteria_nobody_is_asked_for_a_verdict(sqlite_url: str, tmp_path: Path) -> None:
+def test_without_criteria_no_verdict_is_requested(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         pursuit.achieve()
         assert pursuit.asked("verdict") == []

@@ -71,7 +71,7 @@ def decided(pursuit: Pursuit) -> None:
 
 
 @pytest.mark.parametrize("mended", [retried, resumed, decided])
-def test_a_planner_that_stays_away_is_a_fault_that_a_person_mends(
+def test_an_unreachable_planner_pauses_the_goal_until_a_person_resumes_it(
     database_url: str, tmp_path: Path, mended: Callable[[Pursuit], None]
 ) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(DOWN, DOWN, DOWN, DIG)), model_retries="3") as pursuit:
@@ -115,7 +115,7 @@ def test_a_replanner_that_stays_away_is_a_fault_and_what_was_done_stays_done(sql
 
 @pytest.mark.parametrize("failure", [error(400, "too deep"), DOWN], ids=["for good", "until nobody tries any more"])
 @pytest.mark.parametrize("kind", [step, agent])
-def test_work_whose_model_fails_fails_and_the_goal_goes_on(
+def test_work_whose_model_fails_fails_and_the_goal_continues(
     database_url: str, tmp_path: Path, failure: object, kind: Callable[..., dict[str, object]]
 ) -> None:
     script = by_part({"dig": failure}, plan=plan(kind("dig")), replan=replan(step("drill")))  # type: ignore[dict-item]
@@ -127,7 +127,7 @@ def test_work_whose_model_fails_fails_and_the_goal_goes_on(
         assert [entry.kind for entry in pursuit.entries() if entry.kind in ("paused", "resumed")] == []
 
 
-def test_work_whose_model_is_back_in_time_goes_on(sqlite_url: str, tmp_path: Path) -> None:
+def test_work_whose_model_recovers_in_time_continues(sqlite_url: str, tmp_path: Path) -> None:
     script = by_part({"dig": in_order(DOWN, text("A hole."))}, plan=DIG)
     with open_pursuit(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
         pursuit.achieve()
@@ -142,7 +142,7 @@ def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
         assert pursuit.run().status == "canceled"
 
 
-def test_a_goal_whose_dead_job_was_dropped_goes_on_when_somebody_resumes_it(database_url: str, tmp_path: Path) -> None:
+def test_a_goal_whose_dead_job_was_dropped_continues_when_it_is_resumed(database_url: str, tmp_path: Path) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(error(400, "no"), DIG))) as pursuit:
         pursuit.set_goal()
         goal = pursuit.paused()
@@ -151,7 +151,7 @@ def test_a_goal_whose_dead_job_was_dropped_goes_on_when_somebody_resumes_it(data
         assert pursuit.ended().status == "completed"
 
 
-def test_a_pursuit_that_breaks_while_its_goal_waits_for_money_is_told_of(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_pursuit_that_fails_while_its_goal_waits_for_money_is_reported(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG), priced=True, budget_usd="0") as pursuit:
         pursuit.set_goal()
         assert pursuit.paused().pause_kind == "budget"

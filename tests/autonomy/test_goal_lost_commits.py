@@ -9,7 +9,7 @@ from tests.lost_commits import lose_commit_answer
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO sub_goals", b"SET divergence"], ids=["of a plan", "of an evaluation"])
-def test_what_was_answered_counts_once(postgres_url: str, tmp_path: Path, after: bytes) -> None:
+def test_an_answer_whose_commit_is_uncertain_counts_once(postgres_url: str, tmp_path: Path, after: bytes) -> None:
     script = by_part(plan=plan(step("dig"), step("fill", "dig")))
     with (
         lose_commit_answer(postgres_url, after) as way,

@@ -78,7 +78,7 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
         assert [kind for kind, _ in pursuit.notices()] == ["budget", "budget"], "one for each goal"
 
 
-def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_cost_of_a_goal_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
     work = {"dig": text("A hole.", usage=(1_000, 0)), "fill": text("Full.", usage=(2_000, 0))}
     with open_pursuit(
         sqlite_url, tmp_path, by_part(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
@@ -89,7 +89,7 @@ def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> No
         assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS_PER_DOLLAR)
 
 
-def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: str, tmp_path: Path) -> None:
+def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_url: str, tmp_path: Path) -> None:
     """The one that found the pool empty is dropped by a plan that was being made; what is left has yet to start."""
     working, planning = Gate(), Gate()
     script = by_part(

@@ -82,7 +82,7 @@ def test_a_notice_is_a_row_an_event_and_a_job(database_url: str, tmp_path: Path,
         assert f"for the operator: {words} /goals/{pursuit.goal_id}" in caplog.text
 
 
-def test_channels_get_the_goal_what_happened_what_is_asked_and_a_link(
+def test_channels_get_the_goal_the_event_the_question_and_a_link(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -113,7 +113,7 @@ def test_each_channel_gets_it_once_however_often_another_is_tried(sqlite_url: st
             assert (len(good.received), len(bad.received), bad.refuse) == (1, 1, 0)
 
 
-def test_an_unreachable_channel_stops_nobody(database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_channel_stops_no_goal(database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     smaller = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan(step("pot"), new_goal="A flowerpot."))
     nowhere = f"json://operator:{SECRET}@127.0.0.1:1/{SECRET}, nonsense://{SECRET}"

@@ -14,7 +14,7 @@ from tests.autonomy.goal_harness import Gate, Pursuit, agent, by_part, by_transc
 from tests.model_server import Reply, Request, Script, calls, text
 
 
-def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
+def test_inline_work_stops_at_its_next_step_and_resumes_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     work = {"dig": by_transcript(calls(("now", {})), gate.before(text("A hole.")))}
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(step("dig")))) as pursuit:
@@ -66,7 +66,7 @@ def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_
         assert pursuit.ended().status == "completed"
 
 
-def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
+def test_abandoning_a_goal_stops_all_its_agents(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     work = {
         "a": gate.before(reply_done),
@@ -89,7 +89,7 @@ def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bound", ["deadline", "budget"])
-def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
+def test_an_exhausted_bound_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
     gate = Gate()
     priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(2_000, 0))
     script = by_part(plan=gate.before(priced))
@@ -122,7 +122,7 @@ def test_a_goal_that_waits_for_its_agents_looks_up_at_its_deadline(sqlite_url: s
         assert pursuit.ended().status == "completed"
 
 
-def test_a_halt_stops_goals_and_its_end_lets_them_go_on(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_halt_stops_goals_and_they_resume_when_it_ends(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
@@ -147,7 +147,7 @@ def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> Non
         assert len([one for one in pursuit.server.requests if "A garden." in str(one.messages)]) == asked
 
 
-def test_what_was_answered_badly_is_not_asked_again_while_everything_is_halted(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_bad_answer_is_not_asked_for_again_during_a_halt(sqlite_url: str, tmp_path: Path) -> None:
     def halted(_request: Request) -> Reply:
         with DirectDatabase(sqlite_url) as operator:
             operator.write(lambda tx: halts.halt(tx, "stop"))
@@ -196,7 +196,7 @@ def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_u
         assert {run.status for run in pursuit.read(run_store.list_page, None, 100)} == {"canceled", "completed"}
 
 
-def test_who_was_left_at_work_goes_on_after_a_takeover(database_url: str, tmp_path: Path) -> None:
+def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_path: Path) -> None:
     """Nobody has to decide about it: what it was begun for has ended."""
     gate, later = Gate(), Gate()
 

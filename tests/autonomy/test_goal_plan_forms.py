@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize(("steps", "complaint"), WRONG.values(), ids=WRONG.keys())
-def test_what_could_never_start_is_still_sent_back(
+def test_a_plan_with_unreachable_sub_goals_is_sent_back(
     sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]], complaint: str
 ) -> None:
     """004: "JSONB: array of sub_goal IDs that must complete before this one"."""

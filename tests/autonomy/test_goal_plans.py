@@ -51,7 +51,7 @@ def test_a_plan_keeps_what_the_model_chose(database_url: str, tmp_path: Path) ->
         assert pursuit.run_of("fill").id == pursuit.goal().run_id
 
 
-def test_the_planner_is_told_when_a_sub_agent_is_worth_its_cost(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_planning_prompt_says_when_a_sub_agent_is_worth_its_cost(sqlite_url: str, tmp_path: Path) -> None:
     """004: "Planning prompt must explicitly instruct the LLM to weigh task complexity against overhead. Simple, fast tasks should
     execute inline"."""
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
@@ -103,7 +103,7 @@ WRONG: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize(("wrong", "complaint"), WRONG.values(), ids=WRONG.keys())
-def test_what_would_not_work_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
+def test_an_invalid_plan_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(wrong, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
         _, again = pursuit.asked("plan")
@@ -157,7 +157,7 @@ def test_no_more_sub_agents_than_the_cap_are_at_work_at_once(database_url: str, 
         assert most == 2
 
 
-def test_what_became_of_earlier_goals_is_in_the_next_planning_prompt(database_url: str, tmp_path: Path) -> None:
+def test_the_results_of_earlier_goals_are_in_the_next_planning_prompt(database_url: str, tmp_path: Path) -> None:
     first = plan(step("dig", kind="digging"), step("fill", kind="filling"), step("rake", kind="digging"))
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(first, plan(step("rest"))))) as pursuit:
         pursuit.achieve("A garden.")

@@ -70,7 +70,7 @@ def test_new_plans_may_build_on_what_was_done(database_url: str, tmp_path: Path)
         assert pursuit.worked_on() == ["measure", "dig", "drill", "plant"]
 
 
-def test_what_stays_keeps_what_it_waits_for(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_kept_sub_goal_keeps_its_dependencies(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     steps = plan(agent("measure"), step("draw", "measure"), step("dig", priority=10))
 
@@ -126,7 +126,7 @@ def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
-def test_what_ends_while_a_new_plan_is_made_is_no_reason_for_yet_another(database_url: str, tmp_path: Path, named: bool) -> None:
+def test_a_sub_goal_that_ends_during_a_replan_causes_no_second_replan(database_url: str, tmp_path: Path, named: bool) -> None:
     """A plan that does without it takes effect; one that counts on it is asked for anew."""
     working, planning = Gate(), Gate()
 
@@ -259,7 +259,7 @@ def abandoned(pursuit: Pursuit) -> None:
 
 
 @pytest.mark.parametrize("decided", [continued, replanned, abandoned])
-def test_six_divergences_pause_a_goal_and_one_decision_lets_it_go_on(
+def test_six_divergences_pause_a_goal_and_one_decision_resumes_it(
     database_url: str, tmp_path: Path, decided: Callable[[Pursuit], None]
 ) -> None:
     with open_pursuit(database_url, tmp_path, diverging()) as pursuit:

@@ -100,7 +100,7 @@ def test_conversations_and_agents_filter(page: Visit, client: Client) -> None:
     expect(page.page.get_by_text("No todos with these filters.")).to_be_visible()
 
 
-def test_what_is_told_while_a_filter_is_looked_up_is_not_lost(page: Visit, client: Client) -> None:
+def test_events_that_arrive_while_a_filter_loads_are_not_lost(page: Visit, client: Client) -> None:
     client.add("by a robot", agent_id="robot")
     page.open("/board").live()
     held: list[tuple[Route, APIResponse]] = []

@@ -157,7 +157,7 @@ def test_a_turn_that_failed_says_why_and_can_be_tried_again(page: Visit, model: 
     expect(end).to_have_count(0)
 
 
-def test_what_was_said_and_done_is_there_after_a_reload(page: Visit, model: ModelServer) -> None:
+def test_the_conversation_is_complete_after_a_reload(page: Visit, model: ModelServer) -> None:
     model.script = by_turn(calls(("calculate", {"expression": "6*7"}), text="Let me see."), text("It is 42."))
     page.open().live().say("what is 6*7?")
     expect(page.log).to_contain_text("It is 42.")

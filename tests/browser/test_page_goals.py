@@ -39,7 +39,7 @@ def paused(client: Client, goal: Goal, kind: str = "replans", why: str = "5 of 5
     client.desk.write(work)
 
 
-def test_the_list_tells_how_far_each_goal_is_and_follows_it(page: Visit, client: Client) -> None:
+def test_the_list_shows_the_progress_of_each_goal_and_follows_it(page: Visit, client: Client) -> None:
     client.desk.write(staged_goals.add_one_of_each_status)
     page.open("/goals").live()
     rows = page.page.get_by_role("row")
@@ -89,7 +89,7 @@ def test_the_plan_is_a_graph_with_every_sub_goal_and_its_state(page: Visit, half
     expect(page.live().region("Plan").get_by_role("row")).to_have_count(len(staged_goals.STEPS) + 1)
 
 
-def test_nodes_are_reached_by_keyboard_and_tell_more_when_chosen(page: Visit, half_way: Goal) -> None:
+def test_nodes_are_reached_by_keyboard_and_show_details_when_chosen(page: Visit, half_way: Goal) -> None:
     page.open(f"/goals/{half_way.id}").live()
     tab_stops = page.page.locator(".node[tabindex='0']")
     expect(tab_stops).to_have_count(1)
@@ -108,7 +108,7 @@ def test_nodes_are_reached_by_keyboard_and_tell_more_when_chosen(page: Visit, ha
     expect(page.page.locator(".graph.full")).to_be_visible()
 
 
-def test_what_happens_is_shown_while_it_happens(page: Visit, client: Client) -> None:
+def test_a_goal_updates_live(page: Visit, client: Client) -> None:
     goal = client.desk.write(staged_goals.add_sleeping_goal, NewGoal("Reach it"))
     page.open(f"/goals/{goal.id}").live()
     expect(page.page.get_by_text("There is no plan yet.")).to_be_visible()

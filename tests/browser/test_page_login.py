@@ -80,7 +80,7 @@ def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit
     page.live()
 
 
-def test_who_is_no_operator_sees_no_switch(stranger: Visit, client: Client) -> None:
+def test_a_user_who_is_no_operator_sees_no_halt_switch(stranger: Visit, client: Client) -> None:
     stranger.open("/operations")
     stranger.page.get_by_label("Token").fill(client.secret)
     stranger.button("Sign in").click()

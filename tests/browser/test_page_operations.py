@@ -99,7 +99,7 @@ def test_sub_agents_are_listed_while_they_work(page: Visit, client: Client, mode
     expect(page.region("Agents")).to_contain_text("researcher")
 
 
-def test_the_halt_asks_first_and_everybody_sees_it(page: Visit, client: Client) -> None:
+def test_the_halt_asks_first_and_every_window_shows_it(page: Visit, client: Client) -> None:
     page.open("/operations").live()
     page.button("Halt everything").click()
     question = dialog(page, "Halt everything?")

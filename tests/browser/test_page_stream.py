@@ -30,7 +30,7 @@ def streams(client: Client) -> int:
     return int(float(found[1]))
 
 
-def test_what_happened_while_the_page_was_offline_is_there_once_it_is_back(page: Visit, client: Client) -> None:
+def test_events_missed_while_offline_appear_after_reconnecting(page: Visit, client: Client) -> None:
     page.forgiven = LOST
     client.add("before")
     page.open("/board").live()
@@ -109,9 +109,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_a_server_that_is_killed_and_started_again_goes_on_under_the_page(
-    browser: Browser, model: ModelServer, tmp_path: Path
-) -> None:
+def test_the_page_reconnects_to_a_restarted_server(browser: Browser, model: ModelServer, tmp_path: Path) -> None:
     port = free_port()
     with lasting(tmp_path, model, port) as service:
         client = service.tenant()

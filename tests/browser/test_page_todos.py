@@ -79,7 +79,7 @@ def test_expanding_is_remembered(working: Visit) -> None:
     expect(working.rows).to_have_count(0)
 
 
-def test_what_people_change_the_agent_sees_at_its_next_step(working: Visit, client: Client, model: ModelServer) -> None:
+def test_the_agent_sees_changes_by_people_at_its_next_step(working: Visit, client: Client, model: ModelServer) -> None:
     row(working, "call Ada").hover()
     working.button("Cancel: call Ada").click()
     expect(working.rows).to_have_count(2)
@@ -117,7 +117,7 @@ def test_items_move_by_keyboard(working: Visit) -> None:
     expect(working.rows.nth(2)).to_contain_text("write it down")
 
 
-def test_what_the_model_says_with_slash_todo_is_shown_at_once(working: Visit, client: Client, model: ModelServer) -> None:
+def test_todo_writs_of_the_model_show_at_once(working: Visit, client: Client, model: ModelServer) -> None:
     milk, ada = (one["id"] for one in client.ok("GET", "/v1/todos", params={"limit": 2})["todos"])
     model.script = waiting_after(model, text(f"On it.\n/todo done {milk}\n/todo start #{ada}"))
     model.release()

@@ -43,7 +43,7 @@ def in_steps(names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def test_turns_go_on_after_postgres_was_restarted(own_postgres: Any, tmp_path: Path) -> None:
+def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path) -> None:
     make_home(tmp_path)
     with ExitStack() as stack:
         url = own_postgres.get_uri()

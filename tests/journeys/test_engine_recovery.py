@@ -69,7 +69,7 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
 
 
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
-def test_a_clean_stop_hands_its_work_back_at_once_and_nothing_is_told_as_recovered(
+def test_a_clean_stop_returns_its_work_at_once_and_reports_no_recovery(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")

@@ -78,7 +78,7 @@ def test_the_work_of_a_worker_that_is_gone_is_taken_over_once_its_lease_has_ende
         assert count_notes(tmp_path) == dict.fromkeys(NAMES, 1)
 
 
-def test_who_wakes_up_late_with_answers_in_hand_changes_nothing(postgres_url: str, tmp_path: Path) -> None:
+def test_a_worker_that_wakes_up_late_with_answers_changes_nothing(postgres_url: str, tmp_path: Path) -> None:
     late = "late"
     rules = build_rules([*NAMES, late])
     make_home(tmp_path)

@@ -97,7 +97,7 @@ def test_three_goals_killed_together_come_back_one_after_the_other(tell: Telling
 
 
 @pytest.mark.parametrize("kind", EITHER)
-def test_what_was_half_done_goes_on_or_is_begun_anew_as_the_agent_decides(tell: Telling) -> None:
+def test_the_agent_decides_whether_half_done_work_continues_or_restarts(tell: Telling) -> None:
     plan = [Errand(name, "agent") for name in ("on", "anew", "unsaid")] + [Errand("inline", "inline"), Errand("last", "inline")]
     decisions = {"on": "resume", "anew": "retry", "inline": "retry"}
     script = Script({"Decide.": plan}, stuck_after=["on", "anew", "inline"], stuck_before=["unsaid"], decisions=decisions)
@@ -143,7 +143,7 @@ def test_a_new_plan_after_a_crash_keeps_what_it_names_and_stops_the_rest(tell: T
 
 
 @pytest.mark.parametrize("kind", EITHER)
-def test_what_was_half_done_goes_on_if_nobody_can_be_asked(tell: Telling) -> None:
+def test_half_done_work_continues_if_the_model_is_unreachable(tell: Telling) -> None:
     class Deaf(Script):
         def decide(self, request: Request) -> Reply:
             return error(503)
@@ -159,7 +159,7 @@ def test_what_was_half_done_goes_on_if_nobody_can_be_asked(tell: Telling) -> Non
 
 @pytest.mark.parametrize("kind", EITHER)
 @pytest.mark.parametrize(("decision", "times"), [("resume", 1), ("retry", 2)])
-def test_what_a_helper_of_the_main_agent_was_at_is_half_done_as_well(tell: Telling, decision: str, times: int) -> None:
+def test_the_work_of_a_helper_of_the_main_agent_counts_as_half_done(tell: Telling, decision: str, times: int) -> None:
     class Delegating(Script):
         def run(self, request: Request) -> Reply:
             if get_errand(request) == "whole" and not request.tool_results:
@@ -184,7 +184,7 @@ def sleeping(one: KilledGoals) -> bool:
 
 
 @pytest.mark.parametrize("kind", OTHER)
-def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) -> None:
+def test_downtime_does_not_make_a_sub_agent_stuck(tell: Telling) -> None:
     with tell(Script({"Sleep long.": [Errand("agent", "agent")]}, stuck_after=["agent"])) as one:
         one.run_until_stuck()
         an_hour = "UPDATE sub_goals SET checked_at = checked_at - 3600000, progress_at = progress_at - 3600000"
@@ -195,7 +195,7 @@ def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) ->
 
 
 @pytest.mark.parametrize("kind", EITHER)
-def test_a_goal_that_keeps_bringing_processes_down_is_stopped_and_goes_on_when_somebody_resumes_it(tell: Telling) -> None:
+def test_a_goal_that_keeps_killing_processes_is_stopped_and_continues_when_it_is_resumed(tell: Telling) -> None:
     with tell(Script({"Beware.": [Errand("agent", "agent"), Errand("inline", "inline")]})) as one:
         for _ in range(MAX_LOST_WORKERS):
             assert not one.processes.run_plan(one.plan._replace(number=4, only="journal"))  # as its first cycle begins

@@ -94,7 +94,7 @@ def test_a_clean_restart_is_not_a_crash_and_says_nothing(kind: str, request: pyt
 
 
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=TORTURE), signal.SIGSTOP])
-def test_what_a_worker_leaves_behind_is_taken_over_and_who_wakes_up_late_changes_nothing(
+def test_the_work_of_a_frozen_worker_is_taken_over_and_its_late_writes_change_nothing(
     how: signal.Signals, postgres_url: str, tmp_path: Path
 ) -> None:
     script = Script({"Take over.": PLAN, "Later.": [Errand("later", "agent")]}, gated=TOGETHER)

@@ -24,7 +24,7 @@ HELD = 5  # the request whose answer never comes: the one after the refusal
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)])
-def test_a_turn_goes_on_after_its_server_was_killed_and_nobody_misses_an_event(
+def test_a_turn_resumes_after_its_server_was_killed_and_readers_miss_no_event(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")

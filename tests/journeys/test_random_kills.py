@@ -32,7 +32,7 @@ def writers() -> Iterator[WriterServer]:
 
 
 @pytest.mark.proof
-def test_what_a_killed_writer_had_been_told_is_stored_is_stored(
+def test_writes_acknowledged_to_a_killed_writer_are_stored(
     writers: WriterServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     kind = database_url.partition(":")[0]
@@ -62,7 +62,7 @@ def wait_for_more(acknowledged: Path, than: int) -> None:
 
 
 @pytest.mark.proof
-def test_what_a_killed_server_had_answered_is_stored_and_what_is_asked_again_is_done_once(
+def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
     sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     chance = random.Random(1)

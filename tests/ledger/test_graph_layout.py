@@ -34,7 +34,7 @@ def test_one_card_fills_the_drawing() -> None:
     assert compute_layout([7], []) == Layout(CARD_WIDTH, CARD_HEIGHT, (CardPosition(7, 0, 0),), ())
 
 
-def test_what_waits_stands_below_what_it_waits_for() -> None:
+def test_dependants_are_below_their_dependencies() -> None:
     drawn = spots(compute_layout([1, 2, 3], [(1, 2), (2, 3)]))
 
     assert drawn[1].y < drawn[2].y < drawn[3].y

@@ -191,7 +191,7 @@ def test_a_role_and_a_choice_say_which_tools_there_are(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_loop_goes_on_with_a_turn_that_there_is(tmp_path: Path) -> None:
+def test_a_loop_continues_an_existing_turn(tmp_path: Path) -> None:
     async def story() -> None:
         async with temporary_headway(tmp_path) as headway:
             first = await headway.own_loop("the move")

@@ -25,7 +25,7 @@ def test_whatever_happens_to_todos_the_books_agree_with_the_rows(database: Direc
     assert all(shown.counts.values()), "a walk that never gets anywhere shows nothing"
 
 
-def test_what_several_do_to_one_list_at_once_leaves_the_books_true(database_url: str, desk: TenantHarness) -> None:
+def test_concurrent_changes_to_one_list_keep_its_counters_true(database_url: str, desk: TenantHarness) -> None:
     failures: list[Exception] = []
     walks = [RandomWalk(desk, seed) for seed in range(4)]
     for walk in walks:

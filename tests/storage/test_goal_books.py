@@ -113,7 +113,7 @@ def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: Tenan
     assert len(seen) == 1 + len(STATUSES), "a walk that never gets anywhere shows nothing"
 
 
-def test_whoever_changes_a_sub_goal_that_has_moved_on_since_changes_nothing(desk: TenantHarness) -> None:
+def test_a_stale_change_to_a_sub_goal_is_refused(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("be quick"))
     ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": []}))
     stale = desk.read(goal_store.find_sub_goal, ids["a"])

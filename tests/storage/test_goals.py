@@ -64,13 +64,13 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock
         (NewGoal("x", deadline_at=1), "deadline has passed already"),
     ],
 )
-def test_what_cannot_be_a_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
+def test_an_invalid_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
     with pytest.raises(Invalid, match=told):
         desk.write(goals.add, wanted)
     assert [desk.count(table) for table in ("goals", "jobs", "runs", "journal", "events")] == [0] * 5
 
 
-def test_while_everything_is_halted_none_is_set_and_none_goes_on(desk: TenantHarness) -> None:
+def test_during_a_halt_no_goal_is_set_and_none_resumes(desk: TenantHarness) -> None:
     goal = resting(desk)
     desk.database.write(halts.halt)
     with pytest.raises(Halted):
@@ -144,7 +144,7 @@ def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, s
     assert (desk.read(goal_views.show, goal.id), kinds(desk, goal), desk.events()) == before
 
 
-def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: TenantHarness) -> None:
+def test_a_paused_goal_sleeps_and_a_resumed_one_is_due(desk: TenantHarness) -> None:
     goal = resting(desk)
     assert job_state(desk, goal) == "delayed"
     assert desk.read(runs.get, goal.run_id or "").status == "waiting"
@@ -153,7 +153,7 @@ def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: TenantHarness) -
     assert desk.read(runs.get, goal.run_id or "").status == "running"
 
 
-def test_a_goal_that_ended_has_nobody_left_at_work(desk: TenantHarness) -> None:
+def test_an_ended_goal_has_no_running_agents(desk: TenantHarness) -> None:
     goal = desk.write(add_begun_goal)
     child = desk.write(
         lambda tx, _: runs.begin_child(tx, get_main_run(tx, goal), "worker", "go", 5, sub_goal_id=steps_of(tx, goal)[1])
@@ -180,7 +180,7 @@ def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: Ten
     assert (kept.deadline_at, kept.budget) == (clock.now + 1_000, 5)
 
 
-def test_to_continue_counts_anew_and_to_replan_says_why(desk: TenantHarness) -> None:
+def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantHarness) -> None:
     goal = desk.write(
         lambda tx, tenant_id: goals.escalate(tx, add_begun_goal(tx, tenant_id)._replace(replan_count=5), "replans", "Enough.")
     )
@@ -204,7 +204,7 @@ def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, cl
     assert (entry["kind"], entry["data"]["duration_s"], entry["data"]["status"]) == ("sub_goal_ended", 12, "completed")
 
 
-def test_what_depends_on_what_is_kept_and_can_be_changed(desk: TenantHarness) -> None:
+def test_dependencies_are_stored_and_can_be_changed(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("branch out"))
     ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
     assert [one.depends_on for one in steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
@@ -268,7 +268,7 @@ def test_many_write_into_one_journal_and_no_number_is_missing_or_twice(
     assert told == list(range(1, 102))
 
 
-def test_what_was_rolled_back_leaves_no_gap(desk: TenantHarness) -> None:
+def test_a_rollback_leaves_no_gap(desk: TenantHarness) -> None:
     goal = resting(desk)
     with pytest.raises(Conflict):
         desk.write(goals.pause, goal.id)
@@ -356,7 +356,7 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
 # Who is at work
 
 
-def test_whoever_showed_a_sign_of_life_lately_is_at_work_unless_for_itself_alone(database: DirectDatabase) -> None:
+def test_a_process_with_a_recent_heartbeat_counts_as_live_unless_it_runs_alone(database: DirectDatabase) -> None:
     def alive(lease_ms: int) -> int:
         return database.read(lambda tx: job_store.count_live_workers(tx, lease_ms))
 

@@ -99,7 +99,7 @@ def raising(error: Exception) -> Callable[[Transaction], None]:
     return work
 
 
-def test_what_is_written_can_be_read_at_once_and_after_reopening(house: House) -> None:
+def test_a_write_can_be_read_at_once_and_after_reopening(house: House) -> None:
     async def story() -> None:
         added = await house.add("first")
         assert await house.database.read(lambda tx: todos.get(tx, house.tenant.id, added.id)) == added
@@ -174,7 +174,7 @@ def test_every_caller_gets_an_error_of_its_own(house: House) -> None:
     assert len({id(error) for error in errors}) == 3
 
 
-def test_a_caller_who_gave_up_disturbs_nobody(house: House) -> None:
+def test_a_caller_that_gave_up_does_not_disturb_others(house: House) -> None:
     complaints: list[dict[str, Any]] = []
 
     async def story() -> list[Any]:
@@ -313,7 +313,7 @@ def test_a_listener_that_fails_does_not_make_a_commit_look_like_a_failure(databa
         assert sorted(house.stored()) == sorted(todo.subject for todo in answered) == ["first", "second"]
 
 
-def test_what_nobody_waits_for_any_more_is_not_begun(house: House) -> None:
+def test_work_without_a_waiting_caller_is_not_started(house: House) -> None:
     async def story() -> None:
         async with house.held_up():
             given_up = asyncio.ensure_future(house.add("given up"))

@@ -78,7 +78,7 @@ def test_any_other_key_will_do(desk: TenantHarness) -> None:
     assert len(desk.subjects()) == 4
 
 
-def test_on_postgres_nobody_waits_for_ever_for_another_answer(postgres_url: str) -> None:
+def test_on_postgres_a_request_does_not_wait_for_ever_for_another_with_its_key(postgres_url: str) -> None:
     with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url) as other:
         desk = TenantHarness(database)
         other.execute(

@@ -81,7 +81,7 @@ class Helper:
 # Connections that die
 
 
-def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
+def test_a_connection_killed_between_two_transactions_is_replaced(admin: psycopg.Connection, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
     desk.add("written all the same")
@@ -90,7 +90,7 @@ def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg
     assert desk.subjects() == ["written all the same"]
 
 
-def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_done_exactly_once(
+def test_a_connection_killed_between_two_statements_is_replaced_and_the_work_runs_exactly_once(
     admin: psycopg.Connection, database: DirectDatabase
 ) -> None:
     desk = TenantHarness(database)
@@ -111,7 +111,7 @@ def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_do
 
 
 @pytest.mark.parametrize("then", ["another statement", "the commit"])
-def test_who_was_frozen_in_a_transaction_until_the_server_gave_it_up_does_the_work_exactly_once(
+def test_work_frozen_in_a_transaction_until_the_server_aborted_it_runs_exactly_once(
     admin: psycopg.Connection, database: DirectDatabase, then: str
 ) -> None:
     desk = TenantHarness(database)
@@ -138,7 +138,7 @@ def test_transactions_in_which_nothing_is_said_are_given_up_by_the_server(databa
     assert database.read(lambda tx: tx.one("SHOW idle_in_transaction_session_timeout")) == ("5s",)
 
 
-def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
+def test_a_connection_killed_while_reading_is_replaced(admin: psycopg.Connection, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     desk.add("there")
     killed: list[int] = []
@@ -219,7 +219,7 @@ def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: s
     assert [change for change, _ in desk.changes()] == ["created"] * 2 + ["updated"] * 4
 
 
-def test_a_deadlock_lost_again_and_again_is_told_as_busy(database: DirectDatabase) -> None:
+def test_a_repeated_deadlock_is_reported_as_busy(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     attempts = []
 
@@ -257,7 +257,7 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     assert desk.read(jobs.get, dead.id).state == "dead"
 
 
-def test_a_lock_that_the_server_lets_nobody_wait_for_is_told_as_busy(postgres_url: str, database: DirectDatabase) -> None:
+def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     todo = desk.add("held")
 
@@ -366,7 +366,7 @@ def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(post
         assert sorted([desk.get(one).depends_on, desk.get(other).depends_on]) in ([(), (one.id,)], [(), (other.id,)])
 
 
-def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_off_once(
+def test_a_dependency_that_ends_while_it_is_being_removed_is_counted_once(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
     desk = TenantHarness(database)
@@ -388,7 +388,7 @@ def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_o
     assert database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", waiting.id)) == (1,)
 
 
-def test_a_dependency_removed_while_somebody_begins_to_wait_for_it_is_simply_not_found(
+def test_a_dependency_deleted_while_it_is_being_added_is_not_found(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
     desk = TenantHarness(database)

@@ -67,7 +67,7 @@ def test_nothing_but_a_uuid_names_a_file(tmp_path: Path, name: str) -> None:
     assert [path for path in everything(tmp_path) if not path.startswith("tasks")] == []
 
 
-def test_what_others_added_to_the_document_survives_a_rewrite(file: TaskFile) -> None:
+def test_unknown_fields_in_the_document_survive_a_rewrite(file: TaskFile) -> None:
     theirs = {
         "tasks": [{"id": "a", "title": "look", "due": {"at": [1, 2.5, None]}, "done": True, "emoji": "🦉"}],
         "session": "ünïcode",
@@ -145,7 +145,7 @@ def test_the_list_can_be_read_and_written_under_the_conversations_id(file: TaskF
     assert Path(file.alias).is_symlink()
 
 
-def test_a_file_that_stands_under_the_conversations_id_becomes_the_list(file: TaskFile) -> None:
+def test_a_file_under_the_conversations_id_becomes_the_list(file: TaskFile) -> None:
     """002: "Read `.agents/tasks/<conversationId>.json` for the current conversation"."""
     Path(file.folder).mkdir()
     Path(file.alias).write_text('{"tasks": [{"id": "1", "title": "brought along"}], "session": "old"}')
@@ -191,7 +191,7 @@ def test_a_link_to_anothers_list_is_not_followed(file: TaskFile) -> None:
     assert titles(other.path) == ["a secret"]
 
 
-def test_what_cannot_be_linked_is_stored_all_the_same(file: TaskFile) -> None:
+def test_a_list_is_stored_even_if_its_link_cannot_be_created(file: TaskFile) -> None:
     Path(file.alias).mkdir(parents=True)
     add(file)
 

@@ -141,7 +141,7 @@ def refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarness, i
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
-def test_what_is_anothers_is_refused_exactly_like_what_never_was(
+def test_ids_of_another_tenant_are_refused_exactly_like_unknown_ids(
     database: DirectDatabase, desk: TenantHarness, attempt: Callable[[TenantHarness, Ids], Any]
 ) -> None:
     rival = TenantHarness(database, "rival")

@@ -26,7 +26,7 @@ def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelSe
     assert talker("chat", "Buy milk and bread.") == (0, "Done:\n- milk\n- bread\n", "")
 
 
-def test_whoever_waits_for_a_model_is_told_until_when(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chat_shows_until_when_it_waits_for_a_model(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MODEL_RETRIES", "2")
     model.script = flaky(1, error(429, "slow down", retry_after=1), text("hello"))
     code, out, told = talker("chat", "hi")
@@ -88,7 +88,7 @@ def test_a_conversation_that_is_not_there(talker: Shell, reference: str) -> None
     assert count_conversations(talker) == 0
 
 
-def test_one_goes_on_with_a_conversation_by_its_name_its_number_or_the_newest(talker: Shell, model: ModelServer) -> None:
+def test_a_conversation_continues_by_its_name_its_number_or_as_the_newest(talker: Shell, model: ModelServer) -> None:
     model.script = lambda request: text(str(len([one for one in request.messages if one["role"] == "user"])))
     talker.ok("conversation", "new", "--key", "ours")
 
@@ -100,7 +100,7 @@ def test_one_goes_on_with_a_conversation_by_its_name_its_number_or_the_newest(ta
     assert count_conversations(talker) == 2
 
 
-def test_to_go_on_with_nothing_is_to_begin(talker: Shell) -> None:
+def test_continuing_without_a_conversation_starts_one(talker: Shell) -> None:
     assert talker("chat", "hello", "-c") == (0, "hello\n", "")
     assert count_conversations(talker) == 1
 
@@ -122,7 +122,7 @@ def test_without_a_key_and_a_network_it_rehearses_and_says_so(headway: Shell) ->
     assert "42" in found.read_text()
 
 
-def test_while_halted_nobody_is_answered_and_nothing_is_left(talker: Shell, model: ModelServer) -> None:
+def test_during_a_halt_chat_is_refused_and_leaves_nothing(talker: Shell, model: ModelServer) -> None:
     talker.ok("halt", "--why", "lunch")
     assert "lunch" in get_error_line(talker("chat", "hello"), 5)
     get_error_line(talker("chat", "hello", "--json"), 5)
@@ -170,7 +170,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
     assert all(character.isprintable() for character in said.replace("\n", ""))
 
 
-def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> None:
+def test_a_dotenv_file_sets_the_address_of_the_model(headway: Shell, model: ModelServer) -> None:
     Path(".env").write_text("".join(f"{name}={value}\n" for name, value in environment(model).items()))
     ran = headway.loaded("chat", "hello")
 
@@ -178,7 +178,7 @@ def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> 
     assert len(model.requests) == 1
 
 
-def test_a_conversation_in_which_somebody_is_answered_is_busy(talker: Shell, model: ModelServer) -> None:
+def test_a_conversation_with_a_running_turn_is_busy(talker: Shell, model: ModelServer) -> None:
     model.hold()
     with run_at_another_terminal("chat", "first") as other:
         model.wait_for_requests(1)
@@ -193,7 +193,7 @@ def test_a_conversation_in_which_somebody_is_answered_is_busy(talker: Shell, mod
     assert list_statuses(talker) == ["finished", "finished"]
 
 
-def test_what_a_killed_process_left_is_finished_first(talker: Shell, model: ModelServer) -> None:
+def test_the_turn_of_a_killed_process_is_finished_first(talker: Shell, model: ModelServer) -> None:
     model.script = lambda request: text(f"you said {request.last}")
     model.hold()
     with run_at_another_terminal("chat", "first") as other:
@@ -215,7 +215,7 @@ def test_what_a_killed_process_left_is_finished_first(talker: Shell, model: Mode
     assert said == ["first", "you said first", "second", "you said second"]
 
 
-def test_what_was_halted_on_its_way_waits_for_the_next_call(talker: Shell, model: ModelServer) -> None:
+def test_a_halted_turn_waits_for_the_next_call(talker: Shell, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk")
     model.hold()
     with run_at_another_terminal("chat", "Buy milk.") as other:

@@ -75,7 +75,7 @@ def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> Non
     assert "All done." in left
 
 
-def test_what_the_assessor_decided_is_shown(talker: Shell, model: ModelServer) -> None:
+def test_the_assessors_decision_is_shown(talker: Shell, model: ModelServer) -> None:
     """003: "log evaluator decisions for tuning"."""
 
     def script(request: Request) -> Reply:
@@ -121,7 +121,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
     assert list_statuses(talker) == ["finished"]
 
 
-def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
+def test_a_chat_continues_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
     model.script = lambda request: text(f"heard {request.last}")
     with talker.seated("chat") as terminal:
         assert terminal.sees(PROMPT)
@@ -163,7 +163,7 @@ def test_a_talk_outlives_a_turn_that_fails(talker: Shell, model: ModelServer) ->
     assert list_statuses(talker) == ["failed", "finished"]
 
 
-def test_a_newcomer_is_told_that_it_is_no_llm(headway: Shell) -> None:
+def test_the_first_chat_says_that_the_rehearsal_is_no_llm(headway: Shell) -> None:
     with headway.seated("chat") as terminal:
         assert terminal.sees("not an LLM")
         assert terminal.sees(PROMPT)

@@ -9,7 +9,7 @@ from tests.model_server import ModelServer, environment, text
 from tests.surfaces.shell import CommandResult, Shell
 
 
-def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_url: str) -> None:
+def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: str) -> None:
     found = headway.json("doctor", "--database-url", database_url)
 
     assert found["ok"] is True
@@ -25,7 +25,7 @@ def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     assert [line.split()[:2] for line in lines] == [["✔", name] for name in ("home", "database", "engine", "model", "operator")]
 
 
-def test_a_halt_is_told_and_is_no_fault(headway: Shell) -> None:
+def test_a_halt_is_reported_and_is_no_fault(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch\nbreak")
     (line,) = (line for line in headway.ok("doctor").splitlines() if not line.startswith("✔"))
     assert re.fullmatch(r"! halt +everything is halted since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: lunch break\. .*unhalt.*", line)
@@ -136,7 +136,7 @@ def test_every_tier_that_differs_is_looked_at(keyless: Shell, monkeypatch: pytes
     assert "sk-never" not in ran.out
 
 
-def test_a_model_with_its_key_is_fine_and_nobody_is_called(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_with_its_key_is_fine_and_is_not_called(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer(text("never asked")) as server:
         for variable, value in environment(server).items():
             monkeypatch.setenv(variable, value)

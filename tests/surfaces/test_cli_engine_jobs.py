@@ -87,7 +87,7 @@ def test_a_retry_queues_it_again(headway: Shell) -> None:
     assert "queued" in get_error_line(headway("jobs", "drop", job_id, "--yes"), 4)
 
 
-def test_what_waits_for_its_model_says_until_when_and_is_retried_sooner(headway: Shell) -> None:
+def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(headway: Shell) -> None:
     main, helper = at_work(headway)
 
     def fail(tx: Transaction, tenant_id: int) -> Job:
@@ -118,7 +118,7 @@ def test_one_that_is_canceled_is_over(headway: Shell) -> None:
     assert f"sub-agent {helper.id}: cancel the agent" in get_error_line(headway("jobs", "cancel", helper.id), 4)
 
 
-def test_who_drops_on_a_terminal_is_asked(headway: Shell) -> None:
+def test_dropping_on_a_terminal_asks_first(headway: Shell) -> None:
     job_id = dead(headway)
     kept = headway.terminal("jobs", "drop", job_id, question="for good?", answer="n\n")
     assert (kept.code, "Nothing was changed." in kept.out) == (1, True)
@@ -128,14 +128,14 @@ def test_who_drops_on_a_terminal_is_asked(headway: Shell) -> None:
     get_error_line(headway("jobs", "show", job_id), 3)
 
 
-def test_who_says_yes_or_has_no_terminal_is_not(headway: Shell) -> None:
+def test_dropping_with_yes_or_without_a_terminal_does_not_ask(headway: Shell) -> None:
     job_id = dead(headway)
     assert "for good?" not in headway.terminal("jobs", "drop", job_id, "--yes").out
     job_id = dead(headway)
     assert headway.ok("jobs", "drop", job_id) == f"dropped {job_id}\n"
 
 
-def test_nobody_is_asked_about_what_cannot_be_dropped(headway: Shell) -> None:
+def test_a_job_that_cannot_be_dropped_is_refused_without_a_question(headway: Shell) -> None:
     job_id = queued(headway)
     ran = headway.terminal("jobs", "drop", job_id)
     assert (ran.code, "for good?" in ran.out) == (4, False)
@@ -221,7 +221,7 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
 # Turns
 
 
-def test_a_turn_is_canceled_with_all_that_works_on_it_though_nobody_is_at_work(headway: Shell) -> None:
+def test_a_turn_is_canceled_with_its_sub_agents_without_a_running_worker(headway: Shell) -> None:
     main, helper = at_work(headway)
     turn_id = str(main.turn_id)
     headway.ok("tenant", "add", "other")

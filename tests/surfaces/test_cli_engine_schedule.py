@@ -112,14 +112,14 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
     assert headway.json("schedule", "list") == {"schedules": [], "next_cursor": None}
 
 
-def test_what_is_wrong_with_an_interval_is_said(headway: Shell) -> None:
+def test_an_invalid_interval_is_explained(headway: Shell) -> None:
     assert "at least a second" in get_error_line(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
     assert "leave --tz away" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
         assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
 
 
-def test_a_call_that_could_never_run_is_told_why(headway: Shell) -> None:
+def test_a_call_that_could_never_run_is_refused_with_the_reason(headway: Shell) -> None:
     talk = str(conversation(headway))
     handed_over = ("--tool", "delegate", "--args", '{"agent": "writer", "task": "x"}')
 
@@ -129,7 +129,7 @@ def test_a_call_that_could_never_run_is_told_why(headway: Shell) -> None:
     assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", talk)["tool"]["name"] == "ListTasks"
 
 
-def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
+def test_an_unknown_name_is_exit_3(headway: Shell) -> None:
     for verb in ("pause", "resume", "run", "rm"):
         assert get_error_line(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
     get_error_line(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
@@ -177,7 +177,7 @@ def test_both_databases_answer_alike(headway: Shell, database_url: str) -> None:
 
 
 @pytest.mark.parametrize("message", ["[END TODO]\x1b[2J\r\nobey", "\u202egnp.exe"])
-def test_what_a_message_says_plays_no_tricks_on_a_terminal(headway: Shell, message: str) -> None:
+def test_control_characters_in_a_message_do_not_reach_the_terminal(headway: Shell, message: str) -> None:
     conversation(headway)
     headway.ok("schedule", "put", "it", *HOURLY, "--message", message, "--conversation", "talk")
     (line,) = headway.ok("schedule", "list").splitlines()

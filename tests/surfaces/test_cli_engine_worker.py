@@ -96,7 +96,7 @@ def test_it_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> 
         (("now",), 2),
     ],
 )
-def test_what_it_cannot_work_with_is_one_line(headway: Shell, flags: tuple[str, ...], code: int) -> None:
+def test_an_unusable_configuration_is_one_line(headway: Shell, flags: tuple[str, ...], code: int) -> None:
     get_error_line(headway("worker", *flags), code)
 
 

@@ -121,7 +121,7 @@ def test_everything_can_be_said_at_once(headway: Shell) -> None:
         (["why", "404", "--sub-goal", "x"], 2, "'x' is not a sub-goal id"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(headway: Shell, arguments: list[str], code: int, told: str) -> None:
+def test_invalid_arguments_are_reported_in_one_sentence(headway: Shell, arguments: list[str], code: int, told: str) -> None:
     assert told in get_error_line(headway("goal", *arguments), code)
     assert headway.json("goal", "list") == {"goals": [], "next_cursor": None}
 
@@ -243,7 +243,7 @@ def test_why(headway: Shell) -> None:
     assert "Goal #1 has no sub-goal #404." in get_error_line(headway("goal", "why", "1", "--sub-goal", "404"), 3)
 
 
-def test_why_nothing_moves_when_nobody_is_at_work(headway: Shell) -> None:
+def test_why_names_a_missing_worker(headway: Shell) -> None:
     headway.ok("goal", "add", "--no-wait", "A garden.")
     assert headway.ok("goal", "why", "1") == (
         "Goal #1 is active and has no plan yet. No process is at work: `headway serve` and `headway worker` go on with it.\n"
@@ -290,7 +290,7 @@ def test_on_a_terminal_to_abandon_is_asked_for(headway: Shell, answer: str, stat
     assert headway.json("goal", "show", "1")["goal"]["status"] == status
 
 
-def test_whoever_is_sure_is_not_asked(headway: Shell) -> None:
+def test_yes_skips_the_confirmation(headway: Shell) -> None:
     resting(headway)
     ran = headway.terminal("goal", "abandon", "1", "--yes")
     assert (ran.code, "[y/N]" in ran.out) == (0, False)
@@ -324,7 +324,7 @@ def test_one_that_was_reached_is_a_success(headway: Shell) -> None:
     assert (ran.code, untimed(ran.out)[-2:]) == (0, ["… Completed: We are there.", "✔ #1 [completed] reach it  0/2  $0.0000"])
 
 
-def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
+def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
     goal = written(headway, add_begun_goal)
     company(headway)
     with Program(["goal", "watch", "1"], headway.folder) as watcher:
@@ -356,7 +356,7 @@ def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
     ]
 
 
-def test_with_json_only_the_end_is_told(headway: Shell) -> None:
+def test_with_json_only_the_end_is_printed(headway: Shell) -> None:
     written(headway, add_begun_goal)
     company(headway)
     with Program(["goal", "watch", "1", "--json"], headway.folder) as watcher:

@@ -63,7 +63,7 @@ def test_a_list_is_one_document_even_when_it_is_empty(headway: Shell) -> None:
     assert headway.ok("todo", "list") == "no open todos\n"
 
 
-def test_a_list_shows_fifty_unless_told_otherwise(headway: Shell) -> None:
+def test_a_list_shows_fifty_by_default(headway: Shell) -> None:
     many(headway, 620)
 
     assert len(headway.ok("todo", "list").splitlines()) == 50

@@ -291,7 +291,7 @@ def test_deleting_says_so_in_json(headway: Shell) -> None:
         ["nonsense"],
     ],
 )
-def test_what_cannot_be_understood_is_a_usage_error(headway: Shell, arguments: list[str]) -> None:
+def test_unintelligible_arguments_are_a_usage_error(headway: Shell, arguments: list[str]) -> None:
     line = get_error_line(headway(*arguments), 2)
     assert len(line) < 300
 

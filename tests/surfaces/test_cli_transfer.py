@@ -60,7 +60,7 @@ def test_json_loses_nothing_on_the_way_to_postgres_and_back(headway: Shell, post
     assert headway.ok("todo", "export", *elsewhere(headway)) == exported
 
 
-def test_an_imported_ledger_goes_on_where_the_old_one_stopped(headway: Shell) -> None:
+def test_an_imported_ledger_continues_where_the_old_one_stopped(headway: Shell) -> None:
     fill(headway)
     headway.ok("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
 
@@ -73,7 +73,7 @@ def test_an_imported_ledger_goes_on_where_the_old_one_stopped(headway: Shell) ->
     assert last["position"] > max(todo["position"] for todo in headway.json("todo", "ready")["todos"])
 
 
-def test_ids_are_given_anew_where_the_old_ones_had_gaps(headway: Shell) -> None:
+def test_ids_are_renumbered_where_the_old_ones_had_gaps(headway: Shell) -> None:
     for subject in ("gone", "first", "gone too", "second"):
         headway.ok("todo", "add", subject)
     headway.ok("todo", "edit", "4", "--after", "2")
@@ -106,7 +106,7 @@ def test_an_export_that_has_grown_adds_only_what_is_new(headway: Shell) -> None:
     assert [(todo["subject"], todo["depends_on"]) for todo in imported["todos"]] == [("news", [2])]
 
 
-def test_what_joins_a_list_that_is_there_follows_it_in_its_own_order(headway: Shell) -> None:
+def test_todos_imported_into_an_existing_list_follow_it_in_their_order(headway: Shell) -> None:
     for subject in ("first", "second", "third"):
         headway.ok("todo", "add", subject)
     headway.ok("todo", "edit", "3", "--position", "1")

@@ -215,7 +215,7 @@ for script in sys.argv[1:]:
 """
 
 
-def test_who_has_no_key_is_told_what_to_set(tmp_path: Path) -> None:
+def test_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
     scripts = [str(EXAMPLES / f"{name}.py") for name in NEED_A_KEY]
     first, *others = run("-c", tmp_path, EACH, *scripts).splitlines()
     assert first.startswith("Set HEADWAY_TOKEN and OPENAI_API_KEY: ")
@@ -272,7 +272,7 @@ def test_there_is_a_config_for_each_client() -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda one: one.stem)
-def test_what_a_client_starts_is_our_server(config: Path, tmp_path: Path) -> None:
+def test_the_client_configurations_start_our_server(config: Path, tmp_path: Path) -> None:
     entry = entries(config)["headway"]
     assert entry["command"] == "headway"
     arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]

@@ -40,7 +40,7 @@ def is_guarded(operation: Operation) -> bool:
         "Bearer " + "x" * 10_000,
     ],
 )
-def test_nobody_comes_in_without_a_token(stranger: httpx.Client, header: str | None) -> None:
+def test_a_request_without_a_valid_token_is_refused(stranger: httpx.Client, header: str | None) -> None:
     headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
     answer = stranger.get("/v1/todos", headers=headers)
 

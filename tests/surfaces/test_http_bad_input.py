@@ -37,7 +37,7 @@ def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | Non
 IN_FOREIGN_WORDS = ("/v1/ag-ui", "/v1/ui-stream")  # protocols of others, which grow
 
 
-def test_a_field_nobody_knows_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:
+def test_an_unknown_field_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:
     for operation in list_operations(sqlite_client):
         if operation.takes_body and operation.path not in IN_FOREIGN_WORDS:
             said = sqlite_client.refused(operation.method, operation.at(), 422, "invalid", json={"nonsense": 1, "todos": None})
@@ -45,7 +45,7 @@ def test_a_field_nobody_knows_is_refused_on_every_route_that_takes_a_body(sqlite
 
 
 @pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations", "/v1/events"])
-def test_a_parameter_nobody_knows_is_refused(sqlite_client: Client, path: str) -> None:
+def test_an_unknown_parameter_is_refused(sqlite_client: Client, path: str) -> None:
     assert "nonsense" in sqlite_client.refused("GET", path, 422, "invalid", params={"nonsense": "1"})
 
 

@@ -42,7 +42,7 @@ def states(client: Client, **query: Any) -> list[str]:
 # Jobs
 
 
-def test_a_job_tells_what_it_is_and_how_it_goes(client: Client) -> None:
+def test_a_job_shows_its_kind_state_and_attempts(client: Client) -> None:
     document = client.ok("GET", f"/v1/jobs/{dead(client.desk)}")
     assert list(document) == ["job"]
     shown = document["job"]
@@ -65,7 +65,7 @@ def test_dead_letters_are_a_state_like_others(client: Client) -> None:
         assert states(client, state=state) == []
 
 
-def test_a_list_goes_on_behind_its_cursor(client: Client) -> None:
+def test_a_list_continues_after_its_cursor(client: Client) -> None:
     ids = {dead(client.desk) for _ in range(3)}
     first = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": ""})
     rest = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": first["next_cursor"]})
@@ -76,7 +76,7 @@ def test_a_list_goes_on_behind_its_cursor(client: Client) -> None:
         client.refused("GET", path, 422, "bad_cursor", params={"cursor": "1.2.3"})
 
 
-def test_a_retry_runs_it_anew_with_the_same_payload(client: Client) -> None:
+def test_a_retry_runs_the_job_again_with_the_same_payload(client: Client) -> None:
     job_id = dead(client.desk)
     retried = client.ok("POST", f"/v1/jobs/{job_id}/retry")["job"]
     assert (retried["id"], retried["state"], retried["attempts"], retried["payload"]) == (job_id, "queued", 0, ADD)
@@ -106,7 +106,7 @@ def test_one_that_is_canceled_never_starts(client: Client) -> None:
     assert client.subjects() == []
 
 
-def test_who_cancels_the_job_of_a_turn_is_sent_to_the_turn(chatter: Client, model: ModelServer) -> None:
+def test_canceling_the_job_of_a_turn_refers_to_the_turn(chatter: Client, model: ModelServer) -> None:
     model.hold()
     turn_id = say(chatter, chatter.conversation())
     (running,) = chatter.ok("GET", "/v1/jobs")["jobs"]
@@ -123,7 +123,7 @@ def test_one_that_is_dropped_is_gone(client: Client) -> None:
     assert states(client) == []
 
 
-def test_whose_time_is_not_over_is_neither_retried_nor_dropped(chatter: Client, model: ModelServer) -> None:
+def test_a_running_job_is_neither_retried_nor_dropped(chatter: Client, model: ModelServer) -> None:
     model.hold()
     turn_id = say(chatter, chatter.conversation())
     model.wait_for_requests(1)
@@ -135,7 +135,7 @@ def test_whose_time_is_not_over_is_neither_retried_nor_dropped(chatter: Client, 
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
-def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
     known, unknown = dead(client.desk), str(uuid4())
     with service.tenant() as stranger:
         for method, path in (("GET", ""), ("POST", "/retry"), ("POST", "/cancel"), ("DELETE", "")):
@@ -242,7 +242,7 @@ def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model:
     assert done["ended_at"] >= done["created_at"]
 
 
-def test_a_sub_agent_is_canceled_and_its_parent_goes_on(chatter: Client, model: ModelServer) -> None:
+def test_a_sub_agent_is_canceled_and_its_parent_continues(chatter: Client, model: ModelServer) -> None:
     turn_id, main, helper = helped(chatter, model)
     chatter.refused("POST", f"/v1/agents/{main['id']}/cancel", 409, "conflict")
     canceled = chatter.ok("POST", f"/v1/agents/{helper['id']}/cancel")["agent"]

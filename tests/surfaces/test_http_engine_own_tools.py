@@ -104,7 +104,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def test_what_could_never_run_is_refused_with_the_reason(gardener: Client) -> None:
+def test_a_call_that_could_never_run_is_refused_with_the_reason(gardener: Client) -> None:
     """004: "skip retries immediately for non-transient failures": a call that cannot succeed is never enqueued."""
     for case, (name, arguments, reason) in WRONG.items():
         answer = put(gardener, name, arguments)
@@ -115,7 +115,7 @@ def test_what_could_never_run_is_refused_with_the_reason(gardener: Client) -> No
     assert gardener.ok("GET", "/v1/schedules")["schedules"] == []
 
 
-def test_what_the_supervisor_is_not_granted_cannot_be_scheduled(sqlite_url: str, home: Path) -> None:
+def test_a_tool_that_the_supervisor_lacks_cannot_be_scheduled(sqlite_url: str, home: Path) -> None:
     """004: "Workers share `@jarvis/tools` registry": a schedule has the hands of the supervisor."""
     roles = home / ".headway" / "agents"
     roles.mkdir()

@@ -144,7 +144,7 @@ def test_names_that_are_none(client: Client, name: str) -> None:
     assert client.post(f"/v1/schedules/{name}/run").status_code in (404, 422)
 
 
-def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
     with service.tenant() as stranger:
         put(client)
         for method, path in (
@@ -165,7 +165,7 @@ def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, clie
     assert jobs_of(client) == []
 
 
-def test_a_tool_that_nobody_has_is_not_found(client: Client) -> None:
+def test_an_unknown_tool_is_not_found(client: Client) -> None:
     said = client.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, "tool": {"name": "make_coffee"}})
     assert "now" in said  # it tells which there are
 
@@ -211,7 +211,7 @@ def test_every_answer_of_the_engine_room_is_in_the_document(sqlite_client: Clien
 # Ticks
 
 
-def test_what_comes_every_second_comes_again_and_again(chatter: Client, model: ModelServer) -> None:
+def test_a_schedule_of_every_second_runs_repeatedly(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     put(chatter, "talk", every_s=1, tool=None, message={"conversation_id": conversation, "content": "How is it going?"})
     put(chatter, "note", every_s=1, tool={"name": "todo_add", "arguments": {"subject": "look"}})
@@ -255,7 +255,7 @@ def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, 
     wait_until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
 
 
-def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None:
+def test_scheduled_work_that_cannot_run_is_a_dead_job_with_the_reason(client: Client) -> None:
     put(client, "nothing", tool={"name": "read_file", "arguments": {"path": "nothing.txt"}})
     of_old = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # what there was has changed since
     for name, (tool, arguments) in of_old.items():

@@ -8,7 +8,7 @@ from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, Service
 
 
-def test_a_stream_first_tells_its_place_then_what_happens(client: Client) -> None:
+def test_a_stream_begins_with_its_position(client: Client) -> None:
     client.add("before")
     with open_stream(client) as stream:
         assert stream.answer.headers["content-type"].startswith("text/event-stream")
@@ -38,7 +38,7 @@ def test_after_0_is_everything(client: Client) -> None:
         assert stream.changes(1) == [("created", "todo 3")]
 
 
-def test_a_reader_goes_on_where_it_was(client: Client) -> None:
+def test_a_reader_resumes_where_it_was(client: Client) -> None:
     for n in range(4):
         client.add(f"todo {n}")
     second, third = list_logged_ids(client)[1:3]
@@ -70,7 +70,7 @@ def test_a_place_that_is_no_number_is_400(client: Client, place: str) -> None:
         client.refused("GET", path, 400, "bad_event_id", headers={"Last-Event-ID": place.replace(" ", "_")})
 
 
-def test_a_conversations_stream_tells_its_own_and_what_is_tenant_wide(client: Client) -> None:
+def test_a_conversations_stream_has_its_own_and_tenant_wide_events(client: Client) -> None:
     ours, theirs = client.conversation(), client.conversation()
 
     def write(when: str) -> None:
@@ -121,7 +121,7 @@ def test_a_stream_is_neither_stored_nor_compressed_nor_held_back(client: Client)
     assert "content-encoding" not in headers
 
 
-def test_what_was_refused_is_not_told(client: Client) -> None:
+def test_refused_changes_are_not_streamed(client: Client) -> None:
     with open_stream(client) as stream:
         client.post("/v1/todos", json={"todos": [{"subject": "good"}, {"subject": "bad", "depends_on": [10**15]}]})
         client.add("told")

@@ -62,7 +62,7 @@ def test_an_ag_ui_client_sees_a_planned_turn(library: str, sqlite_chatter: Clien
 
 
 @pytest.mark.parametrize("library", AG_UI)
-def test_an_ag_ui_client_goes_on_in_its_thread(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_an_ag_ui_client_continues_its_thread(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     """The second request comes with the whole conversation; the ledger has it already."""
     model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("now", {})), text("Still late."))
     seen = ag_ui(library, sqlite_chatter, "What time is it?", "And now?")
@@ -125,7 +125,7 @@ def test_a_chat_of_the_ai_sdk_sees_a_planned_turn(library: str, sqlite_chatter: 
 
 
 @pytest.mark.parametrize("library", AI_SDK)
-def test_a_chat_of_the_ai_sdk_goes_on(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_an_ai_sdk_chat_continues(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("calculate", {"expression": "1/0"})), text("No."))
     seen = ui_stream(library, sqlite_chatter, "What time is it?", "Divide one by zero.")
 
@@ -197,7 +197,7 @@ def test_a_conversation_has_one_running_turn_however_it_began(path: str, sqlite_
 
 
 @both
-def test_who_hangs_up_does_not_stop_the_turn(path: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_hanging_up_does_not_stop_the_turn(path: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.hold()
     with sqlite_chatter.again() as visitor, visitor.stream("POST", path, json=BODIES[path]) as answer:
         first = next(line for line in answer.iter_lines() if line.startswith("data: "))

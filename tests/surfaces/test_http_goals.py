@@ -101,7 +101,7 @@ def test_a_goal_is_set_and_begins_at_once(client: Client) -> None:
     assert client.ok("GET", f"/v1/jobs/{goal['run_id']}")["job"]["kind"] == "goal"
 
 
-def test_what_is_not_said_has_a_default(client: Client) -> None:
+def test_omitted_fields_have_defaults(client: Client) -> None:
     goal = client.ok("POST", "/v1/goals", 201, json={"description": "reach it"})["goal"]
     assert (goal["success_criteria"], goal["priority"], goal["budget_usd"], goal["deadline"]) == ("", 50, None, 0)
 
@@ -307,7 +307,7 @@ def test_every_decision_is_written_down(client: Client, action: str, status: str
     assert entry["data"] == {"action": action, "note": "try the back door"}
 
 
-def test_to_continue_counts_the_replans_anew(client: Client) -> None:
+def test_continue_restarts_the_replan_count(client: Client) -> None:
     def work(tx: Transaction, tenant_id: int) -> Goal:
         goal = add_begun_goal(tx, tenant_id)
         return goals.escalate(tx, goal._replace(replan_count=5), "replans", "Five plans came to nothing.")
@@ -367,7 +367,7 @@ def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
 # Others
 
 
-def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
     goal = resting(client)
     asked: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
         ("GET", at, {}),

@@ -21,7 +21,7 @@ def requests(method: str, route: str, status: int) -> str:
     return f'headway_http_requests_total{{method="{method}",route="{route}",status="{status}"}}'
 
 
-def test_nobody_needs_a_token_to_ask_how_the_server_is(service: Service) -> None:
+def test_health_needs_no_token(service: Service) -> None:
     with httpx.Client(base_url=service.url, verify=False) as visitor:
         assert visitor.get("/healthz").json() == {"ok": True}
         assert visitor.get("/readyz").json() == {

@@ -18,7 +18,7 @@ async def streams(headway: Headway, count: int) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_pings_tell_the_place_again_and_again(tmp_path: Path) -> None:
+def test_pings_repeat_the_position(tmp_path: Path) -> None:
     async def story() -> list[StreamEvent]:
         async with open_app(tmp_path) as (app, _, token):
             feed = app.headway.feed

@@ -46,7 +46,7 @@ def answers(service: Service, request: bytes, count: int) -> Iterator[tuple[int,
                 yield status, headers
 
 
-def test_a_token_that_asks_far_too_often_is_told_to_wait_and_others_are_not(sqlite_service: Service) -> None:
+def test_a_token_over_its_rate_limit_must_wait_and_others_need_not(sqlite_service: Service) -> None:
     with sqlite_service.tenant() as hasty, sqlite_service.tenant() as calm:
         request = f"GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {hasty.secret}\r\n\r\n".encode()
         numbered = enumerate(answers(sqlite_service, request, HARDEST))
@@ -79,7 +79,7 @@ def test_a_large_answer_is_compressed_for_those_who_can_read_it(client: Client) 
     assert "content-encoding" not in client.get("/v1/todos/ready", params={"limit": 1}).headers
 
 
-def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite_service: Service) -> None:
+def test_every_answer_has_security_headers(sqlite_client: Client, sqlite_service: Service) -> None:
     stranger = httpx.get(f"{sqlite_service.url}/v1/todos", verify=False)
     found = [
         sqlite_client.get("/v1/todos"),
@@ -107,7 +107,7 @@ def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite
         assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
 
 
-def test_no_other_site_is_told_that_it_may_read_anything(sqlite_client: Client) -> None:
+def test_no_answer_allows_cross_origin_reads(sqlite_client: Client) -> None:
     asking = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "*"}
     for path in ("/v1/todos", "/mcp", "/openapi.json", "/metrics", "/login", "/"):
         for method in ("OPTIONS", "GET"):
@@ -139,7 +139,7 @@ async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise ValueError("/home/ada/headway.db: no such table")
 
 
-def test_a_fault_of_ours_is_told_by_the_name_of_its_request_and_not_by_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_names_its_request_and_not_its_cause(caplog: pytest.LogCaptureFixture) -> None:
     start, body = exchanged([(b"x-request-id", b"mine")], broken, RateLimiter())
 
     assert start["status"] == 500
@@ -190,7 +190,7 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "request_line", [b"nonsense\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"]
 )
-def test_what_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service, request_line: bytes) -> None:
+def test_input_that_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service, request_line: bytes) -> None:
     place = urlsplit(sqlite_service.url)
     with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request_line)

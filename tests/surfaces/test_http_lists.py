@@ -85,7 +85,7 @@ def test_pages_joined_together_are_the_list(client: Client) -> None:
         assert len({todo["id"] for todo in pages}) == len(pages) > 5
 
 
-def test_a_page_holds_fifty_unless_told_otherwise(client: Client) -> None:
+def test_a_page_holds_fifty_by_default(client: Client) -> None:
     client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": "one of many"}] * 60})
 
     assert len(client.ok("GET", "/v1/todos")["todos"]) == len(client.ok("GET", "/v1/todos/ready")["todos"]) == 50

@@ -82,7 +82,7 @@ def test_many_readers_hear_the_same(client: Client) -> None:
     assert heard == {tuple(list_logged_ids(client))}
 
 
-def test_what_another_process_writes_is_told(client: Client, service: Service, tmp_path: Path) -> None:
+def test_writes_of_another_process_are_streamed(client: Client, service: Service, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headway", "--database-url", service.database_url, "--tenant", client.desk.tenant.name]
     with open_stream(client) as stream:
         for subject in ("first", "second"):

@@ -68,7 +68,7 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     return found
 
 
-def test_a_fuzzer_that_covers_every_rule_and_goes_from_route_to_route_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
+def test_a_fuzzer_over_every_rule_and_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
     names = tried(sqlite_client)
 
     report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,stateful", "--max-examples", "8", "--seed", "1")
@@ -92,7 +92,7 @@ def test_a_fuzzer_that_tries_each_route_often_finds_nothing(
 
 
 @pytest.mark.torture
-def test_a_fuzzer_with_time_on_its_hands_finds_nothing(client: Client, tmp_path: Path) -> None:
+def test_a_long_fuzzer_run_finds_nothing(client: Client, tmp_path: Path) -> None:
     report = fuzz(client, tmp_path, tried(client), "examples,coverage,fuzzing,stateful", "--max-examples", "150")
 
     assert report["test_cases"]["generated"] >= 2_000

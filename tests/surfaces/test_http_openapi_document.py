@@ -80,7 +80,7 @@ def test_the_document_among_the_documents_is_the_one_that_is_served(sqlite_clien
     assert get_document(sqlite_client) == json.loads(kept.read_text(encoding="utf-8"))
 
 
-def test_what_was_promised_is_there(sqlite_client: Client) -> None:
+def test_the_promised_routes_exist(sqlite_client: Client) -> None:
     found = {f"{operation.method} {operation.path}" for operation in list_operations(sqlite_client)}
 
     assert found >= PROMISED
@@ -134,7 +134,7 @@ def test_bodies_refuse_what_they_do_not_name(sqlite_client: Client) -> None:
     assert loose == {"LooseRow", "RunAgentInput", "UiMessages"}
 
 
-def test_the_document_is_for_everybody_and_the_same_for_all(sqlite_service: Service) -> None:
+def test_the_document_needs_no_token_and_is_the_same_for_all(sqlite_service: Service) -> None:
     first, second = (httpx.get(f"{sqlite_service.url}/openapi.json", verify=False) for _ in range(2))
 
     assert first.headers["content-type"] == "application/json"

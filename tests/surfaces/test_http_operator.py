@@ -58,7 +58,7 @@ def test_a_reason_need_not_be_given(sqlite_client: Client) -> None:
         sqlite_client.ok("DELETE", "/v1/halt", headers=headers)
 
 
-def test_who_is_no_operator_changes_nothing(client: Client) -> None:
+def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None:
     for method, path, body in (("PUT", "/v1/halt", {"why": "me"}), ("PUT", "/v1/costs", {"limit_usd": 1_000})):
         assert "--operator" in client.refused(method, path, 403, "forbidden", json=body)
     client.refused("DELETE", "/v1/halt", 403, "forbidden")
@@ -69,7 +69,7 @@ def test_who_is_no_operator_changes_nothing(client: Client) -> None:
         assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
 
 
-def test_an_operator_whose_token_was_revoked_is_nobody(sqlite_client: Client) -> None:
+def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
     made = sqlite_client.desk.write(tenants.create_token, "operator", operator=True)
     sqlite_client.desk.write(tenants.revoke_token, made.token.id)
     headers = {"Authorization": f"Bearer {made.secret}"}
@@ -104,7 +104,7 @@ def test_the_local_login_is_an_operator_from_its_own_page(tmp_path: Path) -> Non
         assert browser.put("/v1/costs", json={"limit_usd": 7}, headers=origin).json()["costs"]["limit_usd"] == 7
 
 
-def test_while_halted_what_starts_work_is_refused_and_reads_go_on(chatter: Client, model: ModelServer) -> None:
+def test_during_a_halt_new_work_is_refused_and_reads_continue(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     with halted(chatter):
         answer = chatter.post(messages_path(conversation), json={"content": "hi"})
@@ -121,7 +121,7 @@ def test_while_halted_what_starts_work_is_refused_and_reads_go_on(chatter: Clien
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
-def test_a_turn_under_way_stops_and_goes_on_where_it_stopped(chatter: Client, model: ModelServer) -> None:
+def test_a_running_turn_stops_at_a_halt_and_continues_where_it_stopped(chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text("Late.") if request.tool_results else calls(("now", {}))
     conversation = chatter.conversation()
     model.hold()
@@ -147,7 +147,7 @@ def test_every_tenant_hears_of_it(service: Service, client: Client) -> None:
 # Costs
 
 
-def test_what_a_turn_came_to(chatter: Client, model: ModelServer) -> None:
+def test_the_costs_of_a_turn_are_reported(chatter: Client, model: ModelServer) -> None:
     empty = chatter.ok("GET", "/v1/costs")
     assert empty == {"costs": {"spent_usd": 0.0, "limit_usd": 5.0, "window_s": 86_400, "by_model": [], "by_run": []}}
     model.script = lambda _: text("hello", usage=(120, 7))
@@ -179,7 +179,7 @@ def poor(tmp_path: Path, model: ModelServer) -> Iterator[Client]:
         yield client
 
 
-def test_who_waits_for_money_goes_on_when_there_is_some(poor: Client, model: ModelServer) -> None:
+def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Client, model: ModelServer) -> None:
     model.script = lambda _: text("hello", usage=(1_000, 500))
     conversation = poor.conversation()
     turn_id = say(poor, conversation)

@@ -33,9 +33,7 @@ def client(service: Service, postgres_url: str) -> Iterator[Client]:
         yield visitor
 
 
-def test_what_cannot_be_done_is_503_and_comes_back_and_no_stream_ends_or_misses_anything(
-    client: Client, service: Service, wire: Wire
-) -> None:
+def test_an_outage_is_503_and_ends_and_no_stream_ends_or_misses_anything(client: Client, service: Service, wire: Wire) -> None:
     with open_stream(client) as stream, open_stream(client, params={"after": "0"}) as other:
         client.add("before")
         wire.cut()

@@ -57,7 +57,7 @@ def test_files_are_kept_for_good_and_compressed_once(sqlite_service: Service) ->
             assert gzip.decompress(file.gzipped) == file.body
 
 
-def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
+def test_an_unchanged_file_is_304(sqlite_service: Service) -> None:
     for path in ("/", f"/static/{load_site().build}/js/start.js"):
         etag = get(sqlite_service, path).headers["etag"]
         again = get(sqlite_service, path, **{"If-None-Match": etag})
@@ -113,7 +113,7 @@ def test_nothing_in_them_makes_elements_of_text() -> None:
     assert {name: forbidden.findall(code) for name, code in SCRIPTS.items() if forbidden.search(code)} == {}
 
 
-def test_they_speak_to_nobody_else() -> None:
+def test_the_page_names_no_other_host() -> None:
     files = [*FOLDER.glob("*.*"), *(FOLDER / "js").iterdir(), *(FOLDER / "vendor").glob("*.js")]
     named = {address for file in files for address in re.findall(rb"https?://[\w.-]+", file.read_bytes())}
 

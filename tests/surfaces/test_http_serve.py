@@ -134,7 +134,7 @@ def test_no_password_is_shown(tmp_path: Path, kept_postgres_url: str) -> None:
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_when_told_to_and_says_that_all_is_well(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
+def test_a_signal_stops_the_server_cleanly(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
     with run_server(database_url, tmp_path) as service:
         assert service.end(by).code == 0
         with pytest.raises(httpx.ConnectError):

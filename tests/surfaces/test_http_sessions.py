@@ -54,7 +54,7 @@ def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_c
         assert visitor.get("/v1/session").json()["session"]["tenant"] == "local"
 
 
-def test_a_link_that_nobody_followed_for_an_hour_opens_nothing() -> None:
+def test_a_login_link_expires_after_an_hour() -> None:
     times = iter((0, 3599, 3601, 3602))
     link = LoginLink("right", now=lambda: next(times))
 
@@ -114,14 +114,14 @@ def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client:
     ("body", "status"),
     [({"token": "hw_wrong"}, 401), ({"token": ""}, 422), ({}, 422), ({"token": 7}, 422), ({"token": "x" * 300}, 422), ([], 422)],
 )
-def test_what_is_no_token_becomes_no_session(sqlite_service: Service, body: object, status: int) -> None:
+def test_an_invalid_token_opens_no_session(sqlite_service: Service, body: object, status: int) -> None:
     answer = httpx.post(f"{sqlite_service.url}/login", json=body, headers={"Origin": sqlite_service.url}, verify=False)
 
     check_problem(answer, status)
     assert "set-cookie" not in answer.headers
 
 
-def test_a_page_of_somebody_else_cannot_sign_anybody_in(sqlite_client: Client) -> None:
+def test_a_cross_site_page_cannot_sign_in(sqlite_client: Client) -> None:
     answer = httpx.post(
         f"{str(sqlite_client.base_url).rstrip('/')}/login",
         json={"token": sqlite_client.secret},
@@ -162,7 +162,7 @@ def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/todos"), ("PATCH", "/v1/todos"), ("DELETE", "/v1/todos/1"), ("POST", "/logout")]
 )
-def test_a_page_of_somebody_else_cannot_use_the_session_to_change_anything(
+def test_a_cross_site_page_cannot_use_the_session_to_change_anything(
     session: httpx.Client, headers: dict[str, str], method: str, path: str
 ) -> None:
     answer = session.request(method, path, content=b'{"subject": "forged"}', headers=headers)

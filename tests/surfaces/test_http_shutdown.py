@@ -28,7 +28,7 @@ def test_fifty_open_streams_end_properly_and_at_once(tmp_path: Path, database_ur
         assert service.log.read_text() == ""
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_reader_that_does_not_read_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
         for _ in range(40):
             client.add(description="x" * 200_000)

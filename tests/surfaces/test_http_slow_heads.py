@@ -85,7 +85,7 @@ def test_an_answer_that_lasts_is_not_cut_short_whatever_is_sent_meanwhile() -> N
     assert heard.index(b"and at last") < heard.index(b"HTTP/1.1 400 ")
 
 
-def test_who_drips_keeps_nobody_waiting(sqlite_service: Service) -> None:
+def test_a_client_that_drips_its_request_blocks_no_other(sqlite_service: Service) -> None:
     place = httpx.URL(sqlite_service.url)
     held = [socket.create_connection((place.host, place.port or 0), timeout=PATIENCE_S) for _ in range(100)]
     for one in held:

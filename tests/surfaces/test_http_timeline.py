@@ -16,13 +16,13 @@ def kinds(found: dict) -> list[str]:  # type: ignore[type-arg]
     return [entry["kind"] for entry in found["entries"]]
 
 
-def test_a_conversation_nobody_spoke_in_is_empty(client: Client) -> None:
+def test_the_timeline_of_an_empty_conversation_is_empty(client: Client) -> None:
     found = timeline(client, client.conversation())
 
     assert found == {"seq": 0, "entries": [], "running": None, "saying": None, "turn_id": None, "todos": None}
 
 
-def test_it_is_what_the_log_told_of_a_turn(chatter: Client, model: ModelServer) -> None:
+def test_the_timeline_has_the_logged_events_of_a_turn(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("one", "two")
     conversation = chatter.conversation()
     told = list_logged(read_turn(chatter, conversation))
@@ -48,7 +48,7 @@ def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
     assert before + last == whole
 
 
-def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chatter: Client, model: ModelServer) -> None:
+def test_a_reader_that_joins_during_a_reply_gets_it_from_the_beginning(chatter: Client, model: ModelServer) -> None:
     model.script = lambda _request: midway(text("one two three four five six"))
     model.hold()
     conversation = chatter.conversation()
@@ -68,7 +68,7 @@ def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chat
     assert timeline(chatter, conversation)["saying"] is None
 
 
-def test_what_was_refused_is_not_being_said(chatter: Client, model: ModelServer) -> None:
+def test_a_refused_answer_is_not_in_the_live_text_of_the_timeline(chatter: Client, model: ModelServer) -> None:
     said = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
 
     def script(_request: Request) -> Reply:
@@ -106,7 +106,7 @@ def test_notices_newest_first(client: Client) -> None:
     assert (found[0]["kind"], found[0]["turn_id"], found[0]["url"]) == ("budget", None, "")
 
 
-def test_nobody_reads_another_tenants_notices(client: Client, sqlite_client: Client) -> None:
+def test_notices_of_another_tenant_cannot_be_read(client: Client, sqlite_client: Client) -> None:
     client.desk.write(notices.notify, "budget", "ours")
 
     assert sqlite_client.ok("GET", "/v1/notices")["notices"] == []

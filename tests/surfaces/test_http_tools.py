@@ -58,7 +58,7 @@ def test_the_catalogue_has_every_tool_with_its_schema(sqlite_client: Client) -> 
 # Every family
 
 
-def test_a_turn_is_planned_and_drained_and_everybody_sees_it(client: Client) -> None:
+def test_a_turn_is_planned_and_drained_and_visible_on_every_surface(client: Client) -> None:
     turn_id = client.turn(client.conversation())
     look, build = plan(client, turn_id, "look", "build")
     assert (look["order"], build["order"]) == (1, 2)
@@ -139,7 +139,7 @@ def test_names_with_hyphens_are_understood_and_not_listed(client: Client) -> Non
         ("todo_update", {"id": 987_654_321}, {"error": "No todo 987654321."}),
     ],
 )
-def test_what_a_tool_refuses_is_a_result_with_is_error(sqlite_client: Client, tool: str, arguments: Any, result: Any) -> None:
+def test_a_refusal_of_a_tool_is_a_result_with_is_error(sqlite_client: Client, tool: str, arguments: Any, result: Any) -> None:
     assert call(sqlite_client, tool, arguments) == (result, True)
     assert sqlite_client.subjects() == []
 
@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_a_result_that_says_which(
     assert sqlite_client.subjects() == []
 
 
-def test_a_worker_is_told_that_the_plan_is_the_supervisors(sqlite_client: Client) -> None:
+def test_a_worker_learns_that_the_plan_belongs_to_the_supervisor(sqlite_client: Client) -> None:
     turn_id = sqlite_client.turn(sqlite_client.conversation())
     items = {"items": [{"title": "look"}]}
     result, is_error = call(sqlite_client, "create_todo", items, turn_id=turn_id, role="coder")
@@ -363,7 +363,7 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
 # Live
 
 
-def test_whoever_watches_the_conversation_hears_of_the_plan_and_then_of_its_current_item(client: Client) -> None:
+def test_a_conversations_stream_has_the_plan_and_then_its_current_item(client: Client) -> None:
     conversation_id = client.conversation()
     turn_id = client.turn(conversation_id)
     plan(client, turn_id, "look", "build")

@@ -86,7 +86,7 @@ def test_a_turn_whose_model_asked_to_wait_says_until_when(chatter: Client, model
     assert (wait_for_turn(chatter, turn_id)["outcome"], get_turn(chatter, turn_id)["retry_at"]) == ("answered", 0)
 
 
-def test_what_was_said_is_listed_in_order_and_page_by_page(chatter: Client, model: ModelServer) -> None:
+def test_messages_are_listed_in_order_and_page_by_page(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     model.script = lambda request: text(f"you said {request.last}")
     for word in ("one", "two", "three"):
@@ -119,7 +119,7 @@ def test_an_answer_that_was_refused_is_not_shown(chatter: Client, model: ModelSe
     assert list_messages(chatter, conversation) == [("user", "Buy milk."), ("assistant", "All done.")]
 
 
-def test_what_a_turn_leaves_open_is_listed(chatter: Client, model: ModelServer) -> None:
+def test_open_items_of_an_ended_turn_are_listed(chatter: Client, model: ModelServer) -> None:
     plan = calls(("create_todo", {"items": [{"title": "first"}, {"title": "second"}]}))
     model.script = reply_in_order(plan, text("I would rather not."))
     conversation = chatter.conversation()
@@ -136,7 +136,7 @@ def test_what_a_turn_leaves_open_is_listed(chatter: Client, model: ModelServer) 
     assert "second" in answer
 
 
-def test_what_does_not_exist_and_what_is_somebody_elses_is_the_same_404(chatter: Client, chat_service: Service) -> None:
+def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service: Service) -> None:
     with chat_service.tenant() as other:
         theirs = other.conversation()
         their_turn = other.turn(theirs)
@@ -225,7 +225,7 @@ def test_hostile_text_is_passed_on_and_breaks_no_frame(chatter: Client, model: M
     assert list_messages(chatter, conversation) == [("user", HOSTILE), ("assistant", HOSTILE)]
 
 
-def test_what_a_model_cannot_say_is_not_stored(chatter: Client, model: ModelServer) -> None:
+def test_unstorable_characters_in_an_answer_are_replaced(chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(text("a\0b\ud800c"))
     conversation = chatter.conversation()
     told = read_turn(chatter, conversation)
@@ -236,7 +236,7 @@ def test_what_a_model_cannot_say_is_not_stored(chatter: Client, model: ModelServ
     assert answer.endswith("c")
 
 
-def test_a_provider_that_refuses_fails_the_turn_and_no_key_is_told(
+def test_a_refusing_provider_fails_the_turn_and_no_key_is_revealed(
     chatter: Client, chat_service: Service, model: ModelServer
 ) -> None:
     key = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz"

@@ -141,7 +141,7 @@ def test_the_same_key_is_the_same_turn(chatter: Client, model: ModelServer) -> N
     assert len(model.requests) == 1
 
 
-def test_the_same_key_tells_the_same_turn_again_from_its_start(chatter: Client, model: ModelServer) -> None:
+def test_the_same_key_streams_the_same_turn_again_from_its_start(chatter: Client, model: ModelServer) -> None:
     conversation, once = chatter.conversation(), key()
     told = read_turn(chatter, conversation, key=once)
     wait_for_turn(chatter, say(chatter, conversation, "another turn"))

@@ -60,7 +60,7 @@ def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: Mode
     assert get_turn(chatter, turn_id) == canceled
 
 
-def test_what_was_canceled_leaves_its_plan_open(chatter: Client, model: ModelServer) -> None:
+def test_a_canceled_turn_leaves_its_plan_open(chatter: Client, model: ModelServer) -> None:
     plan = plan_and_drain("buy milk", "buy bread")
 
     def script(request: Request) -> Reply:
@@ -76,7 +76,7 @@ def test_what_was_canceled_leaves_its_plan_open(chatter: Client, model: ModelSer
     assert [(one["title"], one["status"]) for one in canceled["incomplete"]] == [("buy bread", "pending")]
 
 
-def test_what_has_ended_cannot_be_canceled(chatter: Client) -> None:
+def test_an_ended_turn_cannot_be_canceled(chatter: Client) -> None:
     conversation = chatter.conversation()
     done = say(chatter, conversation)
     wait_for_turn(chatter, done)
@@ -88,7 +88,7 @@ def test_what_has_ended_cannot_be_canceled(chatter: Client) -> None:
         assert get_turn(chatter, turn_id)["status"] == status
 
 
-def test_a_turn_that_somebody_elses_loop_works_on_is_canceled_too(chatter: Client) -> None:
+def test_a_turn_driven_by_an_external_loop_is_canceled_too(chatter: Client) -> None:
     conversation = chatter.conversation()
     turn_id = chatter.turn(conversation)
     with open_stream(chatter, f"/v1/conversations/{conversation}/events") as stream:
@@ -145,9 +145,7 @@ def test_while_halted_nothing_begins_and_everything_can_be_read(
     assert [content for _, content in list_messages(chatter, conversation)] == ["hello", "hello", "now", "hello"]
 
 
-def test_a_turn_that_was_halted_on_its_way_goes_on_afterwards(
-    chatter: Client, chat_service: Service, model: ModelServer, tmp_path: Path
-) -> None:
+def test_a_halted_turn_continues_afterwards(chatter: Client, chat_service: Service, model: ModelServer, tmp_path: Path) -> None:
     model.script = plan_and_drain("buy milk")
     conversation = chatter.conversation()
     model.hold()

@@ -28,7 +28,7 @@ def events_path(conversation: int) -> str:
     return f"/v1/conversations/{conversation}/events"
 
 
-def test_a_turns_own_stream_tells_it_from_start_to_end_and_ends(chatter: Client, model: ModelServer) -> None:
+def test_a_turns_own_stream_covers_it_from_start_to_end_and_ends(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", "buy bread", answer=ANSWER)
     conversation = chatter.conversation()
     with open_turn_stream(chatter, conversation, "Buy milk and bread.") as stream:
@@ -51,7 +51,7 @@ def test_a_turns_own_stream_tells_it_from_start_to_end_and_ends(chatter: Client,
     assert list_kinds(told)[-3:] == ["text_delta", "message", "turn_finished"]
 
 
-def test_every_change_of_the_list_is_told_twice_in_the_same_order(chatter: Client, model: ModelServer) -> None:
+def test_every_change_of_the_list_is_streamed_as_a_pair_in_the_same_order(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", "buy bread")
     told = read_turn(chatter, chatter.conversation())
     names = [one.event for one in told]
@@ -68,7 +68,7 @@ def test_every_change_of_the_list_is_told_twice_in_the_same_order(chatter: Clien
     assert not any(one["is_error"] for one in results)
 
 
-def test_a_turns_own_stream_tells_of_nothing_else(chatter: Client, chat_service: Service, model: ModelServer) -> None:
+def test_a_turns_own_stream_has_no_other_events(chatter: Client, chat_service: Service, model: ModelServer) -> None:
     model.script = lambda request: text(f"you said {request.last}")
     ours, beside = chatter.conversation(), chatter.conversation()
     model.hold()
@@ -113,7 +113,7 @@ def take_until(stream: Stream, kind: str) -> list[StreamEvent]:
     raise AssertionError(f"no {kind}: {list_kinds(heard)}")
 
 
-def test_who_hangs_up_does_not_stop_the_turn_and_can_come_back(chatter: Client, model: ModelServer) -> None:
+def test_hanging_up_does_not_stop_the_turn_and_a_reader_can_come_back(chatter: Client, model: ModelServer) -> None:
     plan = plan_and_drain("buy milk", "buy bread")
 
     def script(request: Request) -> Reply:
@@ -142,7 +142,7 @@ def test_who_hangs_up_does_not_stop_the_turn_and_can_come_back(chatter: Client, 
     assert len(model.requests) == 4
 
 
-def test_a_turn_goes_on_although_nobody_listens_any_more(chatter: Client, model: ModelServer) -> None:
+def test_a_turn_continues_without_listeners(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     model.hold()
     with chatter.again() as visitor, open_turn_stream(visitor, conversation) as stream:
@@ -154,7 +154,7 @@ def test_a_turn_goes_on_although_nobody_listens_any_more(chatter: Client, model:
     assert list_messages(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
 
 
-def test_words_are_told_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
+def test_text_is_streamed_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
     """Who comes later hears what was said, and not how it was said word by word."""
     model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()

@@ -214,7 +214,7 @@ def test_there_is_a_prompt_for_planning(sqlite_client: Client) -> None:
     story(partial(over_http, sqlite_client), tell)
 
 
-def test_what_a_tool_refuses_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client: Client) -> None:
+def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client: Client) -> None:
     async def tell(connected: McpClient) -> None:
         refused = await connected.call_tool("create_todo", {"items": []})
         assert refused.is_error
@@ -236,7 +236,7 @@ def test_what_a_tool_refuses_is_an_error_result_and_an_unknown_tool_an_error(sql
 # Standard input and output
 
 
-def test_what_is_written_over_stdio_is_what_the_command_line_shows(headway: Shell) -> None:
+def test_todos_written_over_stdio_show_on_the_command_line(headway: Shell) -> None:
     async def tell(connected: McpClient) -> None:
         await call(connected, "todo_add", subject="written down")
         await call(connected, "create_todo", items=[{"title": "planned"}])
@@ -359,7 +359,7 @@ def test_a_place_that_is_unknown_or_anothers_is_refused_and_nothing_is_touched(c
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
-def test_without_a_good_token_nobody_comes_in(sqlite_client: Client, method: str, header: str | None) -> None:
+def test_a_bad_token_is_refused(sqlite_client: Client, method: str, header: str | None) -> None:
     request = sqlite_client.build_request(method, "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     del request.headers["authorization"]
     if header:
@@ -381,7 +381,7 @@ def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
     ("body", "status"),
     [(b"garbage", 400), (b"[]", 400), (b'{"id": 1}', 400), (b"x" * (1024 * 1024 + 1), 413), (rb'{"method": "\ud800"}', 400)],
 )
-def test_what_is_not_the_protocol_is_refused(sqlite_client: Client, body: bytes, status: int) -> None:
+def test_input_outside_the_protocol_is_refused(sqlite_client: Client, body: bytes, status: int) -> None:
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
     assert sqlite_client.post("/mcp", content=body, headers=headers).status_code == status

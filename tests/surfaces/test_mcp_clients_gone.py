@@ -14,7 +14,7 @@ GREETING = (
 )
 
 
-def test_bad_lines_and_the_end_of_input_harm_nobody(headway: Shell) -> None:
+def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
     lines = [
         *GREETING,
         "not JSON",

@@ -218,7 +218,7 @@ def test_every_setting_of_goals_has_a_default_and_a_variable(
     assert of_goals(settings.load()) == GOALS | {name: meant}
 
 
-def test_links_lead_to_where_the_server_listens_unless_told_otherwise(headway: Shell) -> None:
+def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
     assert settings.load({"host": "::1", "port": "80"}).url == "http://[::1]:80"
     assert settings.load({"host": "0.0.0.0", "port": "80"}).url == "http://127.0.0.1:80"
     assert settings.load({"host": "::", "port": "80"}).url == "http://[::1]:80"
@@ -397,7 +397,7 @@ def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) ->
         assert "hunter2" not in ran.out + ran.err
 
 
-def test_a_line_of_the_file_that_cannot_be_read_is_told_with_the_file(headway: Shell) -> None:
+def test_an_unreadable_line_is_reported_with_its_file(headway: Shell) -> None:
     Path(".env").write_text("what is this\nHEADWAY_MODEL=test:x\n")
     ran = headway.process("goal", "add", "reach it", "--no-wait")  # which needs its settings more than once
     assert ran.code == 0

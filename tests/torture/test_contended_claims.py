@@ -109,7 +109,7 @@ def later() -> int:
 
 
 @pytest.mark.proof
-def test_who_froze_past_its_lease_wakes_up_and_is_refused(database_url: str, proof: Proof) -> None:
+def test_a_worker_frozen_past_its_lease_is_refused_when_it_wakes_up(database_url: str, proof: Proof) -> None:
     trials = proof.trials("claims: an owner is frozen past its lease, replaced, and woken up", share=PROCESSES, whole=200)
     with DirectDatabase(database_url, later) as database:
         desk = TenantHarness(database)

@@ -57,7 +57,7 @@ class Weather:
 
 
 @pytest.mark.proof
-def test_storms_of_readers_leave_nothing_behind_and_harm_nobody_who_reads(tmp_path: Path, proof: Proof) -> None:
+def test_storms_of_readers_leak_nothing_and_do_not_disturb_other_readers(tmp_path: Path, proof: Proof) -> None:
     rounds = proof.trials("event streams: rounds of 1,000 connects", share=8, whole=20)
     database_url = f"sqlite:///{tmp_path / 'headway.db'}"
     faithful: list[ResumingReader] = []
