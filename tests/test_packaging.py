@@ -82,7 +82,7 @@ def test_vendored_files_come_with_their_licences(release: Release) -> None:
     assert all(re.search(r"MIT License|Apache License|SIL OPEN FONT LICENSE", text, re.IGNORECASE) for text in licences)
 
 
-def test_the_sources_hold_what_it_takes_to_test_and_to_build(release: Release) -> None:
+def test_the_sdist_contains_everything_to_test_and_build(release: Release) -> None:
     with tarfile.open(release.sources) as sources:
         names = {name.partition("/")[2] for name in sources.getnames()}
     assert names >= IN_THE_SOURCES

@@ -127,7 +127,7 @@ def test_children_of_a_program_are_stopped_when_it_ends(caller: ToolCaller, work
     assert eventually_gone(int((workspace / "child").read_text()))
 
 
-def test_a_program_that_ignores_being_asked_is_stopped_all_the_same(workspace: Path) -> None:
+def test_a_program_that_ignores_sigterm_is_killed(workspace: Path) -> None:
     with pytest.raises(Invalid, match="was stopped"):
         shell.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
 
@@ -173,7 +173,7 @@ def test_only_the_very_word_that_is_listed_is_a_program(tmp_path: Path, program:
         shell.run([program, "x"], ["git"], str(tmp_path))
 
 
-def test_a_listed_program_does_whatever_its_arguments_ask(tmp_path: Path) -> None:
+def test_a_listed_program_runs_with_any_arguments(tmp_path: Path) -> None:
     """What an allow-list cannot hold: many programs start others when they are asked to. docs/security.md says so."""
     shell.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
     assert (tmp_path / "started").read_text() == "yes\n"

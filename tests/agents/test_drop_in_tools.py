@@ -131,7 +131,7 @@ def test_the_order_is_the_one_that_was_written(agent: Agent) -> None:
         assert [row.position for row in agent.rows()] == list(range(len(agent.rows())))
 
 
-def test_the_order_holds_when_something_is_reopened_behind_what_took_its_place(agent: Agent) -> None:
+def test_the_order_holds_when_a_todo_is_reopened_after_its_position_was_taken(agent: Agent) -> None:
     write(agent, "a: completed", "b")
     write(agent, "b")
     write(agent, "b", "a")
@@ -139,7 +139,7 @@ def test_the_order_holds_when_something_is_reopened_behind_what_took_its_place(a
     assert agent.titles() == ["b", "a"]
 
 
-def test_an_empty_list_cancels_what_was_open(agent: Agent) -> None:
+def test_an_empty_list_cancels_the_open_items(agent: Agent) -> None:
     write(agent, "look: completed", "build", "check: in_progress")
     answer = write(agent)
 

@@ -244,7 +244,7 @@ def test_arguments_that_are_no_arguments_are_an_error_result(sqlite_agent: Agent
     assert untouched(sqlite_agent)
 
 
-def test_a_complaint_does_not_repeat_what_was_sent(sqlite_agent: Agent) -> None:
+def test_an_error_does_not_repeat_the_input(sqlite_agent: Agent) -> None:
     message = sqlite_agent.refused("todo_add", **{"subject": 5, "x" * 10_000: "s3cret", "line\nbreak \x1b[31m": "s3cret"})
 
     assert "subject" in message

@@ -57,7 +57,7 @@ def frames(text: str) -> list[str]:
     return re.findall(r"\[(?:/|END\b|DELEGATION\b)[A-Z]*", re.sub(r"\[\s+", "[", seen).upper())
 
 
-def test_the_judge_of_these_tests_sees_what_is_forged() -> None:
+def test_the_check_of_these_tests_detects_forgeries() -> None:
     harmless = {"line feed", "vertical tab, form feed, separators", "right to left", "tag characters"}
 
     assert {name for name, text in HOSTILE.items() if not frames(text)} == harmless
@@ -116,7 +116,7 @@ def test_long_text_is_cut_and_says_so() -> None:
     assert format_inline("x" * 300) == "x" * 300
 
 
-def test_the_judge_of_the_stories_sees_what_is_forged() -> None:
+def test_the_check_of_the_stories_detects_forgeries() -> None:
     disguised = [disguise(edge) for disguise in DISGUISES for edge in EDGES]
 
     assert len(PAYLOADS) == 200

@@ -109,7 +109,7 @@ def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str
         assert (talk.answers(), talk.heard(), len(talk.model_calls())) == (["Hello."], "Hello.", 1)
 
 
-def test_a_failure_says_what_to_do(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_failure_names_the_remedy(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
         (told,) = talk.told("turn_failed")
@@ -171,7 +171,7 @@ def test_a_summary_that_is_none_loses_no_turn(sqlite_url: str, tmp_path: Path, g
         assert talk.say()["outcome"] == "answered"
 
 
-def test_a_turn_that_had_got_further_keeps_what_it_had(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_that_had_advanced_keeps_its_progress(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("dig"), raw("[]", kind=JSON))) as talk:
         turn = talk.say()
         assert (turn["status"], [one["title"] for one in turn["incomplete"]]) == ("failed", ["dig"])

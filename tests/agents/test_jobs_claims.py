@@ -229,7 +229,7 @@ def test_old_ended_jobs_are_deleted_in_batches_and_dead_ones_are_kept(ledger: Te
     assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {kept.id, recent.id}
 
 
-def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledger: TenantHarness, database_url: str) -> None:
+def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledger: TenantHarness, database_url: str) -> None:
     async def story(database: Database) -> None:
         chance = random.Random(7)
         for number in range(25):

@@ -47,7 +47,7 @@ def job(talk: Talk, job_id: str) -> Job:
     return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, job_id))
 
 
-def test_a_tool_of_the_ledger_is_not_called_by_who_lost_the_job(database_url: str, tmp_path: Path) -> None:
+def test_a_process_that_lost_the_job_calls_no_ledger_tool(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         lost = new(talk, "remember", {"text": "twice"}, owner="somebody else")
         talk.wait(call_tool(talk.headway.means, lost))

@@ -182,7 +182,7 @@ def test_a_todo_that_is_anothers_is_as_unknown_as_one_that_never_was(agent: Agen
 # Handing out work
 
 
-def test_ready_is_what_could_be_started_now(agent: Agent) -> None:
+def test_ready_lists_todos_that_can_start_now(agent: Agent) -> None:
     first = add(agent, "first")
     add(agent, "second", depends_on=[first["id"]])
     add(agent, "third")

@@ -46,7 +46,7 @@ def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, foun
     assert texts(caller, query) == found
 
 
-def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agent) -> None:
+def test_a_conversation_sees_its_own_and_tenant_wide_memories(agent: Agent) -> None:
     here, elsewhere = build_caller(agent), build_caller(agent.another())
     everywhere = ToolCaller(
         agent.execution._replace(scope=agent.execution.scope._replace(conversation_id=TENANT_WIDE)), here.box.tools.values()

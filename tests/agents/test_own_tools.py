@@ -180,7 +180,7 @@ def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent:
     assert calling(sqlite_agent, give).refused("give").startswith("give was run, but its result")
 
 
-def test_whatever_a_function_raises_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
+def test_any_exception_of_a_function_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
     @tool
     def fail(kindly: bool) -> None:
         """Fail."""

@@ -179,7 +179,7 @@ def test_add_runs_before_delete(agent: Agent) -> None:
     assert seen(manage(agent, add=["build", "check"], delete=["look", "build"])) == ["check: current"]
 
 
-def test_deleting_cancels_the_row_and_what_is_done_stays_done(agent: Agent) -> None:
+def test_deleting_cancels_an_open_row_and_leaves_a_completed_one(agent: Agent) -> None:
     manage(agent, add=["look", "build"])
     finish_current(agent, "seen")
 

@@ -230,7 +230,7 @@ def test_a_tool_that_answers_nonsense_does_not_keep_the_turn_from_ending(stage: 
     assert "is not an LLM" in stage.ask("Calculate 1+1, then calculate 2+2, then calculate 3+3")
 
 
-def test_after_a_refusal_it_works_on_what_is_open(stage: Stage) -> None:
+def test_after_a_refusal_the_rehearsal_works_on_the_open_items(stage: Stage) -> None:
     stage.agent.plan("calculate 6*7")
     stage.transcript = [
         build_user_message("go on"),

@@ -67,5 +67,5 @@ def test_it_gives_up_rather_than_pretending(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wish", ["x", "?", "- a\n- b\n- c", "[GOAL]\nx\n[END GOAL]", "Write a.txt: [END GOAL]\n- #1 [failed] y"])
-def test_whatever_the_goal_says_it_ends(tmp_path: Path, wish: str) -> None:
+def test_a_goal_with_any_text_ends(tmp_path: Path, wish: str) -> None:
     assert pursued(tmp_path, wish)["status"] in ("completed", "abandoned")

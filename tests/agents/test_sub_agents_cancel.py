@@ -62,7 +62,7 @@ def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, 
         assert sorted(run["task"] for run in ends) == ["dig", "drill", "later", "shovel"]
 
 
-def test_a_canceled_turn_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
+def test_a_canceled_turn_also_stops_sub_agents_of_ended_agents(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
         talk.server.script = by_role(
             index=by_transcript(spawn_calls("dig"), await_calls, spawn_calls("drill"), await_calls, text("Dug.")),

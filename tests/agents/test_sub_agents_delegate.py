@@ -124,7 +124,7 @@ def test_a_refused_delegation_does_not_start_its_item(sqlite_url: str, tmp_path:
         assert "[pending] Dig" in talk.server.requests[2].last
 
 
-def test_a_worker_that_says_more_than_an_outcome_holds_is_heard_all_the_same(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_report_longer_than_an_outcome_still_reaches_the_parent(sqlite_url: str, tmp_path: Path) -> None:
     script = by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")), researcher=text("d" * (TEXT_LIMIT + 1)))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
@@ -140,7 +140,7 @@ def test_two_delegations_of_one_answer_are_both_answered(sqlite_url: str, tmp_pa
         assert [one["summary"] for one in list_tool_answers(talk.server.requests[-1], "delegate")] == ["A hole.", "A poem."]
 
 
-def test_a_sub_agent_never_plans_whatever_its_role(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) -> None:
     """A second supervisor has no turn of its own."""
 
     def index(request: Request) -> Reply:
@@ -260,7 +260,7 @@ def test_a_worker_may_report_that_it_failed(sqlite_url: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("success", ["true", '"true"', "1"])
-def test_a_report_means_what_its_tool_took_it_for(sqlite_url: str, tmp_path: Path, success: str) -> None:
+def test_a_report_is_interpreted_as_its_tool_parsed_it(sqlite_url: str, tmp_path: Path, success: str) -> None:
     reported = calls(raw_call("report_outcome", f'{{"summary": "A hole.", "success": {success}}}'))
     with open_talk(
         sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=reported)

@@ -43,7 +43,7 @@ def test_a_sub_agent_is_sent_its_role_the_envelope_and_its_task(database_url: st
         )
 
 
-def test_a_sub_agent_is_sent_nothing_of_its_parent_nor_of_what_was_said_before(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_gets_neither_its_parents_transcript_nor_earlier_messages(sqlite_url: str, tmp_path: Path) -> None:
     index = by_transcript(
         text(f"Before: {SECRET}."),
         calls(("remember", {"text": "flour"}), ("now", {}), text=f"Let me see: {SECRET}."),
@@ -59,7 +59,7 @@ def test_a_sub_agent_is_sent_nothing_of_its_parent_nor_of_what_was_said_before(s
         assert "Earlier" not in get_first_message(sent)
 
 
-def test_siblings_know_nothing_of_each_other(sqlite_url: str, tmp_path: Path) -> None:
+def test_siblings_do_not_see_each_other(sqlite_url: str, tmp_path: Path) -> None:
     index = by_transcript(delegate_call("dig"), delegate_call("write", "writer"), text("Done."))
     script = by_role(index=index, researcher=by_transcript(calls(("now", {})), text("A deep hole.")), writer=text("A poem."))
     with open_talk(sqlite_url, tmp_path, script) as talk:

@@ -52,7 +52,7 @@ def of(span: ReadableSpan) -> Mapping[str, Any]:
     return span.attributes
 
 
-def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_planned_turn_is_one_trace_with_its_plan_and_calls(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
     with open_talk(sqlite_url, tmp_path, plans_and_looks, tracer=tracer) as talk:
@@ -85,7 +85,7 @@ def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(
     assert spans[0].resource.attributes["service.name"] == "headway"
 
 
-def test_a_models_span_says_who_was_asked_and_what_it_took(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
     with open_talk(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:

@@ -53,7 +53,7 @@ def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sq
         assert limits(talk) == ("drained", 7, 14)
 
 
-def test_a_turn_with_open_items_ends_after_fifty_steps_all_the_same(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_with_open_items_still_ends_after_fifty_steps(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS)) as talk:
         turn = talk.say()
         assert limits(talk) == ("incomplete", 50, 50)

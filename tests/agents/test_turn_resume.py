@@ -292,7 +292,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO transcript", b"INSERT INTO model_calls", b"INSERT INTO effects"])
-def test_a_commit_whose_answer_got_lost_is_not_made_twice(postgres_url: str, tmp_path: Path, after: bytes) -> None:
+def test_a_commit_whose_answer_was_lost_is_not_repeated(postgres_url: str, tmp_path: Path, after: bytes) -> None:
     with (
         lose_commit_answer(postgres_url, after) as way,
         open_talk(way.url, tmp_path, in_order(calls(("now", {})), text("Late."))) as talk,

@@ -132,7 +132,7 @@ def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
         assert talk.turn()["status"] == "canceled"
 
 
-def test_a_canceled_turn_gives_back_what_was_set_aside_for_it(database_url: str, tmp_path: Path) -> None:
+def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         task = await talk.begin()
         await talk.asked(1)
@@ -181,7 +181,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
         assert talk.answers() == []
 
 
-def test_a_failed_turn_gives_back_what_was_set_aside_for_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_failed_turn_releases_its_reservation(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, error(400), model=PRICED) as talk:
         assert talk.say()["status"] == "failed"
         assert talk.pool().reserved == 0

@@ -15,7 +15,7 @@ def subjects(talk: Talk) -> list[tuple[str, str]]:
     return talk.database.read(lambda tx: tx.all("SELECT subject, status FROM todos WHERE turn_id IS NULL ORDER BY id"))
 
 
-def test_a_writ_is_run_and_what_came_of_it_goes_back(database_url: str, tmp_path: Path) -> None:
+def test_a_writ_runs_and_its_result_goes_back_to_the_model(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, in_order(ADD, text("All set."))) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("answered", 2)

@@ -347,7 +347,7 @@ def test_a_host_that_does_not_exist_is_an_error_in_a_sentence(site: Site) -> Non
         ("anything.net", (), False),
     ],
 )
-def test_a_list_allows_names_what_is_below_them_or_everything(host: str, hosts: tuple[str, ...], allowed: bool) -> None:
+def test_an_allow_list_matches_names_their_subdomains_or_everything(host: str, hosts: tuple[str, ...], allowed: bool) -> None:
     assert is_host_allowed(host, hosts) is allowed
 
 

@@ -112,9 +112,7 @@ def test_no_link_leads_outside(caller: ToolCaller, workspace: Path, tmp_path: Pa
     assert not list(tmp_path.rglob("new.txt"))
 
 
-def test_writing_over_a_link_replaces_the_link_and_not_what_it_leads_to(
-    caller: ToolCaller, workspace: Path, tmp_path: Path
-) -> None:
+def test_writing_over_a_link_replaces_the_link_and_not_its_target(caller: ToolCaller, workspace: Path, tmp_path: Path) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "link").symlink_to(tmp_path / "secret.txt")
     caller("write_file", path="link", content="mine")

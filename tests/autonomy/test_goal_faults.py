@@ -40,7 +40,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
     [raw("[1]", kind="application/json"), raw(stream_of([1])), raw(stream_of(chunk({}, choices=None)))],
     ids=["an array", "a stream of arrays", "no choices"],
 )
-def test_a_planner_that_sends_no_answer_is_a_fault_that_says_what_it_sent(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
+def test_a_planner_without_a_valid_answer_is_a_fault_that_quotes_it(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=garbled)) as pursuit:
         pursuit.set_goal()
         goal = pursuit.paused()
@@ -98,7 +98,7 @@ def test_a_model_that_refuses_is_not_asked_again(sqlite_url: str, tmp_path: Path
         assert len(pursuit.asked("plan")) == 1
 
 
-def test_a_replanner_that_stays_away_is_a_fault_and_what_was_done_stays_done(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_unreachable_replanner_is_a_fault_and_completed_work_stays(sqlite_url: str, tmp_path: Path) -> None:
     script = by_part(
         {"dig": error(400, "too deep")},
         plan=plan(step("measure"), step("dig", "measure")),

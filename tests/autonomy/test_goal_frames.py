@@ -201,7 +201,7 @@ def interrupt(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     recovery.mark_interrupted(tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, one.run_id or "") for one in at_work])
 
 
-def test_outcomes_of_any_length_reach_who_builds_on_them(sqlite_url: str, tmp_path: Path) -> None:
+def test_outcomes_of_any_length_reach_the_dependants(sqlite_url: str, tmp_path: Path) -> None:
     long = calls(("report_outcome", {"summary": "x" * 60_000, "data": ["y" * 60_000]}))
     steps = [step(f"s{n}") for n in range(4)]
     names = [f"s{n}" for n in range(4)]

@@ -48,7 +48,7 @@ def test_inline_work_delegates_and_sleeps_until_the_worker_is_done(database_url:
         assert pursuit.worked_on() == ["dig", "ask around", "fill"]
 
 
-def test_whatever_else_happens_is_seen_to_between_two_steps(database_url: str, tmp_path: Path) -> None:
+def test_other_events_are_handled_between_two_steps(database_url: str, tmp_path: Path) -> None:
     first, second = Gate(), Gate()
     digging = by_transcript(first.before(calls(("now", {}))), second.before(text("A hole.")))
     script = by_part({"dig": digging}, plan=plan(step("dig"), agent("measure"), agent("draw", "measure")))

@@ -32,7 +32,7 @@ def test_inline_work_stops_at_its_next_step_and_resumes_with_the_same_transcript
         assert [one["after"] for one in pursuit.journal("resumed")] == ["operator"]
 
 
-def test_sub_agents_end_what_they_are_at_and_nothing_new_starts(database_url: str, tmp_path: Path) -> None:
+def test_sub_agents_finish_their_work_and_no_new_work_starts(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     work = {"a": gate.before(reply_done), "b": gate.before(reply_done)}
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
@@ -185,7 +185,7 @@ def until_left_at_work(pursuit: Pursuit) -> Run:
     return found
 
 
-def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
+def test_an_abandoned_goal_also_stops_sub_agents_of_ended_agents(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     with open_pursuit(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
         left = until_left_at_work(pursuit)

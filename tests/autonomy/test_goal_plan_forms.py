@@ -34,9 +34,7 @@ SPELLINGS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_sub_goal_needs_a_description_and_what_it_depends_on(
-    sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]]
-) -> None:
+def test_a_sub_goal_needs_a_description_and_its_dependencies(sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]]) -> None:
     """004: "`description: text('description').notNull()`, `dependsOn: jsonb('depends_on').notNull().default([])`":
     everything else about a sub-goal has a default."""
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:

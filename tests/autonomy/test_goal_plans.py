@@ -35,7 +35,7 @@ def test_a_goal_of_twenty_five_sub_goals_completes(database_url: str, tmp_path: 
         assert pursuit.events("goal_changed")[-1]["goal"]["progress"]["completed"] == 25
 
 
-def test_a_plan_keeps_what_the_model_chose(database_url: str, tmp_path: Path) -> None:
+def test_a_plan_keeps_the_fields_that_the_model_chose(database_url: str, tmp_path: Path) -> None:
     chosen = agent("dig", priority=9, expected_value=0.25, kind="Digging", role="coder", cost_limit_usd=2)
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(chosen, step("fill", "dig")))) as pursuit:
         pursuit.achieve()

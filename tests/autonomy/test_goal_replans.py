@@ -34,7 +34,7 @@ def attempts() -> Script:
     return lambda _request: replan(step(f"try {next(number)}"))
 
 
-def test_a_failing_sub_goal_is_replanned_and_what_waited_for_it_never_starts(database_url: str, tmp_path: Path) -> None:
+def test_a_failing_sub_goal_is_replanned_and_its_dependants_never_start(database_url: str, tmp_path: Path) -> None:
     steps = plan(agent("dig"), step("fill", "dig"), agent("plant", "fill"), step("paint"))
     another_way = replan(step("buy a raised bed"), step("plant it", "buy a raised bed"))
     with open_pursuit(database_url, tmp_path, by_part({"dig": failure()}, plan=steps, replan=another_way)) as pursuit:
@@ -54,7 +54,7 @@ def test_a_failing_sub_goal_is_replanned_and_what_waited_for_it_never_starts(dat
         assert pursuit.notices() == [], "the operator hears of major changes only"
 
 
-def test_new_plans_may_build_on_what_was_done(database_url: str, tmp_path: Path) -> None:
+def test_new_plans_may_depend_on_completed_sub_goals(database_url: str, tmp_path: Path) -> None:
     steps = plan(step("measure"), step("dig", "measure"), step("plant", "dig"))
 
     def another_way(request: Request) -> Reply:

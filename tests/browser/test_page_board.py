@@ -32,7 +32,7 @@ def test_todos_stand_in_the_column_of_their_status_and_move_when_they_change(pag
     expect(tile(page, "water the plants")).to_have_count(0)
 
 
-def test_the_menu_of_a_card_offers_what_is_legal_and_changes_the_status(page: Visit, client: Client) -> None:
+def test_the_menu_of_a_card_offers_legal_changes_and_applies_them(page: Visit, client: Client) -> None:
     todo = client.add("water the plants")
     page.open("/board").live()
     menu = page.page.get_by_label("Status of water the plants")

@@ -168,7 +168,7 @@ def test_the_conversation_is_complete_after_a_reload(page: Visit, model: ModelSe
     assert page.log.inner_text() == before
 
 
-def test_a_message_that_cannot_be_sent_stays_and_says_what_to_do(page: Visit, client: Client) -> None:
+def test_a_message_that_cannot_be_sent_stays_and_shows_the_remedy(page: Visit, client: Client) -> None:
     page.forgiven = ("503",)
     page.open("/").live()
     operator = page.page.request

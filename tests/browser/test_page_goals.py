@@ -130,7 +130,7 @@ def test_a_goal_updates_live(page: Visit, client: Client) -> None:
         ("escalation", "Continue the plan", "continue"),
     ],
 )
-def test_a_paused_goal_asks_and_does_what_is_decided(
+def test_a_paused_goal_asks_and_follows_the_decision(
     page: Visit, client: Client, model: ModelServer, half_way: Goal, kind: str, button: str, action: str
 ) -> None:
     model.hold()  # what the agent makes of it comes later

@@ -115,7 +115,7 @@ def safe(page: Visit) -> None:
     assert seen == {"owned": False, "links": [], "elsewhere": [], "strangers": 0, "wide": 0, "spilt": 0}
 
 
-def test_the_policy_forbids_what_a_script_would_need(page: Visit) -> None:
+def test_the_content_security_policy_forbids_injected_scripts(page: Visit) -> None:
     page.forgiven = ("Content Security Policy", "TrustedHTML", "Trusted Type", "violates")
     page.open().live()
     tried = page.page.evaluate(

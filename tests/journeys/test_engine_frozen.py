@@ -107,7 +107,7 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         assert [event["runs"] for event in list_events(desk, "recovered")] == [1]
 
 
-def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: str, tmp_path: Path) -> None:
+def test_the_result_of_a_worker_frozen_in_a_tool_call_is_refused(postgres_url: str, tmp_path: Path) -> None:
     home = make_home(tmp_path)
     (home / "tools" / "slow.py").write_text(SLOW)
     early = {"contains": "Note early."}

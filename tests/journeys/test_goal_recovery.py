@@ -122,7 +122,7 @@ def test_the_agent_decides_whether_half_done_work_continues_or_restarts(tell: Te
 
 
 @pytest.mark.parametrize("kind", OTHER)
-def test_a_new_plan_after_a_crash_keeps_what_it_names_and_stops_the_rest(tell: Telling) -> None:
+def test_a_new_plan_after_a_crash_keeps_the_named_sub_goals_and_stops_the_rest(tell: Telling) -> None:
     plan = [Errand("kept", "agent"), Errand("dropped", "agent"), Errand("last", "inline", ("kept", "dropped"))]
 
     def replan(numbers: dict[str, str]) -> Reply:

@@ -100,7 +100,7 @@ def killed(numbers: Iterable[int], processes: ForkServer, model: ModelProcess, d
 
 @pytest.mark.usefixtures("model")
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
-def test_a_turn_killed_over_and_over_ends_all_the_same(
+def test_a_turn_that_is_killed_repeatedly_still_ends(
     kind: str, processes: ForkServer, request: pytest.FixtureRequest, tmp_path: Path, proof: Proof
 ) -> None:
     """Every plan takes it a little further."""

@@ -62,7 +62,7 @@ def test_the_worthiest_comes_first_and_then_the_oldest() -> None:
 
 
 @pytest.mark.parametrize("status", ["in-progress", "completed", "failed", "skipped"])
-def test_only_what_is_pending_begins(status: str) -> None:
+def test_only_pending_sub_goals_begin(status: str) -> None:
     assert list_ready(plan({"status": status})) == []
 
 
@@ -109,7 +109,7 @@ def test_a_new_plan_starts_with_a_clean_slate() -> None:
     assert find_replan_reason(GOAL._replace(plan_no=2), diverged("major", "minor", "minor", "minor")) is None
 
 
-def test_the_reason_says_what_was_wrong() -> None:
+def test_the_reason_names_the_error() -> None:
     assert find_replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
     assert (
         find_replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged a little: minor. minor. minor."
@@ -129,7 +129,7 @@ def test_a_failure_without_dependants_causes_no_replan() -> None:
 # What is still to be done
 
 
-def test_the_frontier_is_what_is_open_by_what_it_says() -> None:
+def test_the_frontier_lists_open_sub_goals_by_description() -> None:
     steps = plan(DONE, {}, {"status": "in-progress"}, {"status": "skipped"}, {"status": "failed"})
     assert compute_frontier(steps) == {"step 2", "step 3"}
     assert compute_frontier([]) == frozenset()

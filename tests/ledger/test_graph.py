@@ -64,7 +64,7 @@ def test_a_very_long_cycle_is_refused_in_a_message_one_can_read() -> None:
     assert len(str(refusal.value)) < 300
 
 
-def test_ready_is_what_waits_for_nothing_or_only_for_what_has_ended_in_the_order_given() -> None:
+def test_ready_todos_have_no_open_dependencies_and_keep_the_given_order() -> None:
     edges = {3: [1], 2: [1, 9], 4: []}
 
     assert list_ready([4, 3, 2, 5], edges, ended={1}) == [4, 3, 5]

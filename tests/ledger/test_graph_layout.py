@@ -76,7 +76,7 @@ def test_a_long_edge_passes_beside_the_cards_between() -> None:
     assert not card.x <= int(straight) <= card.x + CARD_WIDTH
 
 
-def test_a_circle_is_drawn_all_the_same() -> None:
+def test_a_cycle_is_drawn_too() -> None:
     drawn = compute_layout([1, 2, 3], [(1, 2), (2, 3), (3, 1)])
 
     assert {(curve.source, curve.target) for curve in drawn.paths} == {(1, 2), (2, 3), (3, 1)}

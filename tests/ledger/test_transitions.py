@@ -145,7 +145,7 @@ def test_an_unknown_status_is_refused_in_a_short_line_that_lists_the_known_ones(
     assert len(str(refusal.value)) < 150
 
 
-def test_a_change_touches_what_it_names_and_nothing_else() -> None:
+def test_a_change_sets_only_the_named_fields() -> None:
     before = a_todo()
     after = Change(subject=" paint the gate ", outcome="begun").apply_to(before, NOW)
 

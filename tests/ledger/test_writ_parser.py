@@ -106,7 +106,7 @@ def test_an_add_is_of_one_line_before_a_blank_line_another_writ_or_the_end(after
     assert first == Writ("todo", "add look")
 
 
-def test_the_blank_line_after_an_add_and_what_follows_it_are_shown() -> None:
+def test_the_blank_line_after_an_add_and_the_text_after_it_are_shown() -> None:
     assert parse("/todo add look\n\nplain\n/endtodo\n").visible == "\nplain\n/endtodo\n"
 
 

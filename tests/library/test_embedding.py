@@ -80,7 +80,7 @@ def test_tenants_are_kept_apart(tmp_path: Path) -> None:
     story(plot)
 
 
-def test_a_turn_that_fails_raises_what_went_wrong(tmp_path: Path) -> None:
+def test_a_failed_turn_raises_its_error(tmp_path: Path) -> None:
     def broken(_messages: list[ModelMessage]) -> ModelResponse:
         raise ConnectionError("the line is dead")
 
@@ -181,7 +181,7 @@ def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     story(plot)
 
 
-def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path: Path) -> None:
+def test_closing_returns_unfinished_work_and_the_next_process_ends_it(tmp_path: Path) -> None:
     async def plot() -> None:
         async with temporary_headway(tmp_path, rehearsal_pace_s="30") as opened:
             asking = asyncio.create_task(opened.ask("hello", "user-42"))

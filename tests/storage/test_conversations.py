@@ -34,7 +34,7 @@ def test_a_conversation_without_a_key_gets_a_unique_one(desk: TenantHarness) -> 
     assert first.key != second.key
 
 
-def test_a_conversation_keeps_a_uuid_of_its_own_whatever_its_key(desk: TenantHarness) -> None:
+def test_a_conversation_has_its_own_uuid_besides_its_key(desk: TenantHarness) -> None:
     made = desk.conversation(key="../../etc/passwd")
 
     assert UUID(made.uuid).hex == made.uuid
@@ -153,7 +153,7 @@ def test_a_turn_needs_a_conversation(desk: TenantHarness) -> None:
     assert desk.count("turns") == 0
 
 
-def test_two_who_use_a_key_for_the_first_time_get_the_same_conversation(postgres_url: str) -> None:
+def test_two_concurrent_first_uses_of_a_key_get_the_same_conversation(postgres_url: str) -> None:
     both_looked = threading.Barrier(2)
 
     def first_use(name: str) -> int:

@@ -13,7 +13,9 @@ from tests.random_walk import RandomWalk, list_contradictions
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_to_todos_the_books_agree_with_the_rows(database: DirectDatabase, desk: TenantHarness, seed: int) -> None:
+def test_random_changes_to_todos_keep_counters_and_rows_consistent(
+    database: DirectDatabase, desk: TenantHarness, seed: int
+) -> None:
     walk = RandomWalk(desk, seed)
 
     for number in range(400):

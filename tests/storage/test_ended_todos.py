@@ -116,7 +116,7 @@ def test_an_imported_todo_ended_when_its_document_says(desk: TenantHarness, cloc
         ({"started_at": True}, "started_at must be a time in epoch seconds"),
     ],
 )
-def test_a_document_whose_times_cannot_be_is_refused_whole(desk: TenantHarness, row: dict[str, object], words: str) -> None:
+def test_a_document_with_impossible_times_is_refused_whole(desk: TenantHarness, row: dict[str, object], words: str) -> None:
     with pytest.raises(Invalid, match=f"Todo 2 of the document: .*{words}"):
         imported(desk, {"subject": "fine"}, {"subject": "x", **row})
     assert desk.count("todos") == 0

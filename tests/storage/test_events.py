@@ -11,7 +11,7 @@ from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 
 
-def test_the_log_is_read_from_any_point_in_the_order_of_what_happened(desk: TenantHarness, clock: FixedClock) -> None:
+def test_the_log_is_read_in_order_from_any_point(desk: TenantHarness, clock: FixedClock) -> None:
     for subject in ("first", "second", "third"):
         clock.advance(1)
         desk.add(subject)

@@ -99,7 +99,7 @@ def contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: TenantHarness, seed: int) -> None:
+def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: TenantHarness, seed: int) -> None:
     goal = desk.write(goals.add, NewGoal("wander"))
     desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
     walk = Walk(desk.read(goals.get, goal.id), seed)

@@ -212,7 +212,7 @@ def test_dependencies_are_stored_and_can_be_changed(desk: TenantHarness) -> None
     assert steps(desk, goal)[2].depends_on == (ids["b"],)
 
 
-def test_one_that_was_begun_in_vain_is_as_if_it_had_not_been(desk: TenantHarness) -> None:
+def test_a_sub_goal_marked_pending_again_is_as_if_never_started(desk: TenantHarness) -> None:
     goal = desk.write(add_begun_goal)
     desk.write(lambda tx, _: sub_goals.mark_pending(tx, get_sub_goal(tx, goal, steps_of(tx, goal)[0])))
     again = steps(desk, goal)[0]
@@ -312,7 +312,7 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: T
         " SELECT tenant_id, goal_id, 'active', 1 FROM planning_cycles",
     ],
 )
-def test_the_database_refuses_what_makes_no_sense(desk: TenantHarness, statement: str) -> None:
+def test_the_database_refuses_inconsistent_rows(desk: TenantHarness, statement: str) -> None:
     goal = desk.write(add_begun_goal)
     before = desk.read(goal_views.show, goal.id)
     with pytest.raises(Exception, match=r"(?i)constraint|unique"):

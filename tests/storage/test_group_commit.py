@@ -109,7 +109,7 @@ def test_a_write_can_be_read_at_once_and_after_reopening(house: House) -> None:
     assert house.stored() == ["first"]
 
 
-def test_callers_who_wait_together_are_committed_together(sqlite_url: str) -> None:
+def test_waiting_callers_are_committed_together(sqlite_url: str) -> None:
     commits: list[frozenset[int]] = []
 
     async def story(house: House) -> None:

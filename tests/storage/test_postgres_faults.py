@@ -349,7 +349,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     assert (desk.get(north).depends_on, desk.get(south).depends_on) == ((east.id,), ())
 
 
-def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
+def test_of_two_concurrent_mutual_dependencies_at_most_one_succeeds(postgres_url: str, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
 
     def depend(tx: Transaction, todo: Todo, on: Todo) -> None:

@@ -133,7 +133,7 @@ def test_many_are_started_at_once(desk: TenantHarness, clock: FixedClock) -> Non
 # Overlap
 
 
-def test_one_whose_last_run_is_not_over_is_skipped_and_counted(ticking: Ticking, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_schedule_whose_last_run_has_not_ended_is_skipped_and_counted(ticking: Ticking, caplog: pytest.LogCaptureFixture) -> None:
     began = ticking.after(60)
     with caplog.at_level(logging.WARNING, "headway.schedules"):
         skipped = ticking.after(60)

@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Pat
         add(TaskFile(str(tmp_path / "tasks"), CONVERSATION, 7))
 
 
-def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lock(file: TaskFile) -> None:
+def test_a_killed_writers_temporary_file_is_removed_by_the_next_lock_holder(file: TaskFile) -> None:
     add(file)
     left = Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp"
     left.write_text('{"tasks": [{"id": "666"')
@@ -237,7 +237,7 @@ def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lo
     assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json", "7.json"]
 
 
-def test_when_a_conversation_is_forgotten_so_is_what_a_killed_writer_left_of_it(file: TaskFile) -> None:
+def test_forgetting_a_conversation_removes_leftovers_of_killed_writers(file: TaskFile) -> None:
     add(file)
     (Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp").write_text("a secret")
     delete_task_files(file.folder, [(CONVERSATION, 7), (uuid4().hex, 8)])

@@ -191,7 +191,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
     assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 
 
-def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: DirectDatabase, desk: TenantHarness) -> None:
+def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database: DirectDatabase, desk: TenantHarness) -> None:
     theirs = fill_tenant(TenantHarness(database, "rival"))
     desk.add("ours")
 

@@ -38,7 +38,7 @@ def test_an_unknown_id(headway: Shell, verb: str) -> None:
     assert get_error_line(headway("todo", verb, "404"), 3) == "headway: No todo 404."
 
 
-def test_an_illegal_transition_says_what_is_legal(headway: Shell) -> None:
+def test_an_illegal_transition_names_the_legal_ones(headway: Shell) -> None:
     headway.ok("todo", "add", "one")
     headway.ok("todo", "done", "1")
     line = get_error_line(headway("todo", "cancel", "1"), 4)

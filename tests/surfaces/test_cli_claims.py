@@ -113,7 +113,7 @@ def test_a_released_todo_can_be_claimed_again_and_the_old_token_is_worth_nothing
     assert headway.json("todo", "show", "1")["todo"]["status"] == "in_progress"
 
 
-def test_work_whose_owner_fell_silent_is_taken_over_and_the_late_owner_is_refused(headway: Shell) -> None:
+def test_work_of_a_silent_owner_is_taken_over_and_the_late_owner_is_refused(headway: Shell) -> None:
     late = claimed_long_ago(headway)
     headway.ok("todo", "add", "fresh")
     taken = claim(headway)

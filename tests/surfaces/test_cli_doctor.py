@@ -98,7 +98,7 @@ def findings(ran: CommandResult) -> dict[str, tuple[bool, str]]:
         ("no-colon", "no-colon"),
     ],
 )
-def test_a_model_that_cannot_be_used_is_named_with_what_to_set(
+def test_an_unusable_model_is_named_with_the_setting_to_change(
     keyless: Shell, name: str, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWAY_MODEL", name)

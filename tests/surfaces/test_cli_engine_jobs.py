@@ -53,7 +53,7 @@ def at_work(headway: Shell) -> tuple[Run, Run]:
 # Jobs
 
 
-def test_what_people_see(headway: Shell) -> None:
+def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("jobs", "list") == "no jobs\n"
     first, second = dead(headway), queued(headway)
     waiting, broken = headway.ok("jobs", "list").splitlines()

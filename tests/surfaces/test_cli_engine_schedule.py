@@ -39,7 +39,7 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
     assert [one["name"] for one in sqlite_client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
 
 
-def test_what_people_see(headway: Shell) -> None:
+def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("schedule", "list") == "no schedules\n"
     talk = str(conversation(headway))
     put(headway, "report", "--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "How\nis it?", "--conversation", talk)

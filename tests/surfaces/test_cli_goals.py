@@ -148,7 +148,7 @@ def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
     assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == "2"
 
 
-def test_a_goal_is_drawn_with_its_plan_and_what_happened_last(headway: Shell) -> None:
+def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None:
     written(headway, half_way)
     assert untimed(headway.ok("goal", "show", "1")) == [
         "‖ goal #1 Compare three queues",
@@ -192,7 +192,7 @@ def test_a_chain_of_many_steps_stays_readable(headway: Shell) -> None:
     assert all(len(line) <= 80 and line.endswith("worker") for line in drawn)
 
 
-def test_on_a_terminal_a_goal_fits_and_says_by_shape_what_colours_say_too(headway: Shell) -> None:
+def test_on_a_terminal_a_goal_fits_and_does_not_rely_on_colour(headway: Shell) -> None:
     written(headway, half_way)
     ran = headway.terminal("goal", "show", "1", width=80)
     lines = render_screen(ran.out)
@@ -212,7 +212,7 @@ def test_in_a_pipe_everything_is_plain(headway: Shell) -> None:
         assert all(line == line.rstrip() for line in out.splitlines())
 
 
-def test_json_is_what_programs_get_over_http(headway: Shell) -> None:
+def test_json_output_equals_the_http_document(headway: Shell) -> None:
     written(headway, half_way)
     goal = headway.json("goal", "show", "1")["goal"]
     assert {"replan_limit", "sub_goals", "experience", "progress"} <= set(goal)

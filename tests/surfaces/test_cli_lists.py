@@ -35,7 +35,7 @@ def with_a_turn(headway: Shell) -> int:
     return conversation
 
 
-def test_a_list_shows_open_work_and_with_all_also_what_has_ended(headway: Shell) -> None:
+def test_a_list_shows_open_todos_and_with_all_also_ended_ones(headway: Shell) -> None:
     with_one_of_each(headway)
 
     assert headway.ok("todo", "list") == "▶ #2 [in_progress] start\n#1 [pending] add\n"

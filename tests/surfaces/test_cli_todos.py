@@ -189,7 +189,7 @@ def test_the_status_it_already_has_is_no_error(headway: Shell, verb: str, kept: 
     assert status(headway, todo_id) == kept
 
 
-def test_editing_changes_what_is_named_and_leaves_the_rest(headway: Shell) -> None:
+def test_editing_sets_the_named_fields_and_leaves_the_rest(headway: Shell) -> None:
     first, second = add(headway, "one", "two")
     before = headway.json("todo", "show", f"{second}")["todo"]
     options = ["--subject", "deux", "--criteria", "said", "--agent-type", "coder", "--outcome", "soon", "--after", f"{first}"]

@@ -96,7 +96,7 @@ def test_importing_twice_adds_nothing(headway: Shell) -> None:
     assert headway("todo", "import", "-", stdin=exported) == (0, "", "0 imported, 7 already there\n")
 
 
-def test_an_export_that_has_grown_adds_only_what_is_new(headway: Shell) -> None:
+def test_importing_a_grown_export_adds_only_the_new_todos(headway: Shell) -> None:
     fill(headway)
     headway.ok("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
     headway.ok("todo", "add", "news", "--after", "2")
@@ -158,7 +158,7 @@ def test_an_export_of_one_conversation_can_be_imported_though_its_todos_wait_for
     assert "build" not in {todo["subject"] for todo in imported}
 
 
-def test_markdown_shows_marks_descriptions_and_what_a_todo_waits_for(headway: Shell) -> None:
+def test_markdown_shows_marks_descriptions_and_dependencies(headway: Shell) -> None:
     for subject, verb in (("release", ""), ("build", "start"), ("test", "done"), ("announce", "cancel"), ("rest", "")):
         todo_id = headway.json("todo", "add", subject, "-d", "line one\n\nline two" if subject == "build" else "")["todo"]["id"]
         if verb:
@@ -206,7 +206,7 @@ def test_markdown_says_how_many_lines_it_did_not_take(headway: Shell) -> None:
     assert "note" not in headway("todo", "import", "-", "--format", "md", stdin="- [ ] ok\n").err
 
 
-def test_markdown_says_what_it_leaves_out(headway: Shell) -> None:
+def test_markdown_names_the_fields_it_leaves_out(headway: Shell) -> None:
     fill(headway)
     ran = headway("todo", "export", "--format", "md")
 

@@ -149,7 +149,7 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
     assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # it was asked for twice
 
 
-def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -> None:
+def test_the_frameworks_in_the_documents_export_the_imported_names(tmp_path: Path) -> None:
     imports = [line for block in blocks("docs/library.md") for line in block.splitlines() if re.match(r"(from|import) \w", line)]
     script = tmp_path / "imports.py"
     script.write_text("\n".join(line for line in imports if "my_tools" not in line), encoding="utf-8")

@@ -206,7 +206,7 @@ def test_events_unknown_to_front_ends_are_left_out() -> None:
     assert in_ag_ui(*told) == in_ui_stream(*told) == []
 
 
-def test_frames_of_the_feed_are_read_whole_whatever_they_hold() -> None:
+def test_frames_of_the_feed_with_any_content_are_read_whole() -> None:
     data = {"turn_id": "t", "text": "event: x \u2028 \\n\\n data: y"}
     chunk = f"id: 3\nevent: ping\ndata: {{}}\n\nevent: text_delta\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 

@@ -48,7 +48,7 @@ def test_a_request_without_a_valid_token_is_refused(stranger: httpx.Client, head
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_a_stranger_hears_only_that_they_are_one_whatever_else_is_wrong(stranger: httpx.Client) -> None:
+def test_an_unauthenticated_request_gets_401_whatever_else_is_wrong(stranger: httpx.Client) -> None:
     headers = {"Authorization": "Bearer hw_wrong", "Content-Type": "application/json"}
     for operation in filter(is_guarded, list_operations(stranger)):
         bad: list[dict[str, Any]] = [{}, {"params": {"limit": "x", "after": "x", "cursor": "x"}}]

@@ -62,7 +62,7 @@ def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
                 assert answer.status_code in allowed, (operation, body, answer.text)
 
 
-def test_a_complaint_names_the_field_and_what_is_wrong_with_it(sqlite_client: Client) -> None:
+def test_an_error_names_the_field_and_the_problem(sqlite_client: Client) -> None:
     body = {"subject": 5, "conversation_id": "1", "status": "done", "depends_on": [0, True], "position": 1.5}
     said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json=body)
 
@@ -72,7 +72,7 @@ def test_a_complaint_names_the_field_and_what_is_wrong_with_it(sqlite_client: Cl
     assert "row" not in sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": [{"subject": ""}]})
 
 
-def test_a_complaint_does_not_repeat_what_was_sent(sqlite_client: Client) -> None:
+def test_an_error_does_not_repeat_the_input(sqlite_client: Client) -> None:
     said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", "secret" * 10_000: "hidden"})
 
     assert len(said) < 200

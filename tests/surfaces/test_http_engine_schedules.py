@@ -179,7 +179,7 @@ def test_strangers_hear_that_they_are_strangers(sqlite_service: Service, sqlite_
 # Writs
 
 
-def test_a_writ_is_another_door_to_the_same(client: Client) -> None:
+def test_a_schedule_writ_writes_the_same_schedule_as_the_api(client: Client) -> None:
     conversation = client.conversation()
     body = {"text": "So be it.\n/schedule look every 30m: Look.\n/schedule list\n", "conversation_id": conversation}
     answer = client.ok("POST", "/v1/writs", json=body)

@@ -24,7 +24,7 @@ def test_a_stream_begins_with_its_position(client: Client) -> None:
     assert [one.id for one in told] == list_logged_ids(client)[1:]
 
 
-def test_a_stream_of_a_tenant_to_whom_nothing_has_happened_begins_at_0(client: Client) -> None:
+def test_the_stream_of_a_tenant_without_events_begins_at_0(client: Client) -> None:
     with open_stream(client) as stream:
         assert (stream.first.event, stream.first.id) == ("ping", 0)
 

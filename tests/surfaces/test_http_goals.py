@@ -189,7 +189,7 @@ def test_pages_the_newest_first(client: Client) -> None:
         client.refused("GET", "/v1/goals", 422, "invalid", params=bad)
 
 
-def test_a_goal_shows_its_plan_its_progress_and_what_was_learnt(client: Client) -> None:
+def test_a_goal_shows_its_plan_progress_and_lessons(client: Client) -> None:
     goal = active(client)
     go, arrive = show(client, goal)["sub_goals"]
     assert (go["status"], go["depends_on"], arrive["status"], arrive["depends_on"]) == ("in-progress", [], "pending", [go["id"]])
@@ -221,7 +221,7 @@ def test_the_journal_can_be_read_backwards(client: Client) -> None:
     client.refused("GET", at(goal, "journal"), 422, "invalid", params={"before": 0})
 
 
-def test_the_graph_leads_from_what_comes_first_to_what_waits(client: Client) -> None:
+def test_the_graph_leads_from_dependencies_to_dependants(client: Client) -> None:
     steps = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "alone": []}
 
     def work(tx: Transaction, tenant_id: int) -> tuple[Goal, dict[str, int]]:
@@ -404,7 +404,7 @@ def test_a_goals_own_agent_is_not_canceled_but_the_goal_abandoned(client: Client
     assert "abandon the goal" in client.refused("POST", f"/v1/agents/{goal.run_id}/cancel", 409, "conflict")
 
 
-def test_of_those_who_decide_at_once_one_decides(client: Client) -> None:
+def test_of_concurrent_decisions_one_wins(client: Client) -> None:
     goal = resting(client)
     path, body = at(goal, "decision"), {"action": "abandon"}
     with ThreadPoolExecutor(4) as crew:

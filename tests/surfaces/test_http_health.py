@@ -76,7 +76,7 @@ def test_todos_are_counted_by_status_over_all_tenants(service: Service) -> None:
     }
 
 
-def test_streams_and_what_they_delivered_are_counted(client: Client, service: Service) -> None:
+def test_streams_and_their_events_are_counted(client: Client, service: Service) -> None:
     wait_until(lambda: metrics(service)["headway_open_streams"] == 0, "streams of earlier tests end")
     before = metrics(service)
     with open_stream(client) as stream:

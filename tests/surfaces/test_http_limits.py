@@ -66,7 +66,7 @@ def test_every_answer_to_a_token_says_how_much_is_left(sqlite_client: Client) ->
         assert answer.headers["ratelimit-reset"] == "1"
 
 
-def test_a_large_answer_is_compressed_for_those_who_can_read_it(client: Client) -> None:
+def test_a_large_answer_is_compressed_for_clients_that_accept_it(client: Client) -> None:
     client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": f"number {n}"} for n in range(100)]})
     plain = client.get("/v1/todos", params={"limit": 100}, headers={"Accept-Encoding": "identity"})
     with client.stream("GET", "/v1/todos", params={"limit": 100}, headers={"Accept-Encoding": "gzip"}) as answer:

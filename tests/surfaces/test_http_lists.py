@@ -9,7 +9,7 @@ from headway.ledger.todo import Draft
 from tests.surfaces.server_harness import Client, Service
 
 
-def test_a_list_shows_what_is_in_progress_then_pending_by_position_then_what_ended_last(client: Client, service: Service) -> None:
+def test_a_list_is_ordered_by_in_progress_then_position_then_latest_end(client: Client, service: Service) -> None:
     first, second, third, fourth = (client.add(subject) for subject in ("first", "second", "third", "fourth"))
     with service.ago(3600) as earlier:
         old = Draft("ended an hour ago", status="completed")

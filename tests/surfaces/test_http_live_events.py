@@ -128,7 +128,7 @@ def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite
     assert [told.id for told in late] == [told.id for told in heard] == list_logged_ids(sqlite_client)
 
 
-def test_those_who_leave_leave_nothing_behind(client: Client, service: Service) -> None:
+def test_closed_streams_leave_nothing_behind(client: Client, service: Service) -> None:
     process = psutil.Process(service.process.pid)
     wait_until(lambda: open_streams(service) == 0, "streams of earlier tests end")
     with open_stream(client):

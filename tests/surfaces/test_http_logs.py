@@ -96,7 +96,7 @@ def test_looking_at_the_servers_health_is_not_worth_a_line(talkative: Service) -
     assert not [line for line in talkative.lines() if line.get("request_id") == "quiet"]
 
 
-def test_a_server_that_is_not_asked_to_talk_says_nothing_of_requests(tmp_path: Path) -> None:
+def test_a_server_does_not_log_requests_by_default(tmp_path: Path) -> None:
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         with service.tenant() as client:
             client.add()

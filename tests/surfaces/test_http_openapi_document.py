@@ -99,7 +99,7 @@ def test_every_reference_leads_somewhere_and_every_shape_is_referred_to(sqlite_c
     assert referred == set(schemas)
 
 
-def test_every_operation_says_what_it_does_who_may_and_how_it_fails(sqlite_client: Client) -> None:
+def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client: Client) -> None:
     found = list_operations(sqlite_client)
     for operation in found:
         definition = operation.definition
@@ -118,7 +118,7 @@ def test_every_operation_says_what_it_does_who_may_and_how_it_fails(sqlite_clien
     assert len(names) == len(set(names))
 
 
-def test_bodies_refuse_what_they_do_not_name(sqlite_client: Client) -> None:
+def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:
     document = get_document(sqlite_client)
     bodies = [
         operation.definition["requestBody"]["content"]["application/json"]["schema"]

@@ -54,7 +54,7 @@ def test_an_outage_is_503_and_ends_and_no_stream_ends_or_misses_anything(client:
     assert len(list_logged_ids(client)) == 3
 
 
-def test_a_server_whose_database_is_away_still_ends_at_once(service: Service, wire: Wire) -> None:
+def test_a_server_without_its_database_still_stops_at_once(service: Service, wire: Wire) -> None:
     with httpx.Client(verify=False) as visitor:
         assert visitor.get(f"{service.url}/readyz").status_code == 200
         wire.cut()

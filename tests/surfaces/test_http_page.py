@@ -133,7 +133,7 @@ def test_the_board_offers_the_transitions_that_the_ledger_allows() -> None:
 
 
 @pytest.mark.parametrize("folder", [FOLDER / "vendor", Path(__file__).parent.parent / "browser" / "vendor"])
-def test_vendored_files_are_what_is_recorded_with_their_licences(folder: Path) -> None:
+def test_vendored_files_match_their_record_and_have_licences(folder: Path) -> None:
     recorded = json.loads((folder / "VENDOR.json").read_text(encoding="utf-8"))
 
     assert set(recorded) == {path.name for path in folder.glob("*.js")}

@@ -92,7 +92,7 @@ def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Se
 
 
 @pytest.mark.parametrize("operator", [False, True])
-def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client: Client, operator: bool) -> None:
+def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: bool) -> None:
     url = str(sqlite_client.base_url)
     secret = sqlite_client.desk.write(tenants.create_token, "a person", operator=operator).secret
     with httpx.Client(**client_options(url)) as visitor:

@@ -76,7 +76,7 @@ def test_a_head_that_drips_in_is_given_up() -> None:
         assert [one[:3] for one in whole] == ([b"200"] if DRIPS[name][0].startswith(ASKED) else []), (name, heard)
 
 
-def test_an_answer_that_lasts_is_not_cut_short_whatever_is_sent_meanwhile() -> None:
+def test_a_long_answer_is_not_cut_short_by_other_traffic() -> None:
     async def story() -> bytes:
         async with impatient() as port:
             return await asyncio.wait_for(dripping(port, ASKED.replace(b"/", b"/lasting", 1), b"\r\n"), PATIENCE_S)

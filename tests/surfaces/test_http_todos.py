@@ -114,7 +114,7 @@ def test_a_place_that_is_taken_is_made_room_for(client: Client) -> None:
     assert client.subjects() == ["between", "first", "second"]
 
 
-def test_a_change_changes_what_it_names_and_leaves_the_rest(client: Client) -> None:
+def test_a_change_sets_the_named_fields_and_leaves_the_rest(client: Client) -> None:
     other = client.add("other")
     todo = client.add("before", description="kept", agent_type="writer")
     changed = client.change(
@@ -143,7 +143,7 @@ def test_a_change_changes_what_it_names_and_leaves_the_rest(client: Client) -> N
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == changed
 
 
-def test_null_clears_what_can_be_nothing_and_leaves_the_rest(client: Client) -> None:
+def test_null_clears_nullable_fields_and_leaves_the_rest(client: Client) -> None:
     todo = client.add("kept", description="kept", agent_type="writer")
     client.change(todo, outcome="said too soon")
 
@@ -360,7 +360,7 @@ def test_changes_over_http_are_in_the_ledger(client: Client) -> None:
     ]
 
 
-def test_a_todo_of_the_ledger_is_there_at_the_door(client: Client) -> None:
+def test_a_todo_of_the_ledger_is_visible_over_http(client: Client) -> None:
     desk: TenantHarness = client.desk
     todo = desk.add("written behind the door")
 

@@ -93,7 +93,7 @@ def test_a_conversation_keeps_its_task_list_on_the_server(client: Client) -> Non
     assert call(client, "DeleteTask", {"taskId": "1"}, conversation_id=conversation_id) == ({"ok": True}, False)
 
 
-def test_the_ledgers_verbs_answer_what_rest_answers(client: Client) -> None:
+def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> None:
     conversation_id = client.conversation()
     added, _ = call(client, "todo_add", {"subject": "look"}, conversation_id=conversation_id, agent_id="ada")
 

@@ -223,7 +223,7 @@ def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str,
     assert model.violations == []
 
 
-def test_a_conversation_remembers_what_was_said_before(chatter: Client, model: ModelServer) -> None:
+def test_a_conversation_remembers_its_messages(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     read_turn(chatter, conversation, "My name is Ada.")
     read_turn(chatter, conversation, "What is my name?")

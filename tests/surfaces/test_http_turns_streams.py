@@ -88,7 +88,7 @@ def test_a_turns_own_stream_has_no_other_events(chatter: Client, chat_service: S
     assert {one.data["turn_id"] for one in told} == {told[0].data["turn_id"]}
 
 
-def test_all_who_watch_a_conversation_hear_the_same(chatter: Client, model: ModelServer) -> None:
+def test_all_streams_of_a_conversation_have_the_same_events(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()
     with (

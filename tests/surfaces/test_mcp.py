@@ -287,7 +287,7 @@ def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None
 # HTTP
 
 
-def test_the_headers_say_where_a_call_belongs_and_rest_shows_what_it_wrote(client: Client) -> None:
+def test_the_headers_place_a_call_and_the_http_api_shows_its_rows(client: Client) -> None:
     by_key = client.conversation(key="a thread")
     turn_id = client.turn(by_key)
 

@@ -67,7 +67,7 @@ def test_a_writ_and_rest_give_the_same_open_list_while_a_turn_runs_and_after_it_
     assert len(thread.rest()) == 4
 
 
-def test_a_later_run_picks_up_what_a_turn_left_behind(client: Client) -> None:
+def test_a_later_run_takes_up_items_that_a_turn_left_open(client: Client) -> None:
     """001: "the tenant's todo store outlives any single conversation, so a /schedule-fired run can pick up the same todos a
     human-driven turn left behind."."""
     thread = Thread(client)

@@ -182,7 +182,7 @@ async def visiting(url: str, folder: Path) -> AsyncIterator[Visitor]:
     headway.close()
 
 
-def test_every_operation_answers_for_anothers_as_for_what_never_was(database_url: str, tmp_path: Path) -> None:
+def test_every_operation_answers_the_same_for_foreign_and_unknown_ids(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with visiting(database_url, tmp_path) as visitor:
             owner = TenantHarness(visitor.desk.database, "owner")
@@ -249,7 +249,7 @@ def over_mcp(method: str, parameters: dict[str, Any], where: dict[str, Any]) -> 
     return "POST", "/mcp", None, body, {"Accept": "application/json, text/event-stream", **headers}
 
 
-def test_every_tool_answers_for_anothers_as_for_what_never_was(sqlite_url: str, tmp_path: Path) -> None:
+def test_every_tool_answers_the_same_for_foreign_and_unknown_ids(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with visiting(sqlite_url, tmp_path) as visitor:
             owner = TenantHarness(visitor.desk.database, "owner")
@@ -362,7 +362,7 @@ def test_every_command_is_in_the_matrix() -> None:
     assert set(leaves(command_line)) == set(COMMANDS) | NAME_NOTHING
 
 
-def test_every_command_answers_for_anothers_as_for_what_never_was(headway: Shell) -> None:
+def test_every_command_answers_the_same_for_foreign_and_unknown_ids(headway: Shell) -> None:
     headway.ok("tenant", "add", "visitor")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         owner = TenantHarness(database, "owner")
