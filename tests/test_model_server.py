@@ -231,7 +231,7 @@ def test_rules_choose_replies() -> None:
         by_rules([{"when": {"containz": "x"}, "reply": {"text": ""}}])
 
 
-def test_a_process_of_its_own_outlives_the_one_that_asked_it(tmp_path: Path) -> None:
+def test_a_model_process_outlives_its_client(tmp_path: Path) -> None:
     with model_process([{"reply": {"text": "still here"}}], tmp_path) as server:
         server.hold()
         with subprocess.Popen([sys.executable, "-c", PROGRAM], env={**os.environ, **environment(server)}) as asking:

@@ -284,7 +284,7 @@ def test_a_turn_names_its_conversation(desk: TenantHarness) -> None:
         place(desk, turn_id=turn_id, conversation_id=desk.conversation().id)
 
 
-def test_a_place_that_is_anothers_is_as_unknown_as_one_that_never_was(desk: TenantHarness, database: DirectDatabase) -> None:
+def test_a_foreign_conversation_or_turn_is_as_unknown_as_a_missing_one(desk: TenantHarness, database: DirectDatabase) -> None:
     rival = TenantHarness(database, "rival")
     theirs = rival.conversation()
     turn_id = rival.write(conversations.open_turn, theirs.id).id

@@ -247,7 +247,7 @@ def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledge
     assert [kind for kind, _ in ledger.events()] == []
 
 
-def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger: TenantHarness, database_url: str) -> None:
+def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(ledger: TenantHarness, database_url: str) -> None:
     """A laptop that slept, say: the process wakes up, and its lease has run out meanwhile."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:

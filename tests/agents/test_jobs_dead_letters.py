@@ -69,7 +69,7 @@ def test_a_turn_whose_model_ended_in_an_error_asks_again(sqlite_url: str, tmp_pa
         assert talk.answers() == ["Hello."]
 
 
-def test_a_turn_that_a_fault_of_ours_ended_can_be_retried(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_ended_by_an_internal_error_can_be_retried(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(error(503), HELLO), retry_delay_s=LONG_S) as talk:
         talk.wait(begin_delayed_turn(talk))
         (request,) = spoil_transcript(talk, "no message")

@@ -162,7 +162,7 @@ def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) ->
         assert len(talk.told("job_dead")) == 1
 
 
-def test_one_that_took_too_long_is_tried_again_if_that_is_harmless(sqlite_url: str, unlucky: Path) -> None:
+def test_a_tool_that_timed_out_is_retried_if_it_is_idempotent(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         assert over(talk, new(talk, "look_long", {}))["result"] == "seen"
         assert times(unlucky, "look_long") == 2
@@ -176,7 +176,7 @@ def test_a_permanent_tool_failure_is_dead_at_once(sqlite_url: str, unlucky: Path
         assert over(talk, new(talk, "no_such_tool", {}))["state"] == "dead"
 
 
-def test_one_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
+def test_a_tool_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "pay_far", {}))
         assert (found["state"], found["attempts"], times(unlucky, "pay_far")) == ("dead", 1, 1)
@@ -189,7 +189,7 @@ def cancel(talk: Talk, job_id: str) -> Job:
     return talk.database.write(lambda tx: jobs.cancel(tx, talk.tenant_id, job_id))
 
 
-def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
+def test_a_tool_job_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
     with open_talk(database_url, unlucky, text("Hello.")) as talk:
         canceled = new(talk, "look", {"luck": 0})
         assert cancel(talk, canceled.id).state == "canceled"
@@ -201,7 +201,7 @@ def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str,
             cancel(talk, canceled.id)
 
 
-def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path) -> None:
+def test_a_canceled_tool_job_that_waits_for_a_retry_is_not_retried(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
         looking = new(talk, "look", {"luck": 1})
         talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
@@ -211,7 +211,7 @@ def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path)
         assert (job(talk, looking.id).state, times(unlucky, "look")) == ("canceled", 1)
 
 
-def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
+def test_a_running_tool_job_stops_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
     with open_talk(database_url, unlucky, text("Hello."), sweeping=True) as talk:
         paying = new(talk, "pay_slowly", {})
         talk.wait(talk.until(lambda: times(unlucky, "pay_slowly") == 1))

@@ -168,7 +168,7 @@ def test_a_change_that_does_not_fit_is_refused_by_name(sqlite_agent: Agent, argu
     assert listed(sqlite_agent) == ["look"]
 
 
-def test_a_todo_that_is_anothers_is_as_unknown_as_one_that_never_was(agent: Agent, database: DirectDatabase) -> None:
+def test_a_foreign_todo_is_as_unknown_as_a_missing_one(agent: Agent, database: DirectDatabase) -> None:
     rival = agent.another(TenantHarness(database, "rival"))
     theirs = add(rival)
 

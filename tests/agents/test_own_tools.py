@@ -63,7 +63,7 @@ def test_a_function_with_types_and_a_docstring_is_a_tool(sqlite_agent: Agent) ->
     assert calling(sqlite_agent, weather)("weather", city="Rome", days="3") == "Rome: sun for 3"
 
 
-def test_it_can_still_be_called_as_a_function() -> None:
+def test_a_tool_can_still_be_called_as_a_function() -> None:
     assert weather("Rome") == "Rome: sun for 1"
 
 

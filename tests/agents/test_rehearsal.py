@@ -342,7 +342,7 @@ def test_the_same_messages_get_the_same_answer(stage: Stage) -> None:
         assert answer(messages, stage.parameters) == answer(list(messages), stage.parameters)
 
 
-def test_it_counts_tokens_and_says_who_it_is() -> None:
+def test_the_rehearsal_counts_tokens_and_names_itself() -> None:
     response = say("x" * 4_000)
 
     assert response.usage.input_tokens >= 1_000

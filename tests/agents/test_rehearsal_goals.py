@@ -60,7 +60,7 @@ def test_an_impossible_step_is_planned_around_and_recorded(tmp_path: Path) -> No
     assert "missing.txt" in files(tmp_path)["not-done.md"]
 
 
-def test_it_gives_up_rather_than_pretending(tmp_path: Path) -> None:
+def test_the_rehearsal_gives_up_rather_than_pretending(tmp_path: Path) -> None:
     goal = pursued(tmp_path, "Read missing.txt; read gone.txt", "Both were read")
     assert goal["status"] == "abandoned"
     assert "rehearsal model" in goal["pause_reason"]

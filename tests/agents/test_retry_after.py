@@ -64,7 +64,7 @@ def test_a_wait_that_cannot_be_read_is_as_long_as_any_other(sqlite_url: str, tmp
         assert 40 < seconds_left(talk) < 75
 
 
-def test_it_rests_without_a_slot_and_says_until_when(database_url: str, tmp_path: Path) -> None:
+def test_a_waiting_turn_holds_no_slot_and_shows_until_when(database_url: str, tmp_path: Path) -> None:
     script = in_order(calls(("now", {})), refusal(Retry_After="1800"), HELLO, HELLO)
     with open_talk(database_url, tmp_path, script, sweeping=True) as talk:
         job = talk.wait(begin_delayed_turn(talk))

@@ -68,7 +68,7 @@ def test_by_interval(writer: Writer, written: str, seconds: int) -> None:
     assert writer.known()[0].every_ms == seconds * 1_000
 
 
-def test_again_it_is_the_same_one(writer: Writer) -> None:
+def test_a_second_writ_of_the_same_name_updates_the_schedule(writer: Writer) -> None:
     writer("/schedule look every 30m: Look.")
     (first,) = writer.known()
     writer.desk.write(schedules.pause, "look")
@@ -92,7 +92,7 @@ def test_rm(writer: Writer) -> None:
     assert "No schedule named 'a'" in writer.refused("/schedule rm a")
 
 
-def test_one_of_another_name_than_writs_can_write_is_removed_too(writer: Writer) -> None:
+def test_a_schedule_whose_name_no_writ_can_write_is_removed_too(writer: Writer) -> None:
     writer.desk.write(schedules.put, "every morning", Timing(every_ms=60_000), NOW)
     assert "removed every morning" in writer("/schedule rm every morning")
     assert writer.known() == []
@@ -129,7 +129,7 @@ def test_an_invalid_schedule_writ_is_refused_and_changes_nothing(sqlite_agent: A
     assert writer.known() == []
 
 
-def test_one_that_fails_leaves_the_others_alone(writer: Writer) -> None:
+def test_a_failing_schedule_writ_leaves_the_others_alone(writer: Writer) -> None:
     output = writer("/schedule a every 5m: Go.\n/schedule b never: Go.\n/todo add look\n\n/schedule c every 5m: Go.")
     assert [one.name for one in writer.known()] == ["a", "c"]
     assert frames(output) == ["[/SCHEDULE", "[END"] * 2 + ["[/TODO", "[END", "[/SCHEDULE", "[END"]
@@ -177,7 +177,7 @@ def test_a_fence_keeps_it_from_running(sqlite_agent: Agent) -> None:
     assert writer.known() == []
 
 
-def test_a_turn_may_write_one_and_hears_of_it(database_url: str, tmp_path: Path) -> None:
+def test_a_turn_can_write_a_schedule_and_gets_the_result(database_url: str, tmp_path: Path) -> None:
     script = in_order(text("I will look again.\n/schedule look every 30m: Look again.\n"), text("/schedule rm none"), text("Done."))
     with open_talk(database_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "answered"

@@ -49,7 +49,7 @@ def test_a_failure_that_will_not_pass_is_a_dead_job_and_a_result(database_url: s
 
 
 @pytest.mark.parametrize("failure", [error(503), error(429, retry_after=0), drop()])
-def test_a_failure_that_passes_is_not_heard_of(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
+def test_a_transient_failure_is_not_reported_to_the_parent(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=flaky(2, failure, text("A hole.")))) as talk:
         talk.say()
         assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
@@ -65,7 +65,7 @@ def test_a_sub_agents_calls_are_tried_as_often_as_the_settings_say(sqlite_url: s
         assert get_states(talk) == {"dig": ("failed", "dead")}
 
 
-def test_one_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> None:
     """004: "Agent loop exceeded ${maxTurns} turns"."""
     script = by_role(index=INDEX, researcher=calls(("now", {})))
     with open_talk(sqlite_url, tmp_path, script, max_iterations="5", subagent_max_iterations="3") as talk:
@@ -84,7 +84,7 @@ def test_a_sub_agent_has_twenty_steps_by_default(sqlite_url: str, tmp_path: Path
         assert list_sub_agents(talk)["dig"].limit == 20
 
 
-def test_one_that_says_nothing_is_nudged_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_without_an_answer_is_asked_again_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=text(""))) as talk:
         talk.say()
         assert failed(talk)["error"] == "incomplete"
@@ -100,7 +100,7 @@ def test_a_content_filter_ends_the_sub_agent_and_not_the_turn(sqlite_url: str, t
         assert [kind for kind, _ in talk.notices()] == ["content_filter"]
 
 
-def test_a_fault_of_ours_in_a_sub_agent_is_a_result_without_its_details(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_internal_error_in_a_sub_agent_is_a_result_without_its_details(sqlite_url: str, tmp_path: Path) -> None:
     def model(messages: list[ModelMessage]) -> ModelResponse:
         if "[DELEGATION CONTEXT]" in str(messages[0]):
             raise KeyError("secret detail")

@@ -87,7 +87,7 @@ def test_a_wait_without_a_length_lasts_five_minutes(database_url: str, tmp_path:
         assert wait_for_end(talk)["outcome"] == "answered"
 
 
-def test_one_that_is_over_can_be_awaited_again(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_ended_sub_agent_can_be_awaited_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(
         sqlite_url,
         tmp_path,
@@ -111,7 +111,7 @@ def test_check_agent_reports_the_progress_of_a_sub_agent(sqlite_url: str, tmp_pa
         assert 0 <= late["last_activity_s"] < 5
 
 
-def test_one_that_works_is_seen_working(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_running_sub_agent_is_shown_as_running(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         index = by_transcript(
             spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.3), call_on_first("check_agent"), await_calls, text("Dug.")
@@ -145,7 +145,7 @@ def test_a_canceled_sub_agent_stops_with_all_that_it_began(database_url: str, tm
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
 
 
-def test_one_that_was_canceled_before_its_turn_came_never_starts(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_canceled_before_it_began_never_starts(sqlite_url: str, tmp_path: Path) -> None:
     def canceled(request: Request) -> Reply:
         return calls(("cancel_agent", {"run_id": list_spawned_ids(request)[1]}))
 

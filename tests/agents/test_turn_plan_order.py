@@ -95,7 +95,7 @@ def test_only_the_rows_that_moved_are_emitted(agent: Agent) -> None:
     ]
 
 
-def test_making_room_undoes_nothing_that_others_did_to_the_plan_meanwhile(
+def test_making_room_keeps_concurrent_changes_to_the_plan(
     agent: Agent, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     agent.plan(*(f"begun {n}" for n in range(10)))

@@ -107,7 +107,7 @@ def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_
         assert "/todo add --tenant-wide SUBJECT" in instructions
 
 
-def test_a_home_is_one_of_the_two_that_the_context_gives() -> None:
+def test_a_home_is_one_of_the_two_of_the_context() -> None:
     scope = Scope(1, 7, "turn", "ada")
 
     assert scope.home(tenant_wide=False) == scope

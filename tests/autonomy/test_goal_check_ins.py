@@ -62,7 +62,7 @@ def test_an_agent_that_makes_progress_is_left_alone(sqlite_url: str, tmp_path: P
         assert pursuit.journal("intervened") == []
 
 
-def test_one_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     script = by_part({"dig": gate.before(reply_done)}, plan=plan(agent("dig")), intervention=intervention("wait"))
     with open_pursuit(sqlite_url, tmp_path, script, stuck_after_s="0.1", **SOON) as pursuit:
@@ -89,7 +89,7 @@ def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) ->
         assert pursuit.goal().replan_count == 0
 
 
-def test_one_that_is_given_up_is_replanned(database_url: str, tmp_path: Path) -> None:
+def test_a_sub_goal_that_is_given_up_is_replanned(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     script = by_part(
         {"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=intervention("cancel"), replan=replan(step("drill"))

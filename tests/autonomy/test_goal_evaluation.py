@@ -82,7 +82,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=NONSENSE.keys())
-def test_an_evaluator_that_talks_nonsense_is_asked_again_and_then_it_diverged(
+def test_an_unparsable_evaluation_is_retried_and_then_counts_as_divergence(
     sqlite_url: str, tmp_path: Path, nonsense: Reply
 ) -> None:
     evaluation = in_order(nonsense, nonsense, nonsense, evaluation_form())

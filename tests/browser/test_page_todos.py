@@ -55,14 +55,14 @@ def test_there_is_no_panel_without_todos(page: Visit) -> None:
     expect(page.panel).to_have_count(0)
 
 
-def test_it_counts_and_names_the_current_item(working: Visit) -> None:
+def test_the_panel_counts_items_and_names_the_current_one(working: Visit) -> None:
     expect(working.panel).to_contain_text("Current:buy milk")
     shapes = [one.get_attribute("aria-label") for one in working.rows.locator("> svg").all()]
 
     assert shapes == ["in progress", "pending", "pending"]
 
 
-def test_it_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
+def test_the_panel_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
     model.script = plan_and_drain("one", "two")
     page.open().live().say("go")
 

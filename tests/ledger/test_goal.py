@@ -100,7 +100,7 @@ def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
         (["major"], True),
     ],
 )
-def test_one_that_went_wrong_or_several_that_are_a_little_off_call_for_a_new_plan(divergences: list[str], due: bool) -> None:
+def test_one_major_or_several_minor_divergences_cause_a_replan(divergences: list[str], due: bool) -> None:
     assert (find_replan_reason(GOAL, diverged(*divergences)) is not None) == due
     assert has_replan_reason(GOAL, [one for one in divergences if one != "none"]) == due
 

@@ -83,7 +83,7 @@ def test_a_cycle_is_drawn_too() -> None:
     assert len({spot.y for spot in drawn.positions}) == 3
 
 
-def test_edges_of_strangers_and_to_oneself_are_left_out() -> None:
+def test_edges_to_unknown_nodes_and_self_loops_are_left_out() -> None:
     assert compute_layout([1, 2], [(1, 1), (1, 9), (9, 2), (1, 2), (1, 2)]) == compute_layout([1, 2], [(1, 2)])
 
 

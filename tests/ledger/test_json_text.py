@@ -32,7 +32,7 @@ def test_documents_that_orjson_refuses_are_written_by_the_fallback(document: Any
     assert to_json(document) == json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def test_it_is_compact_and_leaves_letters_as_they_are() -> None:
+def test_json_is_compact_and_keeps_non_ascii_letters() -> None:
     assert to_json({"a": [1, "ä", None], "b": True}) == '{"a":[1,"ä",null],"b":true}'
 
 

@@ -28,7 +28,7 @@ def test_an_empty_log_ends_at_zero(desk: TenantHarness) -> None:
     assert desk.read(event_store.get_last_seq) == 0
 
 
-def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk: TenantHarness) -> None:
+def test_a_conversation_gets_its_own_and_tenant_wide_events_in_one_order(desk: TenantHarness) -> None:
     ours, other = desk.conversation(), desk.conversation()
     for subject, conversation_id in (("ours", ours.id), ("wide", 0), ("theirs", other.id), ("ours again", ours.id)):
         desk.add(subject, conversation_id=conversation_id)

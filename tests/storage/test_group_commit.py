@@ -281,7 +281,7 @@ def test_closing_twice_is_no_mistake(house: House) -> None:
     house.database.close()
 
 
-def test_listeners_hear_of_commits_and_of_nothing_else(database_url: str) -> None:
+def test_listeners_are_called_for_commits_only(database_url: str) -> None:
     heard: list[frozenset[int]] = []
 
     async def story(house: House) -> None:

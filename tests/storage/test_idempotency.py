@@ -54,7 +54,7 @@ def test_after_a_day_the_key_may_be_used_for_something_else(desk: TenantHarness,
     assert add_once(desk, ASKED._replace(body_hash="another")).status == 201
 
 
-def test_a_fault_of_ours_is_not_remembered(desk: TenantHarness) -> None:
+def test_an_internal_error_is_not_stored_for_its_key(desk: TenantHarness) -> None:
     def fail(_tx: Transaction) -> Answer:
         raise DatabaseBusy
 

@@ -90,7 +90,7 @@ def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: 
     assert any(step.startswith("SEARCH todos USING INDEX todos_") for step in steps)
 
 
-def test_pages_of_the_engine_room_joined_together_are_its_lists_also_within_a_millisecond(
+def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millisecond(
     desk: TenantHarness, clock: FixedClock
 ) -> None:
     for number in range(7):

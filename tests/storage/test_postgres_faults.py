@@ -314,7 +314,7 @@ def test_a_database_that_does_not_exist_is_named(postgres_url: str) -> None:
         DirectDatabase(f"{head.rpartition('/')[0]}/nowhere{mark}{options}")
 
 
-def test_a_statement_the_server_refuses_is_an_error_of_ours_and_leaves_nothing(database: DirectDatabase) -> None:
+def test_a_statement_the_server_refuses_is_an_internal_error_and_leaves_nothing(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
 
     def work(tx: Transaction, tenant_id: int) -> None:

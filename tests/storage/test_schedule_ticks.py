@@ -111,7 +111,7 @@ def test_ticks_that_were_missed_are_one_and_the_beat_is_kept(ticking: Ticking, l
     assert (ticked.next_at - began) % 60_000 == 0
 
 
-def test_days_that_were_missed_are_one_and_the_hour_is_kept(desk: TenantHarness, clock: FixedClock) -> None:
+def test_several_missed_days_count_once_and_the_hour_is_kept(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = Ticking(desk, clock, Timing("0 6 * * *", "Europe/Berlin"))
     ticked = ticking.after(86_400 * 10)
 
@@ -187,7 +187,7 @@ def test_a_busy_conversation_is_not_interrupted(desk: TenantHarness, clock: Fixe
 # Pause, resume, run now
 
 
-def test_one_that_is_paused_does_not_tick(ticking: Ticking) -> None:
+def test_a_paused_schedule_does_not_tick(ticking: Ticking) -> None:
     paused = ticking.desk.write(schedules.pause, "it")
     assert (paused.as_json()["paused"], paused.as_json()["next_at"]) == (True, 0)
     ticking.after(3_600)

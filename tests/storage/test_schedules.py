@@ -104,7 +104,7 @@ def test_the_zone_of_an_interval_makes_no_difference(desk: TenantHarness, clock:
     assert put(desk, timing=Timing("", "UTC", 60_000)).next_at == first.next_at
 
 
-def test_one_that_is_paused_stays_so_when_it_is_put(desk: TenantHarness) -> None:
+def test_a_paused_schedule_stays_paused_when_it_is_put(desk: TenantHarness) -> None:
     put(desk)
     desk.write(schedules.pause, "daily")
     assert put(desk).paused
@@ -145,7 +145,7 @@ def test_each_tenant_has_its_own(desk: TenantHarness, database: DirectDatabase) 
     assert theirs.tenant_id != mine.tenant_id
 
 
-def test_they_are_still_there_after_a_restart(desk: TenantHarness, database_url: str, clock: FixedClock) -> None:
+def test_schedules_survive_a_restart(desk: TenantHarness, database_url: str, clock: FixedClock) -> None:
     put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
@@ -260,7 +260,7 @@ def test_names_are_such_as_people_type(desk: TenantHarness, name: str) -> None:
         put(desk, name)
 
 
-def test_a_foreign_conversation_is_as_unknown_as_one_that_never_was(desk: TenantHarness, database: DirectDatabase) -> None:
+def test_a_foreign_conversation_is_as_unknown_as_a_missing_one(desk: TenantHarness, database: DirectDatabase) -> None:
     foreign = TenantHarness(database, "other").conversation().id
     refusals = []
     for conversation_id in (foreign, 999_999):

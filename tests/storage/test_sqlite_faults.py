@@ -171,7 +171,7 @@ def test_an_empty_file_is_a_new_database(path: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize("below", ["headway.db", "home/headway.db", "a/b/c/headway.db"])
-def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
+def test_an_unwritable_path_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(DatabaseReadOnly) as refusal:

@@ -176,7 +176,7 @@ def test_a_todo_moved_up_gets_its_position_and_leaves_the_others_in_order(desk: 
 
 
 @pytest.mark.parametrize("away", ["in_progress", "completed", "canceled"])
-def test_a_todo_that_comes_back_never_shares_its_place(desk: TenantHarness, away: Status) -> None:
+def test_a_reopened_todo_never_shares_its_position(desk: TenantHarness, away: Status) -> None:
     first = desk.add("first")
     desk.change(first, status=away)
     desk.add("usurper", position=first.position)
@@ -323,7 +323,7 @@ def test_a_read_changes_nothing_even_if_it_tries(desk: TenantHarness) -> None:
     assert desk.get(todo) == todo
 
 
-def test_a_place_that_too_many_would_have_to_make_room_for_is_refused(desk: TenantHarness) -> None:
+def test_a_position_that_would_move_too_many_todos_is_refused(desk: TenantHarness) -> None:
     for _ in range(3):
         desk.write(todos.add_many, [Draft("x")] * 334)
     first = desk.subjects()[0]

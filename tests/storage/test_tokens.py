@@ -29,7 +29,7 @@ def test_a_new_token_lets_its_tenant_in(desk: TenantHarness, clock: FixedClock) 
     assert (made.token.tenant_id, made.token.label, made.token.created_at) == (desk.tenant.id, "laptop", clock.now)
 
 
-def test_no_two_tokens_are_alike(desk: TenantHarness) -> None:
+def test_tokens_are_unique(desk: TenantHarness) -> None:
     secrets = {desk.write(tenants.create_token).secret for _ in range(20)}
 
     assert len(secrets) == 20

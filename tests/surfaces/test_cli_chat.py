@@ -38,7 +38,7 @@ def test_so_does_a_process_of_its_own(talker: Shell) -> None:
     assert talker.process("chat", "hi", stdin=b"not looked at") == (0, "hello\n", "")
 
 
-def test_as_json_it_is_one_document(talker: Shell, model: ModelServer) -> None:
+def test_json_output_is_one_document(talker: Shell, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk")
     found = talker.json("chat", "Buy milk.")
 

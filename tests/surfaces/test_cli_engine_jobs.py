@@ -108,7 +108,7 @@ def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(
     assert "waits" not in headway.ok("jobs", "show", main.id)
 
 
-def test_one_that_is_canceled_is_over(headway: Shell) -> None:
+def test_a_canceled_job_has_ended(headway: Shell) -> None:
     job_id = queued(headway)
     assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}  tool   canceled")
     assert "canceled" in get_error_line(headway("jobs", "cancel", job_id), 4)

@@ -166,7 +166,7 @@ def test_while_halted_run_is_exit_5(headway: Shell) -> None:
     headway.ok("schedule", "run", "it")
 
 
-def test_both_databases_answer_alike(headway: Shell, database_url: str) -> None:
+def test_both_databases_give_the_same_answers(headway: Shell, database_url: str) -> None:
     flags = ("--database-url", database_url)
     made = headway.json("schedule", "put", "it", "--cron", "*/5 * * * *", *NOW, *flags)["schedule"]
     ran = headway.json("schedule", "run", "it", *flags)["schedule"]

@@ -44,7 +44,7 @@ def jobs(headway: Shell, *flags: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_says_that_it_is_there_works_and_stops(headway: Shell, postgres_url: str) -> None:
+def test_a_worker_announces_itself_works_and_stops(headway: Shell, postgres_url: str) -> None:
     flags = ("--database-url", postgres_url)
     headway.ok("schedule", "put", "it", "--every", "1h", *NOTE, *flags)
     headway.ok("schedule", "run", "it", *flags)
@@ -73,7 +73,7 @@ def test_a_turn_is_answered_by_a_worker(headway: Shell) -> None:
         assert worker.end(signal.SIGINT) == (0, "", "")
 
 
-def test_it_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> None:
+def test_a_worker_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> None:
     with working(headway, "--database-url", postgres_service.database_url) as worker, postgres_service.tenant() as client:
         path = "/v1/schedules/it"
         client.ok("PUT", path, json={"every_s": 1, "tool": {"name": "todo_add", "arguments": {"subject": "look"}}})

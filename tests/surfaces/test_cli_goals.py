@@ -315,7 +315,7 @@ def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
     assert headway("goal", "watch", "1", "--json").code == 1
 
 
-def test_one_that_was_reached_is_a_success(headway: Shell) -> None:
+def test_a_reached_goal_exits_with_success(headway: Shell) -> None:
     def work(tx: Transaction, tenant_id: int) -> None:
         goals.complete(tx, add_begun_goal(tx, tenant_id), "We are there.")
 
@@ -393,7 +393,7 @@ def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: 
     assert headway.json("goal", "show", "1")["goal"]["status"] == "active"
 
 
-def test_a_watcher_hears_of_a_halt_and_waits(headway: Shell) -> None:
+def test_goal_watch_shows_a_halt_and_waits(headway: Shell) -> None:
     written(headway, add_begun_goal)
     company(headway)
     with headway.seated("goal", "watch", "1") as terminal:
@@ -431,7 +431,7 @@ def test_agents_of_a_goal(headway: Shell) -> None:
 # Tenants
 
 
-def test_another_tenants_goal_is_one_that_never_was(headway: Shell) -> None:
+def test_another_tenants_goal_is_unknown(headway: Shell) -> None:
     resting(headway)
     headway.ok("tenant", "add", "rival")
     for command in (["show"], ["watch"], ["pause"], ["resume"], ["abandon"], ["decide", "abandon"], ["why"]):

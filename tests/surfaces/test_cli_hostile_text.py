@@ -103,7 +103,7 @@ def test_no_question_carries_it(headway: Shell) -> None:
         assert_harmless(seen.replace("\r\n", "\n"))
 
 
-def test_it_is_kept_word_for_word(headway: Shell) -> None:
+def test_hostile_text_is_stored_word_for_word(headway: Shell) -> None:
     fill(headway)
     todo = headway.json("todo", "show", "1")["todo"]
     assert [todo[name] for name in ("subject", "description", "completion_criteria", "outcome")] == [HOSTILE] * 4

@@ -150,7 +150,7 @@ def test_a_body_may_have_a_mebibyte_and_no_byte_more(client: Client) -> None:
 
 
 @pytest.mark.parametrize("times", range(3))
-def test_a_client_that_sends_far_too_much_still_hears_why_it_is_refused(sqlite_client: Client, times: int) -> None:
+def test_a_client_that_sends_far_too_much_still_gets_the_reason(sqlite_client: Client, times: int) -> None:
     def without_length() -> Iterator[bytes]:
         for _ in range(160):
             yield b" " * 65536

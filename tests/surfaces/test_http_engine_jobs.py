@@ -96,7 +96,7 @@ def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
     assert client.subjects() == ["buy milk"]
 
 
-def test_one_that_is_canceled_never_starts(client: Client) -> None:
+def test_a_canceled_job_never_starts(client: Client) -> None:
     waiting = client.desk.write(lambda tx, tenant_id: jobs.delay(tx, jobs.create(tx, tenant_id, "tool", ADD)))
     answers = [client.ok("POST", f"/v1/jobs/{waiting.id}/cancel", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert answers[0] == answers[1] == {"job": job(client, waiting.id)}
@@ -115,7 +115,7 @@ def test_canceling_the_job_of_a_turn_refers_to_the_turn(chatter: Client, model: 
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
-def test_one_that_is_dropped_is_gone(client: Client) -> None:
+def test_a_dropped_job_is_gone(client: Client) -> None:
     job_id = dead(client.desk)
     assert client.ok("DELETE", f"/v1/jobs/{job_id}") == {"deleted": True}
     client.refused("GET", f"/v1/jobs/{job_id}", 404, "not_found")

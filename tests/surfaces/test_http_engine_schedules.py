@@ -197,7 +197,7 @@ def test_a_schedule_writ_writes_the_same_schedule_as_the_api(client: Client) -> 
     assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["kept"]
 
 
-def test_every_answer_of_the_engine_room_is_in_the_document(sqlite_client: Client) -> None:
+def test_every_answer_about_jobs_and_schedules_is_in_the_document(sqlite_client: Client) -> None:
     paths = sqlite_client.get("/openapi.json").json()["paths"]
     for path, methods in paths.items():
         if path.startswith(("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/halt", "/v1/costs")):

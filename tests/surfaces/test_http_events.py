@@ -54,7 +54,7 @@ def test_a_reader_resumes_where_it_was(client: Client) -> None:
 
 
 @pytest.mark.parametrize("after", ["999999999999999999", ""])
-def test_a_place_ahead_of_the_log_or_no_place_is_its_end(client: Client, after: str) -> None:
+def test_a_position_beyond_the_log_or_none_is_its_end(client: Client, after: str) -> None:
     client.add("before")
     with open_stream(client, params={"after": after}) as stream:
         assert (stream.first.event, stream.first.id) == ("ping", list_logged_ids(client)[-1])
@@ -63,7 +63,7 @@ def test_a_place_ahead_of_the_log_or_no_place_is_its_end(client: Client, after: 
 
 
 @pytest.mark.parametrize("place", ["x", "-1", "1.5", "1 ", "%D9%A1", "9" * 19, "0x1", "1,2"])
-def test_a_place_that_is_no_number_is_400(client: Client, place: str) -> None:
+def test_a_position_that_is_not_a_number_is_400(client: Client, place: str) -> None:
     conversation = client.conversation()
     for path in ("/v1/events", f"/v1/conversations/{conversation}/events"):
         client.refused("GET", f"{path}?after={place}", 400, "bad_event_id", headers={"Last-Event-ID": "1"})
@@ -91,7 +91,7 @@ def test_a_stream_of_a_conversation_that_is_not_there_is_404(client: Client) -> 
     client.refused("GET", "/v1/conversations/999999999999999/events", 404, "not_found")
 
 
-def test_each_tenant_hears_of_its_own_rows_alone(client: Client, service: Service) -> None:
+def test_each_tenant_gets_events_of_its_own_rows_only(client: Client, service: Service) -> None:
     with service.tenant() as other, open_stream(client) as ours, open_stream(other) as theirs:
         for n in range(3):
             other.add(f"theirs {n}")

@@ -86,7 +86,7 @@ def test_a_refused_answer_does_not_stay_with_an_ag_ui_client(library: str, sqlit
 
 
 @pytest.mark.parametrize("library", AG_UI)
-def test_an_ag_ui_client_hears_of_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_an_ag_ui_client_receives_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
     seen = ag_ui(library, sqlite_chatter, "hello")
 
@@ -152,7 +152,7 @@ def test_a_refused_answer_is_marked_for_the_ai_sdk(library: str, sqlite_chatter:
 
 
 @pytest.mark.parametrize("library", AI_SDK)
-def test_a_chat_of_the_ai_sdk_hears_of_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_an_ai_sdk_chat_receives_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
     seen = ui_stream(library, sqlite_chatter, "hello")
 

@@ -148,7 +148,7 @@ def test_an_internal_error_names_its_request_and_not_its_cause(caplog: pytest.Lo
     assert "no such table" in caplog.text
 
 
-def test_a_request_keeps_the_name_it_was_given_if_it_is_a_decent_one(sqlite_client: Client) -> None:
+def test_a_request_keeps_its_id_if_it_is_well_formed(sqlite_client: Client) -> None:
     for name in ("from-the-proxy.7", "x" * 64):
         assert sqlite_client.get("/v1/todos", headers={"X-Request-Id": name}).headers["x-request-id"] == name
     names = {

@@ -38,9 +38,7 @@ def write_many(writer: Client) -> None:
 
 
 @pytest.mark.parametrize("by_header", [True, False])
-def test_a_reader_that_comes_and_goes_while_four_write_misses_nothing_and_hears_nothing_twice(
-    client: Client, by_header: bool
-) -> None:
+def test_a_reader_that_reconnects_while_four_write_gets_every_event_once(client: Client, by_header: bool) -> None:
     seen: list[int] = []
     patience = cycle(range(1, 30, 4))
     with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as pool:
@@ -73,7 +71,7 @@ def test_readers_that_connect_from_now_on_while_others_write_begin_where_they_sa
         assert [one.id for one in told] == log[place : place + len(told)]
 
 
-def test_many_readers_hear_the_same(client: Client) -> None:
+def test_many_readers_get_the_same_events(client: Client) -> None:
     with ExitStack() as stack:
         streams = [stack.enter_context(open_stream(client)) for _ in range(40)]
         write_many(client)
@@ -91,7 +89,7 @@ def test_writes_of_another_process_are_streamed(client: Client, service: Service
         assert stream.changes(2) == [("created", "first"), ("created", "second")]
 
 
-def test_on_postgres_another_process_is_heard_at_once(postgres_service: Service) -> None:
+def test_on_postgres_events_of_another_process_arrive_at_once(postgres_service: Service) -> None:
     """Thirty times the slow look that makes good what was not announced would take a minute."""
     with postgres_service.tenant() as client, open_stream(client) as stream:
         began = monotonic()

@@ -136,7 +136,7 @@ def test_a_running_turn_stops_at_a_halt_and_continues_where_it_stopped(chatter: 
     assert list_messages(chatter, conversation)[-1] == ("assistant", "Late.")
 
 
-def test_every_tenant_hears_of_it(service: Service, client: Client) -> None:
+def test_every_tenant_gets_the_halt_event(service: Service, client: Client) -> None:
     with service.tenant() as neighbour, open_stream(neighbour) as stream:
         with halted(client):
             pass

@@ -20,7 +20,7 @@ from tests.surfaces.shell import Shell, get_error_line
 SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
 
 
-def test_it_says_where_it_listens_as_soon_as_it_answers_there(tmp_path: Path) -> None:
+def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'headway.db'}"
     with run_server(url, tmp_path) as service:
         said = service.announced
@@ -36,7 +36,7 @@ def test_it_says_where_it_listens_as_soon_as_it_answers_there(tmp_path: Path) ->
         assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200
 
 
-def test_it_says_it_in_words_to_people(headway: Shell) -> None:
+def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> None:
     with subprocess.Popen(SERVE, cwd=headway.folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(6)]

@@ -104,7 +104,7 @@ def test_a_batch_with_one_bad_row_writes_and_emits_nothing(client: Client, bad: 
     assert (client.subjects(), client.desk.events()) == ([], [])
 
 
-def test_a_place_that_is_taken_is_made_room_for(client: Client) -> None:
+def test_a_taken_position_is_freed_by_moving_the_others(client: Client) -> None:
     for subject in ("first", "second"):
         client.add(subject)
     between = client.add("between", position=2)

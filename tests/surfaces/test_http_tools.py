@@ -231,7 +231,7 @@ def test_a_body_that_does_not_fit_is_400_or_422(sqlite_client: Client, body: byt
 
 
 @pytest.mark.parametrize("path", ["/v1/tools/todo_add", "/v1/tools/create_todo", "/v1/tools/AddTask", "/v1/writs"])
-def test_a_place_that_is_unknown_or_anothers_is_404_and_nothing_is_touched(client: Client, service: Service, path: str) -> None:
+def test_an_unknown_or_foreign_conversation_is_404_and_nothing_changes(client: Client, service: Service, path: str) -> None:
     arguments = {"todo_add": {"subject": "x"}, "create_todo": {"items": [{"title": "x"}]}, "AddTask": {"title": "x"}}
     tool = path.rpartition("/")[2]
     body: dict[str, Any] = {"arguments": arguments[tool]} if tool in arguments else {"text": "/todo add x"}
@@ -260,7 +260,7 @@ def test_a_turn_of_another_conversation_is_a_conflict(sqlite_client: Client) -> 
     [("GET", "/v1/tools"), ("POST", "/v1/tools/todo_list"), ("POST", "/v1/tools/nonsense"), ("POST", "/v1/writs")],
 )
 @pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
-def test_a_stranger_hears_only_that_they_are_one(sqlite_client: Client, method: str, path: str, header: str | None) -> None:
+def test_an_unauthenticated_request_gets_only_401(sqlite_client: Client, method: str, path: str, header: str | None) -> None:
     stranger = sqlite_client.build_request(method, path, json={"role": "plumber"})
     del stranger.headers["authorization"]
     if header:
@@ -272,7 +272,7 @@ def test_a_stranger_hears_only_that_they_are_one(sqlite_client: Client, method: 
 # Once per key
 
 
-def test_a_call_with_a_key_happens_once_and_is_answered_alike(client: Client) -> None:
+def test_a_call_with_a_key_runs_once_and_repeats_its_answer(client: Client) -> None:
     conversation_id = client.conversation()
     turn_id = client.turn(conversation_id)
     for path, body in (

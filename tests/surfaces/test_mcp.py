@@ -325,7 +325,7 @@ def test_without_headers_the_ledger_is_the_tenants_and_there_is_no_plan_and_no_t
     story(partial(over_http, client), tell)
 
 
-def test_a_place_that_is_unknown_or_anothers_is_refused_and_nothing_is_touched(client: Client, service: Service) -> None:
+def test_an_unknown_or_foreign_conversation_is_refused_and_nothing_changes(client: Client, service: Service) -> None:
     with service.tenant() as rival:
         conversation_id = rival.conversation(key="theirs")
         turn_id = rival.turn(conversation_id)

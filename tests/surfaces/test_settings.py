@@ -239,7 +239,7 @@ def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
         ),
     ],
 )
-def test_a_setting_of_goals_that_cannot_be_is_one_error(
+def test_an_impossible_goal_setting_is_one_error(
     headway: Shell, name: str, written: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
@@ -279,7 +279,7 @@ def test_settings_can_be_printed_without_giving_away_a_secret(headway: Shell) ->
         ("budget_usd", "9" * 400),
     ],
 )
-def test_a_number_that_cannot_be_is_one_error(headway: Shell, name: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_number_is_one_error(headway: Shell, name: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
     line = get_error_line(headway("chat", "hello"), 2)
     assert f"HEADWAY_{name.upper()} must be a" in line
@@ -332,7 +332,7 @@ def test_a_file_that_is_wrong_is_one_error(headway: Shell, content: bytes, word:
 
 
 @pytest.mark.parametrize("home", ["~nobody-at-all/x", b"caf\xe9"])
-def test_a_home_that_cannot_be_is_one_error(headway: Shell, home: str | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_home_is_one_error(headway: Shell, home: str | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_HOME", os.fsdecode(home))
     assert "HEADWAY_HOME" in get_error_line(headway("todo", "list"), 2)
     assert os.listdir() == []
@@ -366,7 +366,7 @@ parts = st.text("abc:/?@#&=%-.", max_size=6)
 
 
 @given(parts, parts, parts)
-def test_no_odd_password_is_shown(before: str, middle: str, after: str) -> None:
+def test_no_unusual_password_is_shown(before: str, middle: str, after: str) -> None:
     secret = f"{before}HUNTER{middle}TWO{after}"
     for url in (
         f"postgresql://me:{secret}@db/x",

@@ -39,7 +39,7 @@ for key in sorted(mine, key=lambda key: key + lot.uniform(0, 5)):
 
 
 @pytest.mark.proof
-def test_a_request_that_is_delivered_five_times_is_done_once_and_answered_alike(
+def test_a_request_delivered_five_times_runs_once_and_repeats_its_answer(
     database_url: str, tmp_path: Path, at_once: Callable[..., list[str]], proof: Proof
 ) -> None:
     keys = proof.trials("duplicate delivery: a key comes 5 times, from 8 processes", share=200, whole=1_000)
