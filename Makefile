@@ -12,7 +12,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests start hundreds of processes; where this is set, each would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-again torture check format docs chromium bench pictures lock clean
+.PHONY: run test test-fast torture check format docs chromium bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -20,8 +20,8 @@ run: $(VENV)/.installed  ## install and run Headway
 test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgres of its own, and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
-test-again: $(VENV)/.installed-dev  ## what failed last time, and nothing else, one after the other
-	$(BIN)/pytest --last-failed --last-failed-no-failures none -m "not torture"
+test-fast: $(VENV)/.installed-dev  ## the inner loop: SQLite, no browser, no long runs; about a minute
+	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
 
 torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
