@@ -73,7 +73,7 @@ STAYING: dict[str, tuple[Reply, str]] = {
 
 
 def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
-    (told,) = talk.told("turn_failed")
+    (told,) = talk.list_event_data("turn_failed")
     assert told["code"] == "model_failed"
     assert "openai-chat:fake-1" in told["error"]
     assert said in told["error"]
@@ -81,7 +81,7 @@ def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
     assert len(told["error"]) < 1_200
     assert len(talk.entries()) == 1, "the request, and no answer"
     assert (talk.answers(), talk.effects(), talk.model_calls()) == ([], [], [])
-    assert (talk.pool().spent, talk.heard()) == (0, "")
+    assert (talk.pool().spent, talk.read_streamed_text()) == (0, "")
 
 
 @pytest.mark.parametrize("name", STAYING)
@@ -106,13 +106,13 @@ def test_an_answer_broken_in_transit_is_retried(sqlite_url: str, tmp_path: Path,
 def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(raw(stream_of(HI, done=False)), HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert (talk.answers(), talk.heard(), len(talk.model_calls())) == (["Hello."], "Hello.", 1)
+        assert (talk.answers(), talk.read_streamed_text(), len(talk.model_calls())) == (["Hello."], "Hello.", 1)
 
 
 def test_a_failure_names_the_remedy(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
-        (told,) = talk.told("turn_failed")
+        (told,) = talk.list_event_data("turn_failed")
         assert told["error"].endswith(
             "provider's address and the model's name are right and that the provider works, then try again."
         )
@@ -122,7 +122,7 @@ def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, 
     page = f"<html>{KEY} sk-proj-0123456789abcdefghij {'x ' * 10_000} the last words {KEY}</html>"
     with open_talk(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
         talk.say()
-        (told,) = talk.told("turn_failed")
+        (told,) = talk.list_event_data("turn_failed")
         assert "the last words" in told["error"]
         assert len(told["error"]) < 1_000
         stored = str(talk.events()) + str(talk.messages()) + str(talk.run_row()) + str(talk.job())

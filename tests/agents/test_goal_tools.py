@@ -62,7 +62,7 @@ def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_pa
         assert told(talk)["status"] == "paused"
         assert (goal["status"], goal["pause_kind"], goal["source"]) == ("paused", "proposal", "agent-discovered")
         assert (goal["evidence"], goal["run_id"]) == ("It is red since Monday.", None)
-        (notice,) = talk.told("operator_notice")
+        (notice,) = talk.list_event_data("operator_notice")
         assert notice["kind"] == "proposal"
         assert notice["url"] == f"/goals/{goal['id']}"
         for word in ("Mend the build", "It is red since Monday.", "Continue, or abandon it?"):

@@ -24,7 +24,7 @@ def test_a_queued_turn_that_was_canceled_never_starts(database_url: str, tmp_pat
         run_another_turn(talk)
         assert [request.last for request in talk.server.requests] == ["Something else."]
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
-        assert len(talk.told("turn_canceled")) == 1
+        assert len(talk.list_event_data("turn_canceled")) == 1
 
 
 def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, 
 def test_a_running_turn_canceled_by_another_process_stops_within_a_second(database_url: str, tmp_path: Path) -> None:
     async def story() -> float:
         task = await talk.begin()
-        await talk.asked(2)
+        await talk.wait_for_requests(2)
         cancel(talk)
         began = time.monotonic()
         await asyncio.wait([task])
@@ -63,13 +63,13 @@ def test_a_running_turn_canceled_by_another_process_stops_within_a_second(databa
         assert talk.headway.engine.tasks == {}
         talk.server.release()
         assert talk.answers() == []
-        assert len(talk.told("turn_canceled")) == 1
+        assert len(talk.list_event_data("turn_canceled")) == 1
 
 
 def test_a_turn_canceled_while_no_process_runs_is_not_recovered(sqlite_url: str, tmp_path: Path) -> None:
     async def begin() -> None:
         task = await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         await talk.crash(task)
 
     with open_talk(sqlite_url, tmp_path, HELLO) as talk:
@@ -79,5 +79,5 @@ def test_a_turn_canceled_while_no_process_runs_is_not_recovered(sqlite_url: str,
         talk.server.release()
         talk.revive()
         run_another_turn(talk)
-        assert talk.told("recovered") == []
+        assert talk.list_event_data("recovered") == []
         assert len(talk.server.requests) == 2

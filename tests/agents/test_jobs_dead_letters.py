@@ -39,7 +39,7 @@ def test_a_retry_continues_the_same_turn_where_it_stopped(database_url: str, tmp
         assert talk.server.requests[-1].body == talk.server.requests[1].body
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == [("flour",)]
         assert [message.role for message in talk.messages()] == ["user", "assistant"]
-        assert (talk.job().state, len(talk.told("job_dead"))) == ("completed", 1)
+        assert (talk.job().state, len(talk.list_event_data("job_dead"))) == ("completed", 1)
 
 
 def test_a_retry_that_fails_again_is_dead_again(sqlite_url: str, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_retry_that_fails_again_is_dead_again(sqlite_url: str, tmp_path: Path)
             retry(talk)
             assert talk.wait(wait_for_end(talk))["status"] == "failed"
             assert talk.job().state == "dead"
-            assert len(talk.told("job_dead")) == len(talk.told("turn_failed")) == times
+            assert len(talk.list_event_data("job_dead")) == len(talk.list_event_data("turn_failed")) == times
 
 
 def test_a_retry_has_all_its_attempts(sqlite_url: str, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_turn_is_not_revived_beside_another_one(database_url: str, tmp_path: P
         with pytest.raises(TurnRunning):
             talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, dead.id))
         assert talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, dead.id)) == dead
-        assert talk.told("turn_resumed") == []
+        assert talk.list_event_data("turn_resumed") == []
 
 
 def test_the_next_turn_is_answered_while_one_is_dead(sqlite_url: str, tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_a_job_that_keeps_killing_its_process_is_dead(database_url: str, tmp_pat
             assert talk.database.write(talk.headway.engine.recover) == 1
             assert talk.job().state == ("queued" if killed < MAX_LOST_WORKERS else "dead")
         assert list_errors(talk) == [INTERRUPTED_ERROR] * MAX_LOST_WORKERS
-        assert [told["code"] for told in talk.told("turn_failed")] == ["internal"]
-        assert [told["runs"] for told in talk.told("recovered")] == [1] * (MAX_LOST_WORKERS - 1)
-        assert len(talk.told("job_dead")) == 1
+        assert [told["code"] for told in talk.list_event_data("turn_failed")] == ["internal"]
+        assert [told["runs"] for told in talk.list_event_data("recovered")] == [1] * (MAX_LOST_WORKERS - 1)
+        assert len(talk.list_event_data("job_dead")) == 1
         talk.headway.engine.adopt(talk.job().id)
         retry(talk)
         assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
@@ -164,4 +164,4 @@ def test_a_recovery_is_reported_once_to_each_tenant(database_url: str, tmp_path:
         talk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'running', owner = 'a process that is no more'"))
         assert talk.database.write(talk.headway.engine.recover) == 3
         assert talk.database.write(talk.headway.engine.recover) == 0
-        assert [(told["runs"], told["goals"]) for told in talk.told("recovered")] == [(3, 0)]
+        assert [(told["runs"], told["goals"]) for told in talk.list_event_data("recovered")] == [(3, 0)]

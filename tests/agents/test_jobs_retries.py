@@ -110,8 +110,8 @@ def test_after_five_failures_a_job_is_dead_and_says_why(database_url: str, tmp_p
         assert (job["state"], job["attempts"]) == ("dead", 5)
         assert [f"reason {n}" in told for n, told in enumerate(job["errors"], start=1)] == [True] * 5
         assert job["error"] == job["errors"][-1]
-        assert talk.told("job_dead") == [{"job": job}]
-        (failed,) = talk.told("turn_failed")
+        assert talk.list_event_data("job_dead") == [{"job": job}]
+        (failed,) = talk.list_event_data("turn_failed")
         assert (failed["code"], failed["error"]) == ("model_failed", job["error"])
         assert talk.pool().reserved == 0
 
@@ -123,7 +123,7 @@ def test_permanent_failures_are_dead_at_once(sqlite_url: str, tmp_path: Path, fa
         assert len(talk.server.requests) == 1
         job = talk.job().as_json()
         assert (job["state"], job["attempts"], len(job["errors"])) == ("dead", 1, 1)
-        assert len(talk.told("job_dead")) == len(talk.told("turn_failed")) == 1
+        assert len(talk.list_event_data("job_dead")) == len(talk.list_event_data("turn_failed")) == 1
 
 
 def test_an_internal_error_is_dead_at_once_and_its_details_stay_private(sqlite_url: str, tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_an_internal_error_is_dead_at_once_and_its_details_stay_private(sqlite_u
         spoil_transcript(talk, "secret detail")
         make_due(talk)
         assert talk.wait(wait_for_end(talk))["status"] == "failed"
-        assert [told["code"] for told in talk.told("turn_failed")] == ["internal"]
+        assert [told["code"] for told in talk.list_event_data("turn_failed")] == ["internal"]
         assert talk.job().state == "dead"
-        assert (len(list_errors(talk)), len(talk.told("job_dead"))) == (2, 1)
+        assert (len(list_errors(talk)), len(talk.list_event_data("job_dead"))) == (2, 1)
         assert "secret" not in str(talk.events())
 
 
@@ -154,7 +154,7 @@ def test_a_retry_that_waits_survives_its_process_and_is_picked_up_when_it_is_due
         assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
         first, second = talk.server.requests
         assert first.body == second.body
-        assert talk.told("recovered") == []
+        assert talk.list_event_data("recovered") == []
 
 
 def test_a_turn_with_an_impatient_setting_is_dead_at_its_first_failure(sqlite_url: str, tmp_path: Path) -> None:

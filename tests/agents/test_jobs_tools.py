@@ -69,7 +69,7 @@ def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(databa
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "dead"))
         assert paid.read_text().split() == ["5"]
         assert "nobody knows" in str(job(talk, payment.id).as_json()["error"])
-        assert talk.told("recovered") == []
+        assert talk.list_event_data("recovered") == []
 
 
 def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database_url: str, home: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) ->
         found = over(talk, new(talk, "look", {"luck": 9}))
         assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 5, 5)
         assert ["nobody there" in error for error in found["errors"]] == [True] * 5
-        assert len(talk.told("job_dead")) == 1
+        assert len(talk.list_event_data("job_dead")) == 1
 
 
 def test_a_tool_that_timed_out_is_retried_if_it_is_idempotent(sqlite_url: str, unlucky: Path) -> None:

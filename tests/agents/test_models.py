@@ -20,7 +20,7 @@ KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 def failure(talk: Talk) -> dict[str, str]:
     turn = talk.say()
     assert (turn["status"], turn["outcome"]) == ("failed", None)
-    (told,) = talk.told("turn_failed")
+    (told,) = talk.list_event_data("turn_failed")
     assert told["turn_id"] == turn["id"]
     return told
 
@@ -47,7 +47,7 @@ def test_a_model_that_does_not_answer_in_time_is_asked_again(sqlite_url: str, tm
 def test_a_model_that_falls_silent_in_the_middle_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, flaky(1, midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert talk.heard() == "Hello to you."
+        assert talk.read_streamed_text() == "Hello to you."
 
 
 @pytest.mark.parametrize("retries", [0, 2])
@@ -81,7 +81,7 @@ def test_a_broken_stream_is_withdrawn_and_sent_again(sqlite_url: str, tmp_path: 
         whispers = talk.headway.streamed
         assert whispers[0]["text"].startswith("Half")
         assert [one for one in whispers if one.get("restart")] == [{"text": "", "restart": True}]
-        assert talk.heard() == "Hello to you."
+        assert talk.read_streamed_text() == "Hello to you."
         assert talk.answers() == ["Hello to you."]
 
 

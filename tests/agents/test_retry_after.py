@@ -74,7 +74,7 @@ def test_a_waiting_turn_holds_no_slot_and_shows_until_when(database_url: str, tm
         assert 1_790 < turn["retry_at"] - time.time() <= 1_800
         run = talk.run_row()
         assert talk.database.read(lambda tx: runs.show(tx, run))["retry_at"] == turn["retry_at"]
-        (told,) = talk.told("turn_delayed")
+        (told,) = talk.list_event_data("turn_delayed")
         assert (told["turn_id"], told["retry_at"]) == (turn["id"], turn["retry_at"])
         assert told["reason"] == "The model openai-chat:fake-1 is rate limited (HTTP 429): slow down."
         assert (talk.headway.engine.tasks, talk.pool().reserved) == ({}, 0)
@@ -107,7 +107,7 @@ def test_a_wait_that_was_asked_for_counts_as_an_attempt(sqlite_url: str, tmp_pat
     with open_talk(sqlite_url, tmp_path, refusal(Retry_After="0"), model_retries="3") as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == len(list_errors(talk)) == 3
-        (told,) = talk.told("turn_failed")
+        (told,) = talk.list_event_data("turn_failed")
         assert (told["code"], "rate limited" in told["error"]) == ("model_failed", True)
 
 

@@ -58,7 +58,7 @@ def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, 
         assert get_states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
         assert (talk.turn()["status"], talk.run_row().status, talk.job().state) == ("canceled", "canceled", "canceled")
         assert [kind for kind, _ in talk.events(*TURN_ENDS)] == ["turn_canceled"]
-        ends = [told["run"] for told in talk.told("agent_changed") if told["run"]["status"] == "canceled"]
+        ends = [told["run"] for told in talk.list_event_data("agent_changed") if told["run"]["status"] == "canceled"]
         assert sorted(run["task"] for run in ends) == ["dig", "drill", "later", "shovel"]
 
 

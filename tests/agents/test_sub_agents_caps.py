@@ -28,7 +28,7 @@ def at_work(talk: Talk) -> list[int]:
     """How many there were, at each change of any."""
     working: set[str] = set()
     numbers: list[int] = []
-    for told in talk.told("agent_changed"):
+    for told in talk.list_event_data("agent_changed"):
         run = told["run"]
         working = working | {run["id"]} if run["status"] == "running" else working - {run["id"]}
         numbers.append(len(working))

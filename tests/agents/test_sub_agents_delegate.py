@@ -42,7 +42,7 @@ def test_the_result_of_a_worker_goes_back(database_url: str, tmp_path: Path) -> 
         ]
         assert (child.parent_run_id, child.turn_id, child.depth) == (talk.run_row().id, talk.run_row().turn_id, 1)
         assert get_states(talk) == {"dig": ("completed", "completed")}
-        (told,) = talk.told("tool_result")
+        (told,) = talk.list_event_data("tool_result")
         assert (told["run_id"], told["is_error"], told["result"]["summary"]) == (talk.run_row().id, False, "A hole.")
 
 
@@ -82,7 +82,7 @@ def test_an_item_whose_worker_failed_stays_open_for_the_supervisor(sqlite_url: s
         assert talk.say()["outcome"] == "drained"
         assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["status"] == "failed"
         assert "[in_progress] Dig" in list_requests(talk, "index")[2].last
-        assert len(talk.told("refused")) == 1
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.plan()[0].outcome == "done"
 
 
@@ -181,7 +181,7 @@ def dug(talk: Talk) -> None:
         ("delegate", "succeeded"),
         ("delegate", "succeeded"),
     ]
-    assert len(talk.told("tool_call")) == len(talk.told("tool_result")) == 3
+    assert len(talk.list_event_data("tool_call")) == len(talk.list_event_data("tool_result")) == 3
     assert len(talk.model_calls()) == 6
     assert talk.answers() == ["Dug."]
 
@@ -232,7 +232,7 @@ def test_a_clean_stop_while_waiting_is_gone_on_from(sqlite_url: str, tmp_path: P
         talk.server.release()
         talk.revive()
         dug(talk)
-        assert talk.told("recovered") == []
+        assert talk.list_event_data("recovered") == []
 
 
 def test_a_worker_may_report_how_it_ended_with_data(database_url: str, tmp_path: Path) -> None:

@@ -41,10 +41,10 @@ def test_a_failure_that_will_not_pass_is_a_dead_job_and_a_result(database_url: s
         talk.say()
         assert "401" in failed(talk)["error"]
         assert get_states(talk) == {"dig": ("failed", "dead")}
-        (told,) = talk.told("job_dead")
+        (told,) = talk.list_event_data("job_dead")
         assert (told["job"]["kind"], told["job"]["id"]) == ("agent", list_sub_agents(talk)["dig"].id)
-        assert [one["run"]["status"] for one in talk.told("agent_changed")] == ["queued", "running", "failed"]
-        assert len(talk.told("turn_finished")) == 1
+        assert [one["run"]["status"] for one in talk.list_event_data("agent_changed")] == ["queued", "running", "failed"]
+        assert len(talk.list_event_data("turn_finished")) == 1
         assert len(list_requests(talk, "researcher")) == 1
 
 

@@ -110,6 +110,6 @@ def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgre
             other.rollback()
         begun, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
         assert begun == 3
-        results = [told["result"] for told in talk.told("tool_result")]
+        results = [told["result"] for told in talk.list_event_data("tool_result")]
         assert ["run_id" in result for result in results] == [True, False]
         assert "which is the limit" in results[1]["error"]

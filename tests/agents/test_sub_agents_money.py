@@ -42,7 +42,7 @@ def test_the_cost_of_a_sub_agent_is_on_its_run_and_comes_from_the_shared_pool(da
         assert talk.pool().spent == child.cost + parent.cost
         shown = talk.database.read(lambda tx: spending.build_costs(tx, talk.tenant_id, 5 * NANOS_PER_DOLLAR))
         assert {one["run_id"]: one["calls"] for one in shown["by_run"]} == {child.id: 2, parent.id: 2}
-        assert {told["run_id"] for told in talk.told("cost_changed")} == {child.id, parent.id}
+        assert {told["run_id"] for told in talk.list_event_data("cost_changed")} == {child.id, parent.id}
 
 
 def look_again(talk: Talk) -> None:

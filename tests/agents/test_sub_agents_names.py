@@ -40,7 +40,7 @@ def test_a_sub_agent_is_spawned_and_awaited_by_the_names_of_the_document(databas
         assert spawned["jobId"] == spawned["run_id"] == list_sub_agents(talk)["dig"].id
         assert (awaited["status"], awaited["summary"]) == ("completed", "A hole.")
         assert "in the garden" in list_requests(talk, "researcher")[0].texts[-1]
-        assert {one["tool"] for one in talk.told("tool_call")} == {"spawn_agent", "await_agent"}
+        assert {one["tool"] for one in talk.list_event_data("tool_call")} == {"spawn_agent", "await_agent"}
 
 
 def test_the_others_have_such_names_too(sqlite_url: str, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_an_unknown_role_is_an_answer_that_lists_the_known_ones(sqlite_url: str,
             (refused,) = list_tool_answers(talk.server.requests[-1], tool)
             assert "cook" in refused["error"]
             assert "researcher, coder, writer, reviewer" in refused["error"]
-        assert talk.told("agent_changed") == []
+        assert talk.list_event_data("agent_changed") == []
 
 
 def test_the_text_of_a_sub_agent_is_not_streamed_to_people(sqlite_url: str, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_the_text_of_a_sub_agent_is_not_streamed_to_people(sqlite_url: str, tmp_
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say("Dig.")
         assert [message.content for message in talk.messages()] == ["Dig.", "Dug."]
-        assert [one["content"] for one in talk.told("message")] == ["Dig.", "Dug."]
+        assert [one["content"] for one in talk.list_event_data("message")] == ["Dig.", "Dug."]
 
 
 # What no database takes
@@ -200,4 +200,4 @@ def test_unstorable_arguments_are_answered_with_an_error(database_url: str, tmp_
         assert talk.say()["outcome"] == "answered"
         answers = [json.loads(one.content) for one in talk.server.requests[1].tool_results]
         assert [list(answer) for answer in answers] == [["error"]] * len(UNSTORABLE)
-        assert talk.told("agent_changed") == []
+        assert talk.list_event_data("agent_changed") == []

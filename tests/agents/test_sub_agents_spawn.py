@@ -71,7 +71,7 @@ def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls
         first, second = list_tool_answers(talk.server.requests[-1], "await_agent")
         assert first == {"run_id": list_sub_agents(talk)["dig"].id, "status": "running"}
         assert (second["status"], second["summary"]) == ("completed", "A hole.")
-        assert [told["is_error"] for told in talk.told("tool_result")] == [False] * 3
+        assert [told["is_error"] for told in talk.list_event_data("tool_result")] == [False] * 3
 
 
 def test_a_wait_without_a_length_lasts_five_minutes(database_url: str, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_every_change_of_a_sub_agent_is_emitted(sqlite_url: str, tmp_path: Path)
         sqlite_url, tmp_path, by_role(index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=HOLES)
     ) as talk:
         talk.say()
-        told = [one["run"] for one in talk.told("agent_changed")]
+        told = [one["run"] for one in talk.list_event_data("agent_changed")]
         assert [run["status"] for run in told] == ["queued", "running", "completed"]
         assert {run["id"] for run in told} == {list_sub_agents(talk)["dig"].id}
         assert told[0]["result"] is None

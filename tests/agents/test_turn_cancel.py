@@ -23,7 +23,7 @@ def cancel(talk: Talk) -> None:
 
 async def cancel_at_request(talk: Talk, number: int) -> None:
     task = await talk.begin()
-    await talk.asked(number)
+    await talk.wait_for_requests(number)
     cancel(talk)
     await asyncio.wait_for(asyncio.wait([task]), 2)
 
@@ -34,11 +34,11 @@ def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_pa
         talk.wait(cancel_at_request(talk, 1))
         turn = talk.turn()
         assert (turn["status"], turn["outcome"]) == ("canceled", None)
-        assert talk.told("turn_canceled") == [{"turn_id": turn["id"]}]
+        assert talk.list_event_data("turn_canceled") == [{"turn_id": turn["id"]}]
         assert talk.answers() == []
         with pytest.raises(TurnEnded):
             cancel(talk)
-        assert len(talk.told("turn_canceled")) == 1
+        assert len(talk.list_event_data("turn_canceled")) == 1
 
 
 def test_a_canceled_plan_stays_open_and_the_next_turn_can_begin(sqlite_url: str, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_ur
 def test_a_waiting_caller_learns_that_the_turn_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> dict[str, object]:
         waiting = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         (row,) = talk.database.read(lambda tx: tx.all("SELECT id FROM turns"))
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, row[0]))
         talk.headway.interrupt(row[0])
@@ -102,7 +102,7 @@ def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_pa
         talk.server.hold()
         talk.wait(story())
         assert len(talk.messages()) == 2
-        assert len(talk.told("turn_started")) == 1
+        assert len(talk.list_event_data("turn_started")) == 1
 
 
 # The kill switch

@@ -15,9 +15,9 @@ def test_an_answer_while_items_are_open_is_refused_and_never_shown(sqlite_url: s
     with open_talk(sqlite_url, tmp_path, script) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("finished", "drained")
-        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 2, "reason": "2 items are still open."}]
+        assert talk.list_event_data("refused") == [{"turn_id": turn["id"], "remaining": 2, "reason": "2 items are still open."}]
         assert talk.answers() == ["Really done."]
-        assert "All done!" not in [data.get("content") for data in talk.told("message")]
+        assert "All done!" not in [data.get("content") for data in talk.list_event_data("message")]
         kinds = [kind for kind, _ in talk.events("refused", "todo_changed", "message", "turn_finished")]
         assert kinds.index("refused") < len(kinds) - 2
         assert kinds[-2:] == ["message", "turn_finished"]
@@ -41,12 +41,12 @@ def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url:
     with open_talk(database_url, tmp_path, script) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "incomplete", 5)
-        assert [data["remaining"] for data in talk.told("refused")] == [1, 1, 1]
+        assert [data["remaining"] for data in talk.list_event_data("refused")] == [1, 1, 1]
         (answer,) = talk.answers()
         assert answer.startswith("Three.\n\nI stopped because")
         assert answer.endswith("Incomplete:\n- Frost")
         assert [todo.status for todo in talk.plan()] == ["completed", "pending"]
-        assert [left["title"] for left in talk.told("turn_finished")[0]["incomplete"]] == ["Frost"]
+        assert [left["title"] for left in talk.list_event_data("turn_finished")[0]["incomplete"]] == ["Frost"]
 
 
 def test_a_change_to_the_list_restarts_the_count(sqlite_url: str, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_change_to_the_list_restarts_the_count(sqlite_url: str, tmp_path: Path
     script = in_order(plan_call("Bake", "Frost"), *idle, complete_next, *idle, complete_next, text("Done indeed."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert len(talk.told("refused")) == 4
+        assert len(talk.list_event_data("refused")) == 4
         assert talk.answers() == ["Done indeed."]
 
 
@@ -67,7 +67,7 @@ def test_a_change_by_a_person_counts_too(sqlite_url: str, tmp_path: Path) -> Non
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), text("1"), text("2"), rename, text("4"), text("5"))) as talk:
         turn = talk.say()
         assert turn["outcome"] == "incomplete"
-        assert len(talk.told("refused")) == 5
+        assert len(talk.list_event_data("refused")) == 5
 
 
 def test_items_a_person_ended_do_not_hold_up_the_answer(sqlite_url: str, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_items_a_person_ended_do_not_hold_up_the_answer(sqlite_url: str, tmp_pat
 
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), drop)) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert talk.told("refused") == []
+        assert talk.list_event_data("refused") == []
 
 
 def test_an_item_may_be_cancelled_with_its_reason(sqlite_url: str, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_empty_answer_is_sent_back(sqlite_url: str, tmp_path: Path) -> None:
         assert (turn["outcome"], turn["iterations"]) == ("answered", 3)
         assert talk.answers() == ["Here I am."]
         assert "empty" in talk.server.requests[1].last
-        assert [(one["remaining"], one["reason"]) for one in talk.told("refused")] == [(0, "The answer was empty.")] * 2
+        assert [(one["remaining"], one["reason"]) for one in talk.list_event_data("refused")] == [(0, "The answer was empty.")] * 2
 
 
 def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_tool_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: 
     with open_talk(sqlite_url, tmp_path, tiers(in_order(cut, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.effects() == []
-        assert talk.told("tool_call") == []
+        assert talk.list_event_data("tool_call") == []
         assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []
         assert "remember" in cheap_requests(talk)[0].last
         assert talk.answers() == ["I will remember that.", "Done."]
@@ -69,7 +69,7 @@ def test_a_cut_off_answer_while_items_are_open_is_no_refusal(sqlite_url: str, tm
     script = tiers(in_order(plan_call("Tell"), CUT, complete_next, text("The end.")), SUMMARY)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert talk.told("refused") == []
+        assert talk.list_event_data("refused") == []
 
 
 def test_a_content_filter_ends_the_turn_and_notifies_the_operator(sqlite_url: str, tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_a_content_filter_ends_the_turn_and_notifies_the_operator(sqlite_url: st
         ((kind, words),) = talk.notices()
         assert kind == "content_filter"
         assert turn["id"] in words
-        (notice,) = talk.told("operator_notice")
+        (notice,) = talk.list_event_data("operator_notice")
         assert (notice["kind"], notice["turn_id"]) == ("content_filter", turn["id"])
         assert [todo.status for todo in talk.plan()] == ["pending"]
-        assert talk.told("turn_finished")[0]["incomplete"][0]["title"] == "Tell"
+        assert talk.list_event_data("turn_finished")[0]["incomplete"][0]["title"] == "Tell"
 
 
 def test_filtered_tool_calls_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_answer_that_ends_with_an_error_fails_the_turn(sqlite_url: str, tmp_p
     with open_talk(sqlite_url, tmp_path, scripted_model(said)) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("failed", None)
-        (failed,) = talk.told("turn_failed")
+        (failed,) = talk.list_event_data("turn_failed")
         assert (failed["turn_id"], failed["code"]) == (turn["id"], "model_error")
         assert talk.effects() == []
         assert talk.answers() == []

@@ -23,7 +23,7 @@ def test_a_simple_question_is_answered_at_once(database_url: str, tmp_path: Path
         assert turn["status"] == "finished"
         assert limits(talk) == ("answered", 1, 10)
         assert [(one.role, one.content) for one in talk.messages()] == [("user", "Hi!"), ("assistant", "Hello.")]
-        assert talk.told("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
+        assert talk.list_event_data("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
 
 
 def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: P
         assert limits(talk) == ("limit", 10, 10)
         assert len(talk.server.requests) == 10
         assert "10 steps" in talk.answers()[-1]
-        assert talk.told("turn_finished")[0]["incomplete"] == []
+        assert talk.list_event_data("turn_finished")[0]["incomplete"] == []
 
 
 def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sqlite_url: str, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_turn_with_open_items_still_ends_after_fifty_steps(sqlite_url: str, tm
         assert len(talk.server.requests) == 50
         assert [todo.status for todo in talk.plan()] == ["pending", "pending"]
         left = [{"id": todo.id, "title": todo.subject, "status": "pending"} for todo in talk.plan()]
-        assert turn["incomplete"] == talk.told("turn_finished")[0]["incomplete"] == left
+        assert turn["incomplete"] == talk.list_event_data("turn_finished")[0]["incomplete"] == left
         assert talk.answers()[-1].endswith("Incomplete:\n- Bake\n- Frost")
 
 

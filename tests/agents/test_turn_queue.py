@@ -28,7 +28,7 @@ def test_an_answer_that_does_brings_the_next_item(database_url: str, tmp_path: P
         assert (turn["outcome"], turn["resubmissions"], turn["iterations"]) == ("drained", 1, 3)
         assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("completed", "Baked."), ("completed", "Frosted.")]
         assert talk.answers() == ["Baked.", "Frosted."]
-        (told,) = talk.told("todos_resubmitting")
+        (told,) = talk.list_event_data("todos_resubmitting")
         assert told["next"] == "frost"
         assert [(item["description"], item["status"]) for item in told["state"]["items"]] == [
             ("bake", "done"),
@@ -37,7 +37,7 @@ def test_an_answer_that_does_brings_the_next_item(database_url: str, tmp_path: P
         asked = worked(talk)[-1].messages[-2]
         assert (asked["role"], asked["content"]) == ("user", "NEXT_TODO: frost")
         assert [call.tier for call in talk.model_calls()] == ["strong", "strong", "cheap", "strong", "cheap"]
-        assert talk.told("refused") == []
+        assert talk.list_event_data("refused") == []
 
 
 def test_the_next_item_is_emitted_after_the_list_of_the_same_move(sqlite_url: str, tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_every_decision_of_the_assessor_is_an_event_and_a_log_line(
     with open_talk(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("A cake!", "queue")
         reason = "No butter.\ufffd[2J \ufffd"
-        assert talk.told("todos_assessed") == [
+        assert talk.list_event_data("todos_assessed") == [
             {"turn_id": turn["id"], "ok": False, "reason": reason},
             {"turn_id": turn["id"], "ok": True, "reason": ""},
         ]
-        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 1, "reason": reason}]
+        assert talk.list_event_data("refused") == [{"turn_id": turn["id"], "remaining": 1, "reason": reason}]
         (item,) = talk.plan()
     assert [one.getMessage() for one in caplog.records if one.name == "headway.assessor"] == [
         f"item {item.id}: ok=False: {reason}",
@@ -85,9 +85,9 @@ def test_an_undecided_assessor_is_reported_as_a_no(sqlite_url: str, tmp_path: Pa
     script = tiers(in_order(queue_call("bake"), *[text("Baked.")] * 3), text("ok"))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say("A cake!", "queue")
-        told = talk.told("todos_assessed")
+        told = talk.list_event_data("todos_assessed")
         assert [one["ok"] for one in told] == [False] * 3
-        assert [one["reason"] for one in told] == [one["reason"] for one in talk.told("refused")]
+        assert [one["reason"] for one in told] == [one["reason"] for one in talk.list_event_data("refused")]
         assert "could not be assessed" in told[0]["reason"]
 
 
@@ -134,8 +134,8 @@ def test_at_most_five_items_come_by_themselves(sqlite_url: str, tmp_path: Path) 
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("All of it!", "queue")
         assert (turn["outcome"], turn["resubmissions"]) == ("limit", 5)
-        assert len(talk.told("todos_resubmitting")) == 5
-        (told,) = talk.told("todos_limit")
+        assert len(talk.list_event_data("todos_resubmitting")) == 5
+        (told,) = talk.list_event_data("todos_limit")
         assert (told["max"], told["remaining"]) == (5, 2)
         assert [todo.status for todo in talk.plan()] == ["completed"] * 6 + ["pending"] * 2
         assert talk.answers()[-2] == "Did f."
@@ -150,7 +150,7 @@ def test_how_many_is_a_setting(sqlite_url: str, tmp_path: Path, cap: str, done: 
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, max_resubmissions=cap) as talk:
         assert talk.say("All of it!", "queue")["outcome"] == "limit"
         assert sum(todo.status == "completed" for todo in talk.plan()) == done
-        assert talk.told("todos_limit")[0]["max"] == int(cap)
+        assert talk.list_event_data("todos_limit")[0]["max"] == int(cap)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def let_go(talk: Talk) -> None:
 
 async def crash_at_request(talk: Talk, number: int) -> None:
     task = await talk.begin("Bake a cake.")
-    await talk.asked(number)
+    await talk.wait_for_requests(number)
     await talk.crash(task)
 
 
@@ -98,10 +98,10 @@ def test_a_turn_stopped_during_a_reply_continues_with_the_same_transcript(sqlite
         assert [todo.subject for todo in talk.plan()] == ["Bake", "Frost"]
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == [("flour",)]
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5
-        assert len(talk.told("refused")) == 1
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.answers() == ["Enjoy."]
         assert len(talk.model_calls()) == 6
-        assert len(talk.told("turn_started")) == 1
+        assert len(talk.list_event_data("turn_started")) == 1
 
 
 def test_a_turn_is_taken_over_on_either_database(database_url: str, tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_a_started_effect_that_cannot_be_repeated_is_reported_to_the_model_as_un
         assert done(home) == ["paid"]
         assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "unknown"), ("now", "succeeded")]
         assert INTERRUPTED_MESSAGE in talk.server.requests[-1].tool_results[0].content
-        assert [told["state"] for told in talk.told("tool_result")] == ["unknown", "succeeded"]
-        assert len(talk.told("tool_call")) == 2
+        assert [told["state"] for told in talk.list_event_data("tool_result")] == ["unknown", "succeeded"]
+        assert len(talk.list_event_data("tool_call")) == 2
         assert len(talk.server.requests) == 2
 
 
@@ -154,7 +154,7 @@ def test_a_started_effect_that_may_be_repeated_is(sqlite_url: str, home: Path) -
         assert first == again != "None"
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 3
         assert [result.content for result in talk.server.requests[-1].tool_results][1] == "looked"
-        assert len(talk.told("tool_call")) == 3
+        assert len(talk.list_event_data("tool_call")) == 3
 
 
 def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str
 def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Path) -> None:
     async def begin() -> None:
         await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
 
     with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
@@ -222,12 +222,12 @@ def test_the_late_result_of_a_process_that_lost_its_turn_changes_nothing(sqlite_
         await talk.until(lambda: bool(done(home)))
         take_over(talk)
         let_go(talk)
-        await talk.ended(task)
+        await talk.wait_until_ended(task)
 
     with open_talk(sqlite_url, home, calls(("pay", {"amount": 5}))) as talk:
         talk.wait(lose())
         assert [effect.state for effect in talk.effects()] == ["started"]
-        assert talk.told("tool_result") == []
+        assert talk.list_event_data("tool_result") == []
 
 
 def test_a_fault_in_a_process_that_lost_its_turn_does_not_fail_the_turn(sqlite_url: str, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_fault_in_a_process_that_lost_its_turn_does_not_fail_the_turn(sqlite_u
 
     with open_talk(sqlite_url, tmp_path, scripted_model(broken)) as talk:
         assert talk.say()["status"] == "running"
-        assert talk.told("turn_failed") == []
+        assert talk.list_event_data("turn_failed") == []
 
 
 def test_two_processes_that_sweep_drive_a_turn_once(sqlite_url: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_pa
         assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, listed())] * 2
         assert talk.run_row().cost == talk.pool().spent == 2 * listed()
         assert talk.pool().reserved == 0
-        told = talk.told("cost_changed")
+        told = talk.list_event_data("cost_changed")
         assert [one["spent_usd"] for one in told] == pytest.approx([listed() / NANOS_PER_DOLLAR, 2 * listed() / NANOS_PER_DOLLAR])
         assert told[0]["limit_usd"] == 5.0
         shown = costs(talk)
@@ -58,7 +58,7 @@ def test_an_unknown_model_costs_nothing(sqlite_url: str, tmp_path: Path) -> None
     with open_talk(sqlite_url, tmp_path, in_order(NOW, ANSWER), budget_usd="0") as talk:
         assert talk.say()["outcome"] == "answered"
         assert [(call.input_tokens, call.output_tokens, call.cost) for call in talk.model_calls()] == [(*USED, 0)] * 2
-        assert talk.told("cost_changed") == []
+        assert talk.list_event_data("cost_changed") == []
 
 
 def test_an_installation_has_prices_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
@@ -102,10 +102,10 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: 
         turn = talk.say()
         assert (turn["status"], turn["ended_at"], turn["outcome"]) == ("paused", 0, None)
         assert talk.run_row().status == "waiting"
-        (told,) = talk.told("turn_paused")
+        (told,) = talk.list_event_data("turn_paused")
         assert told["turn_id"] == turn["id"]
         assert "pool" in told["reason"]
-        (notice,) = talk.told("operator_notice")
+        (notice,) = talk.list_event_data("operator_notice")
         assert notice["kind"] == "budget"
         assert talk.notices()[0][0] == "budget"
         talk.wait(asyncio.sleep(0.05))
@@ -113,7 +113,7 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: 
         talk.set_pool(ceiling=5 * NANOS_PER_DOLLAR)
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
         assert talk.turn()["outcome"] == "drained"
-        assert len(talk.told("turn_paused")) == len(talk.told("turn_resumed")) == len(talk.notices()) == 1
+        assert len(talk.list_event_data("turn_paused")) == len(talk.list_event_data("turn_resumed")) == len(talk.notices()) == 1
         assert talk.answers() == ["Eat."]
 
 
@@ -135,7 +135,7 @@ def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
 def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         task = await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         assert talk.pool().reserved > 0
         turn_id = talk.run_row().turn_id or ""
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
@@ -156,7 +156,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
         talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
         driven = asyncio.create_task(drive(headway.means, run))  # by nobody who would notice before it does itself
-        await talk.asked(which)
+        await talk.wait_for_requests(which)
         if how == "canceled":
             talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
         else:
@@ -177,7 +177,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
         assert len(made) == which
         assert talk.pool().spent == talk.run_row().cost == sum(call.cost for call in made) > 0
         assert [talk.pool().reserved] == [talk.run_row().reserved] == reserved
-        assert len(talk.told("cost_changed")) == which
+        assert len(talk.list_event_data("cost_changed")) == which
         assert talk.answers() == []
 
 
@@ -190,7 +190,7 @@ def test_a_failed_turn_releases_its_reservation(sqlite_url: str, tmp_path: Path)
 def test_a_crash_while_a_call_is_on_its_way_sets_nothing_aside_twice(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         task = await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         await talk.crash(task)
 
     with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED) as talk:

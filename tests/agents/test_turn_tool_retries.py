@@ -71,7 +71,7 @@ def test_a_repeatable_call_is_retried_and_the_model_sees_only_its_result(databas
         assert talk.say()["outcome"] == "answered"
         assert attempts_at(home, "look") == 4
         assert [(effect.state, effect.result) for effect in talk.effects()] == [("succeeded", "seen")]
-        assert (len(talk.told("tool_call")), len(talk.told("tool_result"))) == (1, 1)
+        assert (len(talk.list_event_data("tool_call")), len(talk.list_event_data("tool_result"))) == (1, 1)
         assert dead_calls(talk) == []
 
 
@@ -127,7 +127,7 @@ def test_exhausted_retries_are_reported_to_the_model_and_kept_as_a_dead_letter(d
         assert letter["payload"]["name"] == "look"
         assert letter["payload"]["arguments"] == {"failures": 99}
         assert letter["payload"]["turn_id"] == talk.turn()["id"]
-        assert talk.told("job_dead") == [{"job": letter}]
+        assert talk.list_event_data("job_dead") == [{"job": letter}]
         assert talk.job().state == "completed"
 
 

@@ -97,9 +97,9 @@ def one_call(url: str, home: Path, made: Call) -> tuple[str, str]:
         (effect,) = talk.effects()
         (result,) = results(talk)
         assert effect.result == result
-        (told,) = talk.told("tool_result")
+        (told,) = talk.list_event_data("tool_result")
         assert (told["call_id"], told["tool"], told["is_error"]) == (effect.call_id, effect.tool, effect.state != "succeeded")
-        assert len(talk.told("tool_call")) == 1
+        assert len(talk.list_event_data("tool_call")) == 1
         return effect.state, result
 
 
@@ -202,7 +202,7 @@ def test_ids_that_are_missing_or_not_unique_do_no_harm(sqlite_url: str, home: Pa
         assert talk.say()["outcome"] == "answered"
         assert results(talk) == ["word 0", "word 1", "word 2", "again"]
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 4
-        called, answered = talk.told("tool_call"), talk.told("tool_result")
+        called, answered = talk.list_event_data("tool_call"), talk.list_event_data("tool_result")
         assert [one["call_id"] for one in called] == [one["call_id"] for one in answered]
         assert len({one["call_id"] for one in called[:3]}) == 3
 
@@ -214,7 +214,7 @@ def test_missing_ids_from_a_model_of_another_provider_do_no_harm(sqlite_url: str
     ]
     with open_talk(sqlite_url, home, scripted_model(said)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert len({one["call_id"] for one in talk.told("tool_call")}) == 2
+        assert len({one["call_id"] for one in talk.list_event_data("tool_call")}) == 2
 
 
 def test_an_exception_is_a_result(sqlite_url: str, home: Path) -> None:
@@ -270,7 +270,7 @@ def test_unstorable_text_is_repaired_in_the_stream_too(database_url: str, home: 
         assert talk.say()["status"] == "finished"
         assert talk.answers() == ["a\ufffdb\ufffdc \N{GRINNING FACE}", "\ufffd\ufffd"]
         assert [effect.state for effect in talk.effects()] == ["succeeded", "failed", "failed"]
-        assert talk.told("tool_call")[1]["arguments"] == {"word": "y\0\ufffd"}
+        assert talk.list_event_data("tool_call")[1]["arguments"] == {"word": "y\0\ufffd"}
 
 
 def test_arguments_sent_as_an_object_are_repaired_too() -> None:
@@ -297,4 +297,4 @@ def test_a_refused_ledger_tool_changes_nothing(sqlite_url: str, tmp_path: Path) 
         assert talk.say()["outcome"] == "answered"
         assert talk.plan() == []
         assert [effect.state for effect in talk.effects()] == ["failed", "succeeded"]
-        assert talk.told("todo_changed") == []
+        assert talk.list_event_data("todo_changed") == []

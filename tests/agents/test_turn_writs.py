@@ -48,9 +48,9 @@ def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: st
         talk.database.write(lambda tx: schedules.put(tx, talk.tenant_id, "nightly", Timing(every_ms=3_600_000), work))
         talk.database.write(lambda tx: schedules.run_now(tx, talk.tenant_id, "nightly"))
         talk.headway.nudge()
-        talk.wait(talk.until(lambda: bool(talk.told("turn_finished"))))
+        talk.wait(talk.until(lambda: bool(talk.list_event_data("turn_finished"))))
         assert f"#{left.id} [pending] write the post-mortem" in talk.server.requests[1].last
-        progress = [told["todo"]["status"] for told in talk.told("todo_changed")]
+        progress = [told["todo"]["status"] for told in talk.list_event_data("todo_changed")]
         assert progress == ["pending", "in_progress", "completed"]
 
 
@@ -58,7 +58,7 @@ def test_streamed_text_never_contains_part_of_a_writ(sqlite_url: str, tmp_path: 
     said = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
     with open_talk(sqlite_url, tmp_path, in_order(midway(text(said)), text("Bye."))) as talk:
         talk.say()
-        heard = talk.heard()
+        heard = talk.read_streamed_text()
         assert "/todo" not in heard
         assert "flour" not in heard
         assert heard == "Hello.\nA path: /usr/bin\n/to be or notBye."
@@ -119,7 +119,7 @@ def test_writs_do_not_get_around_the_drain_gate(sqlite_url: str, tmp_path: Path)
     script = in_order(plan_call("Bake"), text("/todo list"), text("Done!"), complete_next, text("Done."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert len(talk.told("refused")) == 1
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.answers() == ["Done."]
 
 

@@ -108,7 +108,7 @@ class Talk:
         """Say something and wait until the turn has ended, or stopped here; the turn as it then is."""
 
         async def story() -> None:
-            await self.ended(await self.begin(content, mode))
+            await self.wait_until_ended(await self.begin(content, mode))
 
         self.wait(story())
         return self.turn()
@@ -121,12 +121,12 @@ class Talk:
         headway.engine.take(job)
         return headway.engine.tasks[job.id]
 
-    async def ended(self, task: "asyncio.Task[None]") -> None:
+    async def wait_until_ended(self, task: "asyncio.Task[None]") -> None:
         """Until the turn has ended, or nobody here will go on with it."""
         await asyncio.wait([task])
-        await self.until(lambda: bool(self.turn()["ended_at"]) or self.rests())
+        await self.until(lambda: bool(self.turn()["ended_at"]) or self.is_resting())
 
-    def rests(self) -> bool:
+    def is_resting(self) -> bool:
         """Whether it waits for money, for the end of a halt, or for somebody else."""
         if self.job().id in self.headway.engine.tasks:
             return False
@@ -138,7 +138,7 @@ class Talk:
         assert run is not None
         return self.database.read(lambda tx: jobs.get(tx, self.tenant_id, run.id))
 
-    async def asked(self, number: int) -> None:
+    async def wait_for_requests(self, number: int) -> None:
         """Until the model was asked so often."""
         await asyncio.to_thread(self.server.wait_for_requests, number)
 
@@ -172,7 +172,7 @@ class Talk:
         rows = self.database.read(lambda tx: tx.all(sql, self.tenant_id))
         return [(kind, parse_strict_json(data)) for kind, data in rows if not kinds or kind in kinds]
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
+    def list_event_data(self, kind: str) -> list[dict[str, Any]]:
         """The data of the events of one kind."""
         return [data for _, data in self.events(kind)]
 
@@ -187,7 +187,7 @@ class Talk:
         turn_id = self.run.turn_id or ""
         return self.database.read(lambda tx: todo_store.list_by_turn(tx, self.tenant_id, turn_id))
 
-    def sent(self) -> list[ModelMessage]:
+    def list_sent_messages(self) -> list[ModelMessage]:
         """What is still sent of the journal."""
         return [entry.message for entry in self.entries() if entry.sent]
 
@@ -221,7 +221,7 @@ class Talk:
         with DirectDatabase(self.headway.settings.database_url) as database:
             database.write(change)
 
-    def heard(self) -> str:
+    def read_streamed_text(self) -> str:
         """What a watcher has on the screen in the end: what a restart withdrew is gone."""
         shown = ""
         for whisper in self.headway.streamed:
@@ -229,7 +229,7 @@ class Talk:
         return shown
 
     @property
-    def asked_so_far(self) -> list[Request]:
+    def requests(self) -> list[Request]:
         return self.server.requests
 
     # The end of a process

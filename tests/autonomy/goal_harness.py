@@ -1,7 +1,7 @@
 """A complete Headway that pursues goals, with a scripted model for every role over real HTTP, and views of the result.
 
     with open_pursuit(url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
-        goal = pursuit.ended(pursuit.set_goal("A garden."))
+        goal = pursuit.wait_until_ended(pursuit.set_goal("A garden."))
 
 Whatever a test looks at: no request broke the rules of the model's API, no money stays set aside for who is not at work, and
 every sub-goal that was tried has its end in the journal exactly once.
@@ -87,28 +87,28 @@ class Pursuit:
         try:
             self.wait(story())
         except TimeoutError:
-            raise AssertionError(self.remains()) from None
+            raise AssertionError(self.describe_state()) from None
 
-    def remains(self) -> str:
+    def describe_state(self) -> str:
         """What a test that waited in vain wants to know."""
         told = [str(self.goal()), *map(str, self.sub_goals()), *(f"{one.kind} {one.data[:300]}" for one in self.entries())]
         return "\n".join(told + [f"{job.kind} {job.state} {job.attempts} {job.errors}" for job in self.jobs()])
 
-    def until_status(self, *statuses: str) -> Goal:
+    def wait_for_status(self, *statuses: str) -> Goal:
         """The goal, as soon as it is so and nobody is in the middle of something."""
         self.until(lambda: self.goal().status in statuses and self.goal().run_id not in self.headway.engine.tasks)
         return self.goal()
 
-    def ended(self, _goal: Goal | None = None) -> Goal:
-        return self.until_status("completed", "abandoned")
+    def wait_until_ended(self, _goal: Goal | None = None) -> Goal:
+        return self.wait_for_status("completed", "abandoned")
 
-    def paused(self) -> Goal:
-        return self.until_status("paused")
+    def wait_until_paused(self) -> Goal:
+        return self.wait_for_status("paused")
 
     def achieve(self, description: str = "A garden.", **more: Any) -> Goal:
         """Set a goal and see it through."""
-        goal = self.ended(self.set_goal(description, **more))
-        assert goal.status == "completed", self.remains()
+        goal = self.wait_until_ended(self.set_goal(description, **more))
+        assert goal.status == "completed", self.describe_state()
         return goal
 
     # Looking
@@ -164,13 +164,13 @@ class Pursuit:
     def pool(self) -> Pool:
         return self.read(spending_store.get_pool)
 
-    def asked(self, part: str) -> list[Request]:
+    def list_requests(self, part: str) -> list[Request]:
         """What was asked of whoever plays that part."""
         return [request for request in self.server.requests if get_part(request) == part]
 
-    def worked_on(self) -> list[str]:
+    def list_started_tasks(self) -> list[str]:
         """The tasks in the order in which work on them began."""
-        return list(dict.fromkeys(get_task(request) for request in self.asked("work")))
+        return list(dict.fromkeys(get_task(request) for request in self.list_requests("work")))
 
 
 def check_goals(pursuit: Pursuit) -> None:

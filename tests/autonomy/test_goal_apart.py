@@ -74,5 +74,5 @@ def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:
         assert "A pond." in words
         assert "The frogs have nowhere to go." in words
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
-        assert "Why it was proposed: The frogs have nowhere to go." in get_question(pursuit.asked("plan")[0])
+        assert pursuit.wait_until_ended().status == "completed"
+        assert "Why it was proposed: The frogs have nowhere to go." in get_question(pursuit.list_requests("plan")[0])

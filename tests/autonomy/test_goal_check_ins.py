@@ -40,13 +40,13 @@ def test_a_stuck_agent_gets_a_message_before_its_next_step(database_url: str, tm
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened"))
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         (intervened,) = pursuit.journal("intervened")
         assert (intervened["action"], intervened["why"]) == ("message", "5 steps without a tool call that went well")
-        last = pursuit.asked("work")[-1]
+        last = pursuit.list_requests("work")[-1]
         assert last.last == "CHECK-IN: Try the shovel."
-        assert sum("CHECK-IN" in words for request in pursuit.asked("work") for words in request.texts) == 1
-        question = get_question(pursuit.asked("intervention")[0])
+        assert sum("CHECK-IN" in words for request in pursuit.list_requests("work") for words in request.texts) == 1
+        question = get_question(pursuit.list_requests("intervention")[0])
         assert "researcher, 5 steps of 20" in question
         assert pursuit.sub_goal("dig").interventions == 1
 
@@ -56,9 +56,9 @@ def test_an_agent_that_makes_progress_is_left_alone(sqlite_url: str, tmp_path: P
     script = by_part({"dig": in_order(*[calls(("now", {}))] * 6, gate.before(text("A hole.")))}, plan=plan(agent("dig")))
     with open_pursuit(sqlite_url, tmp_path, script, **SOON) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: len(pursuit.asked("work")) == 7 and pursuit.sub_goal("dig").checks >= 2)
+        pursuit.until(lambda: len(pursuit.list_requests("work")) == 7 and pursuit.sub_goal("dig").checks >= 2)
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.journal("intervened") == []
 
 
@@ -70,7 +70,7 @@ def test_a_sub_agent_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_p
         pursuit.until(lambda: pursuit.journal("intervened"))
         assert "s without getting any further" in pursuit.journal("intervened")[0]["why"]
         gate.open()
-        assert pursuit.ended().status in ("completed", "abandoned")
+        assert pursuit.wait_until_ended().status in ("completed", "abandoned")
 
 
 def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_an_unreachable_overseer_is_replaced_by_a_standard_message(sqlite_url: s
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened"))
         gate.open()
-        assert pursuit.ended().status == "completed"
-        assert "You do not seem to get any further" in pursuit.asked("work")[-1].last
+        assert pursuit.wait_until_ended().status == "completed"
+        assert "You do not seem to get any further" in pursuit.list_requests("work")[-1].last
 
 
 def test_a_failed_question_to_the_overseer_blocks_no_work(sqlite_url: str, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_failed_question_to_the_overseer_blocks_no_work(sqlite_url: str, tmp_p
         pursuit.until(lambda: pursuit.journal("intervened") and pursuit.job().state == "delayed")
         assert pursuit.job().attempts == 0
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path) -> None:
@@ -145,5 +145,5 @@ def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path)
 
         pursuit.until(lambda: pursuit.database.read(look))
         gate.open()
-        pursuit.ended()
+        pursuit.wait_until_ended()
         assert {interval == 100 << checks for checks, interval in seen.items()} == {True}, seen

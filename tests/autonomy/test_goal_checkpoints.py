@@ -33,9 +33,9 @@ def test_a_checkpoint_that_fails_is_written_again(
         pursuit.until(lambda: tried(caplog))
         assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}, "nothing goes on without it"
         change(pursuit, ALLOW)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert len(pursuit.journal("sub_goal_ended")) == 2
-        assert len([one for one in pursuit.asked("work") if "dig" in one.last]) <= 2
+        assert len([one for one in pursuit.list_requests("work") if "dig" in one.last]) <= 2
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_the_goal_and_notifies_a_person(database_url: str, tmp_path: Path) -> None:
@@ -43,11 +43,11 @@ def test_a_checkpoint_that_cannot_be_written_stops_the_goal_and_notifies_a_perso
         change(pursuit, REFUSE)
         try:
             pursuit.set_goal()
-            assert pursuit.paused().pause_kind == "fault"
+            assert pursuit.wait_until_paused().pause_kind == "fault"
         finally:
             change(pursuit, ALLOW)
         assert [kind for kind, _ in pursuit.notices()] == ["fault"]
         assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}
-        assert pursuit.worked_on() == ["dig"]
+        assert pursuit.list_started_tasks() == ["dig"]
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"

@@ -36,9 +36,9 @@ def test_outcomes_are_judged_by_the_cheap_tier(database_url: str, tmp_path: Path
     with open_pursuit(database_url, tmp_path, script, model_cheap=f"openai-chat:{CHEAP}") as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("none", "model")] * 2
-        assert {request.model for request in pursuit.asked("evaluation")} == {CHEAP}
-        assert {request.model for request in pursuit.asked("plan")} == {MODEL}
-        question = get_question(pursuit.asked("evaluation")[0])
+        assert {request.model for request in pursuit.list_requests("evaluation")} == {CHEAP}
+        assert {request.model for request in pursuit.list_requests("plan")} == {MODEL}
+        question = get_question(pursuit.list_requests("evaluation")[0])
         assert "Expected outcome: " in question
         assert "Done: " in question
 
@@ -50,7 +50,7 @@ def test_a_major_divergence_calls_for_a_new_plan(database_url: str, tmp_path: Pa
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == 1
-        assert "There is no hole." in get_question(pursuit.asked("replan")[0])
+        assert "There is no hole." in get_question(pursuit.list_requests("replan")[0])
         assert "There is no hole." in pursuit.journal("replanned")[0]["why"]
         assert pursuit.statuses() == {"dig": "completed", "dig elsewhere": "completed"}
 
@@ -107,7 +107,7 @@ def test_an_evaluator_that_cannot_be_reached_is_tried_again_and_then_it_diverged
         pursuit.achieve()
         assert verdicts(pursuit) == [("major", "evaluator failed"), ("none", "model")]
         assert "no evaluator here" in pursuit.journal("evaluated")[0]["reason"]
-        assert len(pursuit.asked("evaluation")) == 4
+        assert len(pursuit.list_requests("evaluation")) == 4
 
 
 def test_an_evaluator_that_is_back_in_time_is_believed(sqlite_url: str, tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_unmet_criteria_call_for_a_new_plan(database_url: str, tmp_path: Path) -
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve(success_criteria="Flowers.")
         assert [one["met"] for one in pursuit.journal("goal_evaluated")] == [False, True]
-        assert "There are no flowers." in get_question(pursuit.asked("replan")[0])
+        assert "There are no flowers." in get_question(pursuit.list_requests("replan")[0])
         assert pursuit.statuses() == {"dig": "completed", "plant": "completed"}
-        assert "Success criteria: Flowers." in get_question(pursuit.asked("plan")[0])
+        assert "Success criteria: Flowers." in get_question(pursuit.list_requests("plan")[0])
 
 
 def test_an_unavailable_verdict_is_no_pass(sqlite_url: str, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_an_unavailable_verdict_is_no_pass(sqlite_url: str, tmp_path: Path) -> N
 def test_without_criteria_no_verdict_is_requested(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         pursuit.achieve()
-        assert pursuit.asked("verdict") == []
+        assert pursuit.list_requests("verdict") == []
         assert pursuit.journal("completed") == [{"summary": "Done: fill."}], "the outcome of what nothing else builds on"
 
 
@@ -181,6 +181,6 @@ def test_outcomes_reach_those_that_build_on_them(sqlite_url: str, tmp_path: Path
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").as_json()["outcome"]["data"] == {"depth_m": 2}
-        handed = [get_question(request) for request in pursuit.asked("work")][1:]
+        handed = [get_question(request) for request in pursuit.list_requests("work")][1:]
         assert len(handed) == 2
         assert all("A hole." in words and '"depth_m": 2' in words for words in handed)

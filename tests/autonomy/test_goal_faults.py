@@ -19,7 +19,7 @@ DIG = plan(step("dig"))
 def test_a_planner_that_is_back_in_time_is_asked_again(database_url: str, tmp_path: Path) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(DOWN, error(429), DIG)), model_retries="3") as pursuit:
         pursuit.achieve()
-        assert len(pursuit.asked("plan")) == 3
+        assert len(pursuit.list_requests("plan")) == 3
         assert pursuit.notices() == []
 
 
@@ -32,7 +32,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
         assert pursuit.events("agent_changed")[-1]["run"]["retry_at"] == pursuit.job().retry_at
         assert "is rate limited" in pursuit.read(goal_views.explain, pursuit.goal_id)
         retried(pursuit)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
 def test_a_planner_without_a_valid_answer_is_a_fault_that_quotes_it(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=garbled)) as pursuit:
         pursuit.set_goal()
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "fault"
         assert "It sent " in goal.pause_reason
         assert "inside Headway" not in goal.pause_reason
@@ -54,7 +54,7 @@ def test_a_planner_without_a_valid_answer_is_a_fault_that_quotes_it(sqlite_url: 
 def test_a_judge_that_sends_no_answer_stops_no_process(sqlite_url: str, tmp_path: Path, garbled: Reply, form: str) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, replan=DOWN, **{form: garbled}), model_retries="2") as pursuit:
         pursuit.set_goal()
-        pursuit.until_status("completed", "paused")
+        pursuit.wait_for_status("completed", "paused")
         assert "inside Headway" not in pursuit.goal().pause_reason + str(pursuit.notices())
 
 
@@ -76,7 +76,7 @@ def test_an_unreachable_planner_pauses_the_goal_until_a_person_resumes_it(
 ) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(DOWN, DOWN, DOWN, DIG)), model_retries="3") as pursuit:
         pursuit.set_goal("A garden.")
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "fault"
         assert "no model here" in goal.pause_reason
         assert pursuit.job().state == "dead"
@@ -87,15 +87,15 @@ def test_an_unreachable_planner_pauses_the_goal_until_a_person_resumes_it(
         assert "A garden." in words
         assert "Resume it when that is mended, or abandon it." in words
         mended(pursuit)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.job().state == "completed"
 
 
 def test_a_model_that_refuses_is_not_asked_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=error(401, "who are you?"))) as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "fault"
-        assert len(pursuit.asked("plan")) == 1
+        assert pursuit.wait_until_paused().pause_kind == "fault"
+        assert len(pursuit.list_requests("plan")) == 1
 
 
 def test_an_unreachable_replanner_is_a_fault_and_completed_work_stays(sqlite_url: str, tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_an_unreachable_replanner_is_a_fault_and_completed_work_stays(sqlite_url
     )
     with open_pursuit(sqlite_url, tmp_path, script, model_retries="2") as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "fault"
+        assert pursuit.wait_until_paused().pause_kind == "fault"
         resumed(pursuit)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.statuses() == {"measure": "completed", "dig": "failed", "drill": "completed"}
-        assert pursuit.worked_on() == ["measure", "dig", "drill"]
+        assert pursuit.list_started_tasks() == ["measure", "dig", "drill"]
 
 
 @pytest.mark.parametrize("failure", [error(400, "too deep"), DOWN], ids=["for good", "until nobody tries any more"])
@@ -137,7 +137,7 @@ def test_work_whose_model_recovers_in_time_continues(sqlite_url: str, tmp_path: 
 def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=DOWN), model_retries="1") as pursuit:
         pursuit.set_goal()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert pursuit.act(goals.abandon, pursuit.goal_id).status == "abandoned"
         assert pursuit.run().status == "canceled"
 
@@ -145,20 +145,20 @@ def test_a_fault_may_be_the_end_of_it(sqlite_url: str, tmp_path: Path) -> None:
 def test_a_goal_whose_dead_job_was_dropped_continues_when_it_is_resumed(database_url: str, tmp_path: Path) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(error(400, "no"), DIG))) as pursuit:
         pursuit.set_goal()
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         pursuit.act(jobs.drop, goal.run_id)
         resumed(pursuit)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_a_pursuit_that_fails_while_its_goal_waits_for_money_is_reported(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG), priced=True, budget_usd="0") as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "budget"
+        assert pursuit.wait_until_paused().pause_kind == "budget"
         job = pursuit.job()
         pursuit.database.write(lambda tx: fail_pursuit(tx, job, "It broke."))
         assert (pursuit.goal().pause_kind, pursuit.job().state) == ("fault", "dead")
         assert [kind for kind, _ in pursuit.notices()] == ["budget", "fault"]
         pursuit.set_pool(1000)
         resumed(pursuit)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"

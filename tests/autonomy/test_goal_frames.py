@@ -184,13 +184,13 @@ def overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
         played.messaged.open()
         pursuit.until(lambda: len(pursuit.journal("intervened")) == 2)
         played.rescoped.open()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         pursuit.decide("replan", words())
         pursuit.until(lambda: played.agents == 3)
         pursuit.act(interrupt, pursuit.goal_id)
         pursuit.until(lambda: pursuit.journal("recovered"))
         played.resumed.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         check_nothing_changed(pursuit.database)
         return shapes(pursuit)
 
@@ -210,5 +210,5 @@ def test_outcomes_of_any_length_reach_the_dependants(sqlite_url: str, tmp_path: 
         sqlite_url, tmp_path, by_part(work, plan=plan(*steps, agent("last", *names), step("end", *names)))
     ) as pursuit:
         pursuit.achieve()
-        assert all(len(request.body["messages"][-1]["content"]) < 60_000 for request in pursuit.asked("evaluation"))
-        assert max(len(str(request.messages)) for request in pursuit.asked("work")) < 100_000
+        assert all(len(request.body["messages"][-1]["content"]) < 60_000 for request in pursuit.list_requests("evaluation"))
+        assert max(len(str(request.messages)) for request in pursuit.list_requests("work")) < 100_000

@@ -39,13 +39,13 @@ def test_inline_work_delegates_and_sleeps_until_the_worker_is_done(database_url:
     work = {"dig": delegating, "ask around": gate.before(text("Dig in the south."))}
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: "ask around" in pursuit.worked_on() and pursuit.job().state == "delayed")
+        pursuit.until(lambda: "ask around" in pursuit.list_started_tasks() and pursuit.job().state == "delayed")
         assert pursuit.run().status == "waiting"
         gate.open()
-        assert pursuit.ended().status == "completed"
-        heard = [request for request in pursuit.asked("work") if request.tool_results]
+        assert pursuit.wait_until_ended().status == "completed"
+        heard = [request for request in pursuit.list_requests("work") if request.tool_results]
         assert "Dig in the south." in heard[0].last
-        assert pursuit.worked_on() == ["dig", "ask around", "fill"]
+        assert pursuit.list_started_tasks() == ["dig", "ask around", "fill"]
 
 
 def test_other_events_are_handled_between_two_steps(database_url: str, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_other_events_are_handled_between_two_steps(database_url: str, tmp_path:
         pursuit.until(lambda: pursuit.statuses()["draw"] == "completed")
         assert pursuit.statuses()["dig"] == "in-progress"
         second.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_inline_work_that_a_new_plan_drops_is_not_gone_on_with(sqlite_url: str, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_inline_work_that_a_new_plan_drops_is_not_gone_on_with(sqlite_url: str, 
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.statuses().get("measure") == "failed")
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.statuses() == {"dig": "skipped", "measure": "failed", "rest": "completed"}
 
 
@@ -80,7 +80,7 @@ def test_every_sub_goal_begins_with_a_clean_sheet(sqlite_url: str, tmp_path: Pat
     work = {"dig": by_transcript(calls(("now", {})), text("A hole."))}
     with open_pursuit(sqlite_url, tmp_path, by_part(work, plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         pursuit.achieve()
-        last = pursuit.asked("work")[-1]
+        last = pursuit.list_requests("work")[-1]
         assert len(last.messages) == 2, "instructions, and what it is to do"
         assert "Done so far:" in get_question(last)
         assert "A hole." in get_question(last)
@@ -100,7 +100,7 @@ def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, script, subagent_max_iterations="3") as pursuit:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").status == "failed"
-        assert sum(request.system != "" for request in pursuit.asked("work")) == 4, "three steps, and one of the other"
+        assert sum(request.system != "" for request in pursuit.list_requests("work")) == 4, "three steps, and one of the other"
 
 
 def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path:
     script = by_part({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
-        assert [get_task(request) for request in pursuit.asked("work")] == ["dig"] * 20 + ["drill"]
+        assert [get_task(request) for request in pursuit.list_requests("work")] == ["dig"] * 20 + ["drill"]
 
 
 def test_an_outcome_that_was_cut_off_arrives_whole(database_url: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_commands_in_its_text_are_carried_out(sqlite_url: str, tmp_path: Path) -
     script = by_part({"dig": by_transcript(text("/todo add buy a spade\n\nDigging."), text("A hole."))}, plan=plan(step("dig")))
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
-        assert "[/todo add]" in pursuit.asked("work")[1].last
+        assert "[/todo add]" in pursuit.list_requests("work")[1].last
 
 
 def test_the_journal_keeps_outcomes_and_no_conversations(sqlite_url: str, tmp_path: Path) -> None:

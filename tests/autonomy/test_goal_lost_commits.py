@@ -17,7 +17,7 @@ def test_an_answer_whose_commit_is_uncertain_counts_once(postgres_url: str, tmp_
     ):
         goal = pursuit.achieve()
         assert way.lost == 1
-        assert goal.plan_no == len(pursuit.asked("plan")) == 1
+        assert goal.plan_no == len(pursuit.list_requests("plan")) == 1
         assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
         assert len(pursuit.sub_goals()) == 2
         booked = pursuit.database.read(lambda tx: tx.one("SELECT COUNT(*) FROM model_calls"))

@@ -31,7 +31,7 @@ def costly(*steps: dict[str, Any]) -> Reply:
 
 
 def dry(pursuit: Pursuit) -> None:
-    goal = pursuit.paused()
+    goal = pursuit.wait_until_paused()
     assert goal.pause_kind == "budget"
     assert "The cost pool is spent" in goal.pause_reason
     pursuit.until(lambda: not pursuit.headway.engine.tasks)
@@ -56,7 +56,7 @@ def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp
         pursuit.set_goal()
         dry(pursuit)
         pursuit.set_pool(10_000)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert set(pursuit.statuses().values()) == {"completed"}
         assert [one["after"] for one in pursuit.journal("resumed")] == ["budget"]
         assert len(pursuit.notices()) == 1
@@ -68,9 +68,9 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
     ) as pursuit:
         other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
         first = pursuit.set_goal("A garden.").id
-        pursuit.paused()
+        pursuit.wait_until_paused()
         second = pursuit.set_goal("A pond.").id
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert {pursuit.goal(one).pause_kind for one in (first, second)} == {"budget"}
         assert pursuit.database.read(lambda tx: spending_store.get_pool(tx, other)).spent == 0, "each tenant has a pool of its own"
         pursuit.set_pool(10_000)
@@ -99,7 +99,7 @@ def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_ur
     )
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("replan"))
+        pursuit.until(lambda: pursuit.list_requests("replan"))
         pursuit.set_pool(0)
         working.open()
         pursuit.until(lambda: pursuit.goal().pause_kind == "budget")
@@ -108,7 +108,7 @@ def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_ur
         assert pursuit.goal().pause_kind == "budget"
         assert pursuit.statuses()["dig"] == "skipped"
         pursuit.set_pool(1_000)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: str, tmp_path: Path) -> None:
@@ -117,12 +117,12 @@ def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: st
     script = by_part({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR)
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "escalation"
-        assert len(pursuit.asked("work")) < 5
+        assert len(pursuit.list_requests("work")) < 5
         assert "It has used up its budget: $" in goal.pause_reason
         assert pursuit.run_of("dig").status == "waiting"
 
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
-        assert len(pursuit.asked("work")) == 7
+        assert pursuit.wait_until_ended().status == "completed"
+        assert len(pursuit.list_requests("work")) == 7

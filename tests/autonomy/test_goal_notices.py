@@ -71,7 +71,7 @@ def delivered(pursuit: Pursuit) -> list[Job]:
 def test_a_notice_is_a_row_an_event_and_a_job(database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with open_pursuit(database_url, tmp_path, STUCK) as pursuit:
         pursuit.set_goal("A garden.")
-        pursuit.paused()
+        pursuit.wait_until_paused()
         (job,) = delivered(pursuit)
         ((kind, words),) = pursuit.notices()
         (event,) = pursuit.events("operator_notice")
@@ -89,7 +89,7 @@ def test_channels_get_the_goal_the_event_the_question_and_a_link(
     options: dict[str, Any] = {"url": "https://headway.example.org/"}
     with receiving() as server, open_pursuit(database_url, tmp_path, STUCK, notify=channel(server), **options) as pursuit:
         pursuit.set_goal("A garden.")
-        pursuit.paused()
+        pursuit.wait_until_paused()
         delivered(pursuit)
         (message,) = server.received
         assert message["title"] == "Headway: decision"
@@ -107,7 +107,7 @@ def test_each_channel_gets_it_once_however_often_another_is_tried(sqlite_url: st
         bad.refuse = 2
         with open_pursuit(sqlite_url, tmp_path, GIVEN_UP, notify=f"{channel(good)}, {channel(bad)}") as pursuit:
             pursuit.set_goal()
-            assert pursuit.ended().status == "abandoned"
+            assert pursuit.wait_until_ended().status == "abandoned"
             (job,) = delivered(pursuit)
             assert job.state == "completed"
             assert (len(good.received), len(bad.received), bad.refuse) == (1, 1, 0)

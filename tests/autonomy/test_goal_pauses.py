@@ -19,15 +19,15 @@ def test_inline_work_stops_at_its_next_step_and_resumes_with_the_same_transcript
     work = {"dig": by_transcript(calls(("now", {})), gate.before(text("A hole.")))}
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(step("dig")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: len(pursuit.asked("work")) == 2)
+        pursuit.until(lambda: len(pursuit.list_requests("work")) == 2)
         assert pursuit.act(goals.pause, pursuit.goal_id).pause_kind == "operator"
         gate.open()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert pursuit.statuses() == {"dig": "in-progress"}
         assert pursuit.job().state == "delayed"
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
-        _, before, after = pursuit.asked("work")
+        assert pursuit.wait_until_ended().status == "completed"
+        _, before, after = pursuit.list_requests("work")
         assert after.messages == before.messages
         assert [one["after"] for one in pursuit.journal("resumed")] == ["operator"]
 
@@ -37,17 +37,17 @@ def test_sub_agents_finish_their_work_and_no_new_work_starts(database_url: str, 
     work = {"a": gate.before(reply_done), "b": gate.before(reply_done)}
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: set(pursuit.worked_on()) == {"a", "b"} and pursuit.job().state == "delayed")
+        pursuit.until(lambda: set(pursuit.list_started_tasks()) == {"a", "b"} and pursuit.job().state == "delayed")
         pursuit.act(goals.pause, pursuit.goal_id)
         gate.open()
         pursuit.until(lambda: pursuit.statuses() == {"a": "completed", "b": "completed", "c": "pending"})
         pursuit.until(lambda: pursuit.job().state == "delayed" and not pursuit.headway.engine.tasks)
-        assert pursuit.asked("evaluation") == []
+        assert pursuit.list_requests("evaluation") == []
         assert pursuit.goal().status == "paused"
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
-        assert pursuit.worked_on()[-1] == "c"
-        assert sorted(pursuit.worked_on()) == ["a", "b", "c"]
+        assert pursuit.wait_until_ended().status == "completed"
+        assert pursuit.list_started_tasks()[-1] == "c"
+        assert sorted(pursuit.list_started_tasks()) == ["a", "b", "c"]
 
 
 def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_url: str, tmp_path: Path) -> None:
@@ -55,15 +55,15 @@ def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_
     script = by_part(plan=gate.before(plan(step("dig"))))
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: len(pursuit.asked("plan")) == 1)
+        pursuit.until(lambda: len(pursuit.list_requests("plan")) == 1)
         assert pursuit.pool().reserved > 0
         pursuit.act(goals.pause, pursuit.goal_id)
         assert pursuit.pool().reserved == 0
         gate.open()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert pursuit.sub_goals() == []
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_abandoning_a_goal_stops_all_its_agents(database_url: str, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_abandoning_a_goal_stops_all_its_agents(database_url: str, tmp_path: Pat
     }
     with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), step("b", "a"), step("c")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: {"a", "c", "d"} <= set(pursuit.worked_on()))
+        pursuit.until(lambda: {"a", "c", "d"} <= set(pursuit.list_started_tasks()))
         goal = pursuit.act(goals.abandon, pursuit.goal_id)
         assert goal.status == "abandoned"
         assert set(pursuit.statuses().values()) == {"skipped"}
@@ -95,17 +95,17 @@ def test_an_exhausted_bound_is_escalated_and_a_decision_lifts_it(database_url: s
     script = by_part(plan=gate.before(priced))
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR if bound == "budget" else 0)
-        pursuit.until(lambda: pursuit.asked("plan"))
+        pursuit.until(lambda: pursuit.list_requests("plan"))
         if bound == "deadline":
             pursuit.database.write(lambda tx: tx.run("UPDATE goals SET deadline_at = 1"))
         gate.open()
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "escalation"
         assert ("used up its budget: $2.0000 of $1.0000" if bound == "budget" else "deadline has passed") in goal.pause_reason
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
-        assert pursuit.worked_on() == []
+        assert pursuit.list_started_tasks() == []
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert (pursuit.goal().budget, pursuit.goal().deadline_at) == (0, 0)
 
 
@@ -116,30 +116,30 @@ def test_a_goal_that_waits_for_its_agents_looks_up_at_its_deadline(sqlite_url: s
     ) as pursuit:
         deadline = int(time.time() * 1000) + 60_000
         pursuit.set_goal(deadline_at=deadline)
-        pursuit.until(lambda: pursuit.worked_on() and pursuit.job().state == "delayed")
+        pursuit.until(lambda: pursuit.list_started_tasks() and pursuit.job().state == "delayed")
         assert pursuit.job().due_at == deadline
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_a_halt_stops_goals_and_they_resume_when_it_ends(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("plan"))
+        pursuit.until(lambda: pursuit.list_requests("plan"))
         pursuit.database.write(lambda tx: halts.halt(tx, "a test"))
         gate.open()
         pursuit.until(lambda: not pursuit.headway.engine.tasks)
         assert pursuit.statuses() == {"dig": "pending"}, "an answer that was paid for is kept"
         pursuit.database.write(halts.unhalt)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.set_goal()
         pursuit.act(goals.pause, pursuit.goal_id)
-        pursuit.paused()
+        pursuit.wait_until_paused()
         asked = len(pursuit.server.requests)
         pursuit.achieve("Something else.")
         first = pursuit.goal(pursuit.goal_id - 1)
@@ -155,11 +155,13 @@ def test_a_bad_answer_is_not_asked_for_again_during_a_halt(sqlite_url: str, tmp_
 
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(halted, plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks)
-        assert len(pursuit.asked("plan")) == 1
+        pursuit.until(
+            lambda: pursuit.list_requests("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks
+        )
+        assert len(pursuit.list_requests("plan")) == 1
         pursuit.database.write(halts.unhalt)
         pursuit.headway.nudge()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def left_at_work(gate: Gate, later: Gate) -> Script:
@@ -178,7 +180,7 @@ def shovel(pursuit: Pursuit) -> Run | None:
 
 def until_left_at_work(pursuit: Pursuit) -> Run:
     pursuit.set_goal()
-    pursuit.until(lambda: len(pursuit.asked("work")) == 4 and pursuit.statuses()["fill"] == "in-progress")
+    pursuit.until(lambda: len(pursuit.list_requests("work")) == 4 and pursuit.statuses()["fill"] == "in-progress")
     found = shovel(pursuit)
     assert found
     assert not found.ended
@@ -210,4 +212,4 @@ def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_
         gate.open()
         pursuit.until(lambda: pursuit.read(runs.get, left.id).status == "completed")
         later.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"

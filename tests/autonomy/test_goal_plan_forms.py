@@ -40,7 +40,7 @@ def test_a_sub_goal_needs_a_description_and_its_dependencies(sqlite_url: str, tm
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == CHAIN
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
         dig = pursuit.sub_goal("dig")
         assert (dig.mode, dig.role, dig.kind, dig.priority, dig.expected_value) == ("inline", "index", "work", 5, 0.5)
         assert "description asks for is done" in dig.expected_outcome
@@ -66,7 +66,7 @@ def test_the_list_of_sub_goals_may_be_spelled_otherwise(sqlite_url: str, tmp_pat
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=reply)) as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
 
 
 def test_a_new_plan_may_be_as_short(sqlite_url: str, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_plan_with_unreachable_sub_goals_is_sent_back(
     """004: "JSONB: array of sub_goal IDs that must complete before this one"."""
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(plan(*steps), plan(DIG)))) as pursuit:
         pursuit.achieve()
-        assert complaint in pursuit.asked("plan")[1].last
+        assert complaint in pursuit.list_requests("plan")[1].last
 
 
 # Cut off by the length limit
@@ -138,7 +138,7 @@ def test_a_plan_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, 
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*replies))) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
-        asked = pursuit.asked("plan")
+        asked = pursuit.list_requests("plan")
         assert len(asked) == len(replies)
         assert [request.last for request in asked[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
         assert all(request.calls == [] for request in asked), "a call that was cut off is no call to be answered"
@@ -162,7 +162,7 @@ def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str
     ]
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*endless, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
-        asked = pursuit.asked("plan")
+        asked = pursuit.list_requests("plan")
         assert len(asked) == MAX_PARTS + 1
         assert "did not come through (length). Make it shorter" in asked[-1].last
         assert pursuit.statuses() == {"dig": "completed"}
@@ -174,8 +174,8 @@ def test_a_joined_plan_that_is_wrong_is_sent_back_as_a_whole(sqlite_url: str, tm
     script = in_order(in_call(wrong[:40]), text(wrong[40:]), plan(step("dig")))
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=script)) as pursuit:
         pursuit.achieve()
-        assert "'plough', which is unknown" in pursuit.asked("plan")[-1].last
-        assert wrong in pursuit.asked("plan")[-1].texts
+        assert "'plough', which is unknown" in pursuit.list_requests("plan")[-1].last
+        assert wrong in pursuit.list_requests("plan")[-1].texts
 
 
 def test_a_judgement_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path) -> None:

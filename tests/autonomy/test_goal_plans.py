@@ -30,7 +30,7 @@ def test_a_goal_of_twenty_five_sub_goals_completes(database_url: str, tmp_path: 
         assert all(ended[below] <= one.started_at for one in found for below in one.depends_on)
         assert len(pursuit.journal("sub_goal_ended")) == len(pursuit.journal("evaluated")) == 25
         assert pursuit.goal().replan_count == 0
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
         assert pursuit.job().state == "completed"
         assert pursuit.events("goal_changed")[-1]["goal"]["progress"]["completed"] == 25
 
@@ -56,7 +56,7 @@ def test_the_planning_prompt_says_when_a_sub_agent_is_worth_its_cost(sqlite_url:
     execute inline"."""
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
-        (asked,) = pursuit.asked("plan")
+        (asked,) = pursuit.list_requests("plan")
         assert "inline for what is small or sequential" in asked.system
         assert "agent only for what is sizeable and can run beside something else" in asked.system
         assert "a small goal is one to three sub-goals" in asked.system
@@ -68,7 +68,7 @@ def test_a_plan_may_be_handed_in_as_text(sqlite_url: str, tmp_path: Path, words:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=text(words.replace("{}", written)))) as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
 
 
 def test_ids_may_be_numbers(sqlite_url: str, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Reply, str]] = {
 def test_an_invalid_plan_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(wrong, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
-        _, again = pursuit.asked("plan")
+        _, again = pursuit.list_requests("plan")
         assert complaint in again.last
         assert pursuit.statuses() == {"dig": "completed"}, "only the plan that was right counts"
         assert len(pursuit.journal("planned")) == 1
@@ -117,14 +117,14 @@ def test_a_plan_that_is_wrong_three_times_is_escalated(database_url: str, tmp_pa
         database_url, tmp_path, by_part(plan=in_order(plan(), plan(), plan(step("a", "z")), plan(step("dig"))))
     ) as pursuit:
         pursuit.set_goal("A garden.")
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "escalation"
         assert "which is unknown" in goal.pause_reason
         assert pursuit.sub_goals() == []
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
-        assert len(pursuit.asked("plan")) == 3
+        assert len(pursuit.list_requests("plan")) == 3
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_ready_sub_agents_start_in_the_order_of_their_worth(database_url: str, tmp_path: Path) -> None:
@@ -136,14 +136,14 @@ def test_ready_sub_agents_start_in_the_order_of_their_worth(database_url: str, t
     ]
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(*steps)), subagents_per_parent="1") as pursuit:
         pursuit.achieve()
-        assert pursuit.worked_on() == ["most", "more", "middling", "little"]
+        assert pursuit.list_started_tasks() == ["most", "more", "middling", "little"]
 
 
 def test_inline_work_is_done_in_the_order_of_its_worth(sqlite_url: str, tmp_path: Path) -> None:
     steps = [step("less", priority=2), step("more", priority=9), step("first", priority=1, expected_value=0), step("x", "first")]
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:
         pursuit.achieve()
-        assert pursuit.worked_on() == ["more", "less", "first", "x"]
+        assert pursuit.list_started_tasks() == ["more", "less", "first", "x"]
 
 
 def test_no_more_sub_agents_than_the_cap_are_at_work_at_once(database_url: str, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_results_of_earlier_goals_are_in_the_next_planning_prompt(database_u
     with open_pursuit(database_url, tmp_path, by_part(plan=in_order(first, plan(step("rest"))))) as pursuit:
         pursuit.achieve("A garden.")
         pursuit.achieve("A pond.")
-        before, after = (get_question(request) for request in pursuit.asked("plan"))
+        before, after = (get_question(request) for request in pursuit.list_requests("plan"))
         assert "Experience so far" not in before
         assert "- digging: 2 of 2 went as expected" in after
         assert "- filling: 1 of 1 went as expected" in after

@@ -49,7 +49,7 @@ def test_a_failing_sub_goal_is_replanned_and_its_dependants_never_start(database
             "buy a raised bed": "completed",
             "plant it": "completed",
         }
-        assert not {"fill", "plant"} & set(pursuit.worked_on())
+        assert not {"fill", "plant"} & set(pursuit.list_started_tasks())
         assert pursuit.sub_goal("fill").reason == "The new plan does without it."
         assert pursuit.notices() == [], "the operator hears of major changes only"
 
@@ -67,7 +67,7 @@ def test_new_plans_may_depend_on_completed_sub_goals(database_url: str, tmp_path
         assert pursuit.sub_goal("drill").depends_on == (pursuit.sub_goal("measure").id,)
         assert pursuit.sub_goal("plant").depends_on == (pursuit.sub_goal("drill").id,)
         assert pursuit.journal("replanned")[0]["kept"] == [pursuit.sub_goal("plant").id]
-        assert pursuit.worked_on() == ["measure", "dig", "drill", "plant"]
+        assert pursuit.list_started_tasks() == ["measure", "dig", "drill", "plant"]
 
 
 def test_a_kept_sub_goal_keeps_its_dependencies(sqlite_url: str, tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_a_kept_sub_goal_keeps_its_dependencies(sqlite_url: str, tmp_path: Path)
     script = by_part({"dig": failure(), "measure": gate.before(reply_done)}, plan=steps, replan=another_way)
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: "drill" in pursuit.worked_on())
+        pursuit.until(lambda: "drill" in pursuit.list_started_tasks())
         assert pursuit.sub_goal("draw").depends_on == (pursuit.sub_goal("measure").id,)
         gate.open()
-        pursuit.ended()
-        assert pursuit.worked_on()[-1] == "draw"
+        pursuit.wait_until_ended()
+        assert pursuit.list_started_tasks()[-1] == "draw"
 
 
 def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url: str, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
         assert pursuit.run_of("keep").status == "running"
         assert pursuit.statuses()["drop"] == "skipped"
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.run_of("drop").status == "canceled"
         assert pursuit.sub_goal("drop").reason == "The new plan does without it."
         kept = pursuit.sub_goal("keep")
@@ -117,10 +117,10 @@ def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path)
     work: dict[str, Part] = {"dig": gate.before(failure()), "muse": waits, "ask around": never.before(reply_done)}
     with open_pursuit(sqlite_url, tmp_path, by_part(work, plan=steps, replan=replan(step("drill")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: "ask around" in pursuit.worked_on())
+        pursuit.until(lambda: "ask around" in pursuit.list_started_tasks())
         gate.open()
-        pursuit.until(lambda: "drill" in pursuit.worked_on())
-        pursuit.ended()
+        pursuit.until(lambda: "drill" in pursuit.list_started_tasks())
+        pursuit.wait_until_ended()
         never.open()
         assert pursuit.statuses() == {"dig": "failed", "muse": "skipped", "drill": "completed"}
 
@@ -140,13 +140,13 @@ def test_a_sub_goal_that_ends_during_a_replan_causes_no_second_replan(database_u
     )
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("replan"))
+        pursuit.until(lambda: pursuit.list_requests("replan"))
         working.open()
         pursuit.until(lambda: pursuit.statuses()["draw"] == "failed")
         planning.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.goal().replan_count == 1
-        assert len(pursuit.asked("replan")) == 1 + named
+        assert len(pursuit.list_requests("replan")) == 1 + named
         assert {one.judged_under for one in pursuit.sub_goals() if one.status == "failed"} == {1}
 
 
@@ -159,20 +159,20 @@ def test_a_plan_that_changes_nothing_is_escalated_at_once(database_url: str, tmp
     )
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert (goal.pause_kind, goal.replan_count, goal.plan_no) == ("escalation", 0, 1)
         assert "would change nothing" in goal.pause_reason
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
-        assert len(pursuit.asked("replan")) == 1
+        assert len(pursuit.list_requests("replan")) == 1
         pursuit.decide("replan", "Use the drill.")
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_the_same_words_under_a_new_number_change_nothing(sqlite_url: str, tmp_path: Path) -> None:
     script = by_part({"dig": failure()}, plan=plan(step("dig"), step("fill", "dig")), replan=replan(step(" FILL ")))
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "escalation"
+        assert pursuit.wait_until_paused().pause_kind == "escalation"
 
 
 def test_a_replan_that_does_not_work_is_sent_back_and_then_escalated(sqlite_url: str, tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_a_replan_that_does_not_work_is_sent_back_and_then_escalated(sqlite_url:
     script = by_part({"dig": failure()}, plan=plan(step("dig")), replan=on_what_failed)
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "escalation"
-        asked = pursuit.asked("replan")
+        assert pursuit.wait_until_paused().pause_kind == "escalation"
+        asked = pursuit.list_requests("replan")
         assert len(asked) == 3
         assert "which is failed and not in the plan" in asked[-1].last
 
@@ -193,7 +193,7 @@ def test_the_model_may_give_the_goal_up(database_url: str, tmp_path: Path) -> No
     script = by_part({"dig": failure()}, plan=plan(step("dig"), step("fill", "dig")), replan=given_up)
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.set_goal("A garden.")
-        goal = pursuit.ended()
+        goal = pursuit.wait_until_ended()
         assert (goal.status, goal.pause_reason) == ("abandoned", "There is no ground here.")
         assert pursuit.statuses() == {"dig": "failed", "fill": "skipped"}
         assert pursuit.run().status == "canceled"
@@ -214,14 +214,16 @@ def test_the_goal_itself_may_change_and_the_operator_hears_of_it(database_url: s
         assert kind == "replanned"
         assert words.startswith(f"Goal #{pursuit.goal_id} was replanned (attempt 1): ")
         assert words.endswith("No ground. The goal was “A garden.”. It is now “A flowerpot.”.")
-        assert "A flowerpot." in get_question(pursuit.asked("work")[-1]), "whoever works for it is told of the goal as it is"
+        assert "A flowerpot." in get_question(pursuit.list_requests("work")[-1]), (
+            "whoever works for it is told of the goal as it is"
+        )
 
 
 def six_divergences(pursuit: Pursuit) -> None:
     pursuit.set_goal()
-    goal = pursuit.paused()
+    goal = pursuit.wait_until_paused()
     assert (goal.pause_kind, goal.replan_count) == ("replans", 5)
-    assert len(pursuit.asked("replan")) == 5
+    assert len(pursuit.list_requests("replan")) == 5
     assert "planned anew 5 times" in goal.pause_reason
     assert "Crooked." in goal.pause_reason
     ((kind, words),) = pursuit.notices()
@@ -241,14 +243,14 @@ def diverging(times: int = 6) -> Script:
 
 def continued(pursuit: Pursuit) -> None:
     assert pursuit.decide("continue").replan_count == 0
-    assert pursuit.ended().status == "completed"
+    assert pursuit.wait_until_ended().status == "completed"
     assert pursuit.goal().replan_count == 1
 
 
 def replanned(pursuit: Pursuit) -> None:
     pursuit.decide("replan", "Ask the neighbour.")
-    assert pursuit.ended().status == "completed"
-    assert "Ask the neighbour." in get_question(pursuit.asked("replan")[-1])
+    assert pursuit.wait_until_ended().status == "completed"
+    assert "Ask the neighbour." in get_question(pursuit.list_requests("replan")[-1])
     assert pursuit.goal().replan_count == 5
 
 
@@ -271,8 +273,8 @@ def test_six_divergences_pause_a_goal_and_one_decision_resumes_it(
 def test_how_often_is_a_setting(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, diverging(), replan_limit="0") as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "replans"
-        assert pursuit.asked("replan") == []
+        assert pursuit.wait_until_paused().pause_kind == "replans"
+        assert pursuit.list_requests("replan") == []
 
 
 def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url: str, tmp_path: Path) -> None:
@@ -284,7 +286,7 @@ def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url
         with pytest.raises(Conflict, match="is active; only a paused one is resumed"):
             pursuit.act(goals.resume, pursuit.goal_id)
         gate.open()
-        pursuit.ended()
+        pursuit.wait_until_ended()
         for action in (goals.pause, goals.resume, goals.abandon):
             with pytest.raises(Conflict):
                 pursuit.act(action, pursuit.goal_id)
@@ -297,4 +299,4 @@ def test_nothing_left_and_nothing_achieved_is_escalated(sqlite_url: str, tmp_pat
     script = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan())
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        assert "The plan is empty" in pursuit.paused().pause_reason
+        assert "The plan is empty" in pursuit.wait_until_paused().pause_reason
