@@ -31,10 +31,10 @@ from tests.model_server import (
     drop,
     environment,
     error,
-    filtered,
+    filtered_text,
     flaky,
-    midway,
-    model_process,
+    pause_midway,
+    run_model_process,
     slow,
     text,
 )
@@ -196,7 +196,7 @@ def test_a_held_reply_comes_when_it_is_released(server: ModelServer) -> None:
 
 
 def test_a_reply_can_be_held_in_its_middle() -> None:
-    with ModelServer(midway(text("one two three four"))) as server:
+    with ModelServer(pause_midway(text("one two three four"))) as server:
         server.hold()
         with streaming(server) as stream:
             heard = [next(stream).choices[0].delta.content for _ in range(3)]
@@ -232,7 +232,7 @@ def test_rules_choose_replies() -> None:
 
 
 def test_a_model_process_outlives_its_client(tmp_path: Path) -> None:
-    with model_process([{"reply": {"text": "still here"}}], tmp_path) as server:
+    with run_model_process([{"reply": {"text": "still here"}}], tmp_path) as server:
         server.hold()
         with subprocess.Popen([sys.executable, "-c", PROGRAM], env={**os.environ, **environment(server)}) as asking:
             server.wait_for_requests(1)
@@ -279,7 +279,7 @@ def test_pydantic_ai_reads_text_and_why_it_ended() -> None:
         3,
     )
     assert talk(text("Hello to", finish="length")).finish_reason == "length"
-    assert talk(filtered()).finish_reason == "content_filter"
+    assert talk(filtered_text()).finish_reason == "content_filter"
 
 
 def test_pydantic_ai_reads_tool_calls_and_answers_them() -> None:

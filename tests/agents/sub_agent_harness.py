@@ -15,14 +15,14 @@ from headway.ledger.job import Job
 from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store
 from tests.agents.turn_harness import Talk
-from tests.model_server import Call, Reply, Request, Script, call, calls, scripted
+from tests.model_server import Call, Reply, Request, Script, call, calls, to_script
 
 # What is said
 
 
 def by_role(**parts: Script | Reply) -> Script:
     """A part for every role that is met; who speaks is seen by its instructions."""
-    scripts = {name: scripted(part) for name, part in parts.items()}
+    scripts = {name: to_script(part) for name, part in parts.items()}
     return lambda request: scripts[find_role(request)](request)
 
 
@@ -42,7 +42,7 @@ def by_transcript(*replies: Reply | Script) -> Script:
 
 def by_task(**parts: Script | Reply) -> Script:
     """A part for every task: the word that it consists of."""
-    scripts = {task: scripted(part) for task, part in parts.items()}
+    scripts = {task: to_script(part) for task, part in parts.items()}
     return lambda request: scripts[get_task(request)](request)
 
 
@@ -142,7 +142,7 @@ def hold_replies(talk: Talk, reply: Reply | Script) -> Script:
     def script(request: Request) -> Reply:
         if not next(met):
             talk.server.hold()
-        return scripted(reply)(request)
+        return to_script(reply)(request)
 
     return script
 

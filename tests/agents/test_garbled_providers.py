@@ -16,7 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents import transcript
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcript import build_user_message
-from tests.model_server import chunk, raw, stream_of
+from tests.model_server import chunk, encode_stream, raw
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
 
@@ -110,7 +110,7 @@ HUGE = {"type": "message_start", "message": {**START["message"], "usage": {"inpu
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        (OPENAI, stream_of(chunk({"content": "Hi"}), chunk({}, "stop"))),
+        (OPENAI, encode_stream(chunk({"content": "Hi"}), chunk({}, "stop"))),
         (ANTHROPIC, events(START, BLOCK, DELTA, STOP, REASON, OVER)),
         (GOOGLE, candidate([{"text": "Hi"}])),
     ],
@@ -239,7 +239,7 @@ def check_that_it_answers_or_fails(asking: Asking, name: str, body: str | bytes,
 @FUZZED
 @given(st.lists(CHUNKS, max_size=4), st.booleans())
 def test_no_stream_of_an_openai_compatible_server_breaks_anything(asking: Asking, chunks: list[Any], done: bool) -> None:
-    check_that_it_answers_or_fails(asking, OPENAI, stream_of(*chunks, done=done))
+    check_that_it_answers_or_fails(asking, OPENAI, encode_stream(*chunks, done=done))
 
 
 @FUZZED

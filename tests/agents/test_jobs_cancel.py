@@ -10,7 +10,7 @@ from headway.actions import dead_letters
 from headway.ledger.errors import Conflict
 from tests.agents.job_harness import LONG_S, begin_delayed_turn, cancel, enqueue, make_due, run_another_turn
 from tests.agents.turn_harness import in_order, open_talk
-from tests.model_server import calls, error, midway, text
+from tests.model_server import calls, error, pause_midway, text
 
 HELLO = text("Hello.")
 SOON_S = 2.0  # a sign of life is given every second
@@ -49,7 +49,7 @@ def test_a_running_turn_canceled_by_another_process_stops_within_a_second(databa
         await asyncio.wait([task])
         return time.monotonic() - began
 
-    with open_talk(database_url, tmp_path, in_order(calls(("now", {})), midway(text("A long answer.")))) as talk:
+    with open_talk(database_url, tmp_path, in_order(calls(("now", {})), pause_midway(text("A long answer.")))) as talk:
         original = talk.server.script
 
         def script(request):  # type: ignore[no-untyped-def]

@@ -11,7 +11,7 @@ from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, tiers
-from tests.model_server import Reply, calls, drop, error, flaky, midway, slow, text
+from tests.model_server import Reply, calls, drop, error, flaky, pause_midway, slow, text
 
 HELLO = text("Hello to you.")
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -45,7 +45,7 @@ def test_a_model_that_does_not_answer_in_time_is_asked_again(sqlite_url: str, tm
 
 
 def test_a_model_that_falls_silent_in_the_middle_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, flaky(1, midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
+    with open_talk(sqlite_url, tmp_path, flaky(1, pause_midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.read_streamed_text() == "Hello to you."
 

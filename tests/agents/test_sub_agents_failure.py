@@ -20,7 +20,7 @@ from tests.agents.sub_agent_harness import (
     list_tool_answers,
 )
 from tests.agents.turn_harness import Talk, open_talk
-from tests.model_server import Reply, calls, drop, error, filtered, flaky, text
+from tests.model_server import Reply, calls, drop, error, filtered_text, flaky, text
 
 INDEX = by_transcript(delegate_call("dig"), text("I go on."))
 
@@ -92,7 +92,7 @@ def test_a_sub_agent_without_an_answer_is_asked_again_and_then_given_up(sqlite_u
 
 
 def test_a_content_filter_ends_the_sub_agent_and_not_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=filtered("A ho"))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=filtered_text("A ho"))) as talk:
         talk.say()
         heard = failed(talk)
         assert heard["error"] == "filtered"

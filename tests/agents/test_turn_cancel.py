@@ -8,7 +8,7 @@ import pytest
 from headway.actions import turns
 from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
-from tests.model_server import Reply, Request, calls, error, midway, text
+from tests.model_server import Reply, Request, calls, error, pause_midway, text
 
 NOW = calls(("now", {}))
 
@@ -29,7 +29,7 @@ async def cancel_at_request(talk: Talk, number: int) -> None:
 
 
 def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, midway(text("A long answer."))) as talk:
+    with open_talk(database_url, tmp_path, pause_midway(text("A long answer."))) as talk:
         talk.server.hold()
         talk.wait(cancel_at_request(talk, 1))
         turn = talk.turn()

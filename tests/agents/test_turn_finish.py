@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway.testing import scripted_model
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
-from tests.model_server import Reply, Request, calls, error, filtered, text
+from tests.model_server import Reply, Request, calls, error, filtered_text, text
 
 NOW = calls(("now", {}))
 CUT = text("The first half of a long", finish="length")
@@ -46,7 +46,7 @@ def test_tool_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: 
         assert talk.answers() == ["I will remember that.", "Done."]
 
 
-@pytest.mark.parametrize("summary", [error(400), error(503), text(""), filtered()])
+@pytest.mark.parametrize("summary", [error(400), error(503), text(""), filtered_text()])
 def test_a_summariser_that_fails_does_not_end_the_turn(sqlite_url: str, tmp_path: Path, summary: Reply) -> None:
     script = tiers(in_order(CUT, text("story.")), summary)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="1") as talk:
@@ -73,7 +73,7 @@ def test_a_cut_off_answer_while_items_are_open_is_no_refusal(sqlite_url: str, tm
 
 
 def test_a_content_filter_ends_the_turn_and_notifies_the_operator(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Tell"), filtered("Once upon"))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Tell"), filtered_text("Once upon"))) as talk:
         turn = talk.say("Tell me something forbidden.")
         assert (turn["status"], turn["outcome"]) == ("finished", "filtered")
         assert "content filter" in talk.answers()[-1]

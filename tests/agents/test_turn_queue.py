@@ -7,7 +7,7 @@ import pytest
 
 from headway.actions import todos
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, queue_call, tiers
-from tests.model_server import Reply, Request, error, filtered, text
+from tests.model_server import Reply, Request, error, filtered_text, text
 
 YES = text(json.dumps({"ok": True, "reason": "fine"}), usage=(20, 4))
 NO = text(json.dumps({"ok": False, "reason": "It lacks butter."}))
@@ -169,7 +169,7 @@ def test_how_many_is_a_setting(sqlite_url: str, tmp_path: Path, cap: str, done: 
         text(""),
         text("{" * 5000 + "}" * 5000),
         text('{"ok": true, "reason": "cut o', finish="length"),
-        filtered('{"ok": true}'),
+        filtered_text('{"ok": true}'),
         error(400),
         error(500),
     ],

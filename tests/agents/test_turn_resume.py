@@ -16,7 +16,7 @@ from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.lost_commits import lose_commit_answer
-from tests.model_server import Reply, Request, Script, by_turn, calls, midway, text
+from tests.model_server import Reply, Request, Script, by_turn, calls, pause_midway, text
 
 OWN = '''
 import threading
@@ -84,7 +84,7 @@ def test_a_turn_stopped_during_a_reply_continues_with_the_same_transcript(sqlite
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == stop:
             talk.server.hold()
-        return midway(story(request))
+        return pause_midway(story(request))
 
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.wait(crash_at_request(talk, stop))

@@ -6,7 +6,7 @@ from headway.actions import schedules, todos
 from headway.actions.schedules import Timing
 from headway.ledger.todo import Draft
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
-from tests.model_server import Reply, by_turn, calls, drop, error, midway, text
+from tests.model_server import Reply, by_turn, calls, drop, error, pause_midway, text
 
 ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
 
@@ -56,7 +56,7 @@ def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: st
 
 def test_streamed_text_never_contains_part_of_a_writ(sqlite_url: str, tmp_path: Path) -> None:
     said = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
-    with open_talk(sqlite_url, tmp_path, in_order(midway(text(said)), text("Bye."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(pause_midway(text(said)), text("Bye."))) as talk:
         talk.say()
         heard = talk.read_streamed_text()
         assert "/todo" not in heard

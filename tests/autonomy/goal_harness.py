@@ -32,7 +32,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
-from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, scripted, text
+from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, text, to_script
 
 T = TypeVar("T")
 
@@ -261,13 +261,13 @@ def by_part(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Scr
     """A part for each form, and one for each task; outcomes are as expected, and work is done, unless something else is said."""
     scripts = {"evaluation": evaluation_form(), "verdict": verdict(), **parts}
     by_task = work if isinstance(work, Mapping) else {}
-    anything = reply_done if work is None or isinstance(work, Mapping) else scripted(work)
+    anything = reply_done if work is None or isinstance(work, Mapping) else to_script(work)
 
     def script(request: Request) -> Reply:
         part = get_part(request)
         if part == "work":
-            return scripted(by_task.get(get_task(request), anything))(request)
-        return scripted(scripts[part])(request)
+            return to_script(by_task.get(get_task(request), anything))(request)
+        return to_script(scripts[part])(request)
 
     return script
 
@@ -277,14 +277,14 @@ def in_order(*replies: Part) -> Script:
     met = count()
 
     def script(request: Request) -> Reply:
-        return scripted(replies[min(next(met), len(replies) - 1)])(request)
+        return to_script(replies[min(next(met), len(replies) - 1)])(request)
 
     return script
 
 
 def by_transcript(*replies: Part) -> Script:
     """The first reply to a transcript without an answer, the second to one with one answer; the last one from then on."""
-    return lambda request: scripted(replies[min(request.assistant_turns, len(replies) - 1)])(request)
+    return lambda request: to_script(replies[min(request.assistant_turns, len(replies) - 1)])(request)
 
 
 def reply_done(request: Request) -> Reply:
@@ -303,7 +303,7 @@ class Gate:
     def before(self, part: Part) -> Script:
         def script(request: Request) -> Reply:
             self.opened.wait(PATIENCE_S)
-            return scripted(part)(request)
+            return to_script(part)(request)
 
         return script
 

@@ -10,7 +10,7 @@ import pytest
 from headway.actions import dead_letters, goal_views, goals, jobs
 from headway.autonomy.pursuit import fail_pursuit
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, in_order, open_pursuit, plan, replan, step
-from tests.model_server import Reply, chunk, error, raw, stream_of, text
+from tests.model_server import Reply, chunk, encode_stream, error, raw, text
 
 DOWN = error(500, "no model here")
 DIG = plan(step("dig"))
@@ -37,7 +37,7 @@ def test_a_planner_that_asks_to_be_left_alone_is(database_url: str, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "garbled",
-    [raw("[1]", kind="application/json"), raw(stream_of([1])), raw(stream_of(chunk({}, choices=None)))],
+    [raw("[1]", kind="application/json"), raw(encode_stream([1])), raw(encode_stream(chunk({}, choices=None)))],
     ids=["an array", "a stream of arrays", "no choices"],
 )
 def test_a_planner_without_a_valid_answer_is_a_fault_that_quotes_it(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
@@ -49,7 +49,7 @@ def test_a_planner_without_a_valid_answer_is_a_fault_that_quotes_it(sqlite_url: 
         assert "inside Headway" not in goal.pause_reason
 
 
-@pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw("<html>Sign in</html>")], ids=["for good", "until nobody tries"])
+@pytest.mark.parametrize("garbled", [raw(encode_stream([1])), raw("<html>Sign in</html>")], ids=["for good", "until nobody tries"])
 @pytest.mark.parametrize("form", ["evaluation", "verdict"])
 def test_a_judge_that_sends_no_answer_stops_no_process(sqlite_url: str, tmp_path: Path, garbled: Reply, form: str) -> None:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, replan=DOWN, **{form: garbled}), model_retries="2") as pursuit:

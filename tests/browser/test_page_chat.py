@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.page_harness import Visit
-from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, midway, text
+from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, pause_midway, text
 from tests.surfaces.conversation_client import allow_retries
 from tests.surfaces.server_harness import Client
 
@@ -53,7 +53,7 @@ def test_the_page_says_when_no_llm_answers(page: Visit) -> None:
 
 
 def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: Visit, model: ModelServer) -> None:
-    model.script = lambda _request: midway(text("The first half of it and then the second half of it."))
+    model.script = lambda _request: pause_midway(text("The first half of it and then the second half of it."))
     model.hold()
     page.open().live().say("speak")
     expect(page.log.locator(".streaming")).to_contain_text("The first half")
@@ -101,7 +101,7 @@ def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
         if said:
             return said.pop(0)
         model.hold()
-        return midway(text("Then I shall look first."))
+        return pause_midway(text("Then I shall look first."))
 
     model.script = script
     page.open().live().say("go")

@@ -12,7 +12,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.journeys.worker_processes import build_environment, expire_leases, list_events, read_rows, run_worker, wait_until_all_end
-from tests.model_server import model_process
+from tests.model_server import run_model_process
 
 CHEAP, STUCK_S = "cheap-1", 600
 YES = {"text": json.dumps({"ok": True, "reason": "fine"})}
@@ -33,7 +33,7 @@ def start(tx: Transaction, tenant_id: int) -> None:
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.torture), "postgres"])
 def test_an_assessment_that_a_kill_cut_short_is_made_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
-    with model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
+    with run_model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
         desk = TenantHarness(database)
         env = build_environment(tmp_path, model, restart_stagger_s="0", model_cheap=f"openai-chat:{CHEAP}")
         desk.write(start)

@@ -27,7 +27,7 @@ from tests.journeys.worker_processes import (
     run_worker,
     wait_until_all_end,
 )
-from tests.model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, run_model_process
 from tests.surfaces.server_harness import wait_until
 
 SLOW = '''
@@ -51,7 +51,7 @@ def slowly(name: str) -> str:
 
 @contextmanager
 def two_workers(url: str, folder: Path, rules: list[dict[str, Any]]) -> Iterator[tuple[TenantHarness, ModelProcess, list[Worker]]]:
-    with model_process(rules, folder) as model, DirectDatabase(url) as database:
+    with run_model_process(rules, folder) as model, DirectDatabase(url) as database:
         env = build_environment(folder, model, restart_stagger_s="0")
         with run_worker(url, folder, env) as one, run_worker(url, folder, env) as other:
             yield TenantHarness(database), model, [one, other]

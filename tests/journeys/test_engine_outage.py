@@ -20,7 +20,7 @@ from tests.journeys.worker_processes import (
     run_worker,
     wait_until_all_end,
 )
-from tests.model_server import model_process
+from tests.model_server import run_model_process
 from tests.surfaces.conversation_client import say
 from tests.surfaces.server_harness import Client, run_server, wait_until
 
@@ -47,7 +47,7 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
     make_home(tmp_path)
     with ExitStack() as stack:
         url = own_postgres.get_uri()
-        model = stack.enter_context(model_process(in_steps(OURS + THEIRS), tmp_path))
+        model = stack.enter_context(run_model_process(in_steps(OURS + THEIRS), tmp_path))
         env = build_environment(tmp_path, model)
         database = stack.enter_context(DirectDatabase(url))
         desk = TenantHarness(database)

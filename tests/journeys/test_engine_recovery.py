@@ -23,7 +23,7 @@ from tests.journeys.worker_processes import (
     run_worker,
     wait_until_all_end,
 )
-from tests.model_server import model_process
+from tests.model_server import run_model_process
 from tests.surfaces.conversation_client import say
 from tests.surfaces.server_harness import run_server
 
@@ -39,7 +39,7 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
     database_url: str = request.getfixturevalue(f"{kind}_url")
     names = FIRST + SECOND
     make_home(tmp_path)
-    with model_process(build_rules(names, stuck_before=names[::2], stuck_after=names[1::2]), tmp_path) as model:
+    with run_model_process(build_rules(names, stuck_before=names[::2], stuck_after=names[1::2]), tmp_path) as model:
         env = build_environment(tmp_path, model, restart_stagger_s=str(STAGGER_S))
         with (
             run_server(database_url, tmp_path, environment=env) as first,
@@ -76,7 +76,7 @@ def test_a_clean_stop_returns_its_work_at_once_and_reports_no_recovery(
     names = make_names(range(6))
     make_home(tmp_path)
     with (
-        model_process(build_rules(names, stuck_before=names[:3], stuck_after=names[3:]), tmp_path) as model,
+        run_model_process(build_rules(names, stuck_before=names[:3], stuck_after=names[3:]), tmp_path) as model,
         DirectDatabase(database_url) as database,
     ):
         desk, env = TenantHarness(database), build_environment(tmp_path, model)

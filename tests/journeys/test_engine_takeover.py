@@ -27,7 +27,7 @@ from tests.journeys.worker_processes import (
     run_worker,
     wait_until_all_end,
 )
-from tests.model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, run_model_process
 
 NAMES = make_names(range(8))
 
@@ -49,7 +49,7 @@ def pair(database_url: str, folder: Path, rules: list[dict[str, object]], reques
     """Both at work, once so many requests have arrived."""
     make_home(folder)
     with ExitStack() as stack:
-        model = stack.enter_context(model_process(rules, folder))
+        model = stack.enter_context(run_model_process(rules, folder))
         desk = TenantHarness(stack.enter_context(DirectDatabase(database_url)))
         env = build_environment(folder, model, restart_stagger_s="0")
         workers = [stack.enter_context(run_worker(database_url, folder, env)) for _ in range(2)]
@@ -83,7 +83,7 @@ def test_a_worker_that_wakes_up_late_with_answers_changes_nothing(postgres_url: 
     rules = build_rules([*NAMES, late])
     make_home(tmp_path)
     with (
-        model_process(rules, tmp_path) as model,
+        run_model_process(rules, tmp_path) as model,
         DirectDatabase(postgres_url) as database,
     ):
         desk, env = TenantHarness(database), build_environment(tmp_path, model, restart_stagger_s="0")

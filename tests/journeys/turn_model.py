@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.model_server import Door, ModelProcess, ModelServer, Reply, Request, call, calls, text, text_of
+from tests.model_server import ChatHandler, ModelProcess, ModelServer, Reply, Request, call, calls, get_text, text
 
 REQUEST = "Prepare the party: read who comes, order what we need, and tell everybody."
 STRONG, CHEAP = "fake-strong", "fake-cheap"
@@ -40,9 +40,9 @@ def reply(request: Request) -> Reply:
 
 def supervisor_reply(request: Request) -> Reply:
     """Derived from what was said last, as the loop's own next step is."""
-    said = [one for one in request.messages if not text_of(one).startswith("[TURN CONTEXT]")]
+    said = [one for one in request.messages if not get_text(one).startswith("[TURN CONTEXT]")]
     answered = list_answered_tools(said)
-    return reply_after_tools(request, answered, said) if answered else reply_after_text(request, text_of(said[-1]))
+    return reply_after_tools(request, answered, said) if answered else reply_after_text(request, get_text(said[-1]))
 
 
 def reply_after_text(request: Request, last: str) -> Reply:
@@ -57,7 +57,7 @@ def reply_after_text(request: Request, last: str) -> Reply:
 
 
 def reply_after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any]]) -> Reply:
-    results = "".join(text_of(message) for message in list_newest_results(said))
+    results = "".join(get_text(message) for message in list_newest_results(said))
     match tools:
         case ["create_todo"]:
             return number_calls(
@@ -112,7 +112,7 @@ def list_newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 # The process
 
 
-class KillingHandler(Door):
+class KillingHandler(ChatHandler):
     """Answers like the other, and does to its clients what their keys ask for."""
 
     asked: Counter[str] = Counter()

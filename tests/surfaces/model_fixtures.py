@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.model_server import ModelServer, environment, scripted, text
+from tests.model_server import ModelServer, environment, text, to_script
 from tests.surfaces.server_harness import Service, run_server
 
 
@@ -17,7 +17,7 @@ def shared_model() -> Iterator[ModelServer]:
 @pytest.fixture
 def model(shared_model: ModelServer) -> Iterator[ModelServer]:
     """The model behind servers that talk to one: it says hello until a test gives it a script of its own."""
-    shared_model.script = scripted(text("hello"))
+    shared_model.script = to_script(text("hello"))
     shared_model.release()  # a script of the test before may have held it since, for a request that came late
     shared_model.forget()
     yield shared_model

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from tests.model_server import ModelServer, Reply, Request, calls, error, midway, text
+from tests.model_server import ModelServer, Reply, Request, calls, error, pause_midway, text
 from tests.surfaces.conversation_client import (
     count_conversations,
     list_statuses,
@@ -45,7 +45,7 @@ def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServ
 
 
 def test_words_are_seen_as_they_come_and_stay_once(talker: Shell, model: ModelServer) -> None:
-    model.script = lambda _: midway(text("alpha beta gamma delta epsilon"))
+    model.script = lambda _: pause_midway(text("alpha beta gamma delta epsilon"))
     model.hold()
     with talker.seated("chat", "hello") as terminal:
         assert terminal.sees("alpha beta")
@@ -105,7 +105,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
             return calls(("create_todo", {"items": items}), ("calculate", {"expression": HOSTILE}), text=f"first {HOSTILE}")
         if "Not finished" not in str(request.texts):
             model.hold()
-        return midway(text(f"alpha {HOSTILE} beta {HOSTILE} gamma"))
+        return pause_midway(text(f"alpha {HOSTILE} beta {HOSTILE} gamma"))
 
     model.script = script
     with talker.seated("chat", "hello") as terminal:
@@ -173,7 +173,7 @@ def test_the_first_chat_says_that_the_rehearsal_is_no_llm(headway: Shell) -> Non
 
 @pytest.mark.parametrize("middle", [False, True])
 def test_ctrl_c_stops_the_turn(talker: Shell, model: ModelServer, middle: bool) -> None:
-    model.script = lambda _: midway(text("one two three four")) if middle else text("too late")
+    model.script = lambda _: pause_midway(text("one two three four")) if middle else text("too late")
     model.hold()
     with talker.seated("chat", "hello") as terminal:
         model.wait_for_requests(1)

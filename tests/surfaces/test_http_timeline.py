@@ -1,7 +1,7 @@
 """GET /v1/conversations/{id}/timeline and /v1/notices: what a page shows before it listens on."""
 
 from headway.actions import notices
-from tests.model_server import ModelServer, Reply, Request, calls, midway, text
+from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text
 from tests.surfaces.conversation_client import list_logged, plan_and_drain, read_turn, say, wait_for_turn
 from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, wait_until
@@ -49,7 +49,7 @@ def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
 
 
 def test_a_reader_that_joins_during_a_reply_gets_it_from_the_beginning(chatter: Client, model: ModelServer) -> None:
-    model.script = lambda _request: midway(text("one two three four five six"))
+    model.script = lambda _request: pause_midway(text("one two three four five six"))
     model.hold()
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation)

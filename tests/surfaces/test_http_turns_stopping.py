@@ -8,7 +8,7 @@ from time import monotonic
 import httpx
 import pytest
 
-from tests.model_server import ModelServer, Reply, Request, environment, midway, text
+from tests.model_server import ModelServer, Reply, Request, environment, pause_midway, text
 from tests.surfaces.conversation_client import (
     get_turn,
     list_kinds,
@@ -32,7 +32,7 @@ def cancel_path(turn_id: str) -> str:
 
 @pytest.mark.parametrize("middle", [False, True])
 def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: ModelServer, middle: bool) -> None:
-    model.script = lambda _: midway(text("one two three four")) if middle else text("too late")
+    model.script = lambda _: pause_midway(text("one two three four")) if middle else text("too late")
     conversation = chatter.conversation()
     model.hold()
     with chatter.again() as other, open_turn_stream(chatter, conversation) as stream:

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from tests.model_server import ModelServer, Reply, Request, calls, midway, text
+from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text
 from tests.surfaces.conversation_client import (
     TURN_ENDS,
     get_turn,
@@ -120,7 +120,7 @@ def test_hanging_up_does_not_stop_the_turn_and_a_reader_can_come_back(chatter: C
         if len(request.tool_results) < 3:
             return plan(request)
         model.hold()
-        return midway(text(ANSWER))
+        return pause_midway(text(ANSWER))
 
     model.script = script
     conversation = chatter.conversation()

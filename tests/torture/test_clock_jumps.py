@@ -28,7 +28,7 @@ from tests.journeys.worker_processes import (
     run_worker,
     wait_until_all_end,
 )
-from tests.model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, run_model_process
 from tests.proofs import Proof
 from tests.surfaces.server_harness import PATIENCE_S, wait_until
 
@@ -75,7 +75,7 @@ def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, Mo
     make_home(folder)
     clock = JumpingClock(folder)
     with (
-        model_process(rules(JUMPS), folder) as model,
+        run_model_process(rules(JUMPS), folder) as model,
         DirectDatabase(database_url) as database,
     ):
         env = {**build_environment(folder, model, restart_stagger_s="0"), "HEADWAY_MODEL_RETRIES": "0"}
