@@ -9,7 +9,7 @@ BIOME := .cache/biome/node_modules/.bin/biome
 # One more than there are cores: tests wait for processes, databases and browsers half of the time.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-# Tests start hundreds of processes; where this is set, each would compile anew all that it imports.
+# Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-fast torture check format docs chromium bench pictures lock clean
@@ -17,16 +17,16 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
-test: $(VENV)/.installed-dev chromium  ## everything, on SQLite and on a Postgres of its own, and in a real browser
+test: $(VENV)/.installed-dev chromium  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
 test-fast: $(VENV)/.installed-dev  ## the inner loop: SQLite, no browser, no long runs; about a minute
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
 
-torture: $(VENV)/.installed-dev  ## the long runs, with a table of what held
+torture: $(VENV)/.installed-dev  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
 
-check: $(VENV)/.installed-dev $(BIOME)  ## formatting, lint, types, layers, shape, documents, known vulnerabilities
+check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape, documents and known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIOME) check --error-on-warnings
@@ -40,26 +40,26 @@ format: $(VENV)/.installed-dev $(BIOME)
 	$(BIN)/ruff check --fix .
 	$(BIOME) check --write
 
-docs: $(VENV)/.installed-dev  ## docs/reference, written out of the code
+docs: $(VENV)/.installed-dev  ## generate docs/reference from the code
 	$(BIN)/python scripts/write_reference.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 
-chromium:  ## the browser for the tests of the page: installed where it is missing and can be
+chromium:  ## install the browser for the tests of the page, if it is missing
 	@command -v "$${HEADWAY_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
 		echo "Installing chromium, for the tests of the page …"; \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		  { $(APT_INSTALL) chromium-headless-shell || { apt-get update -q; $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } >/dev/null; } || { \
-		echo "The tests of the page need chromium, and it cannot be installed from here. Install it (apt install chromium,"; \
-		echo "dnf install chromium, brew install chromium), or say where it is: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
+		echo "The tests of the page need chromium, which cannot be installed automatically here. Install it (apt install chromium,"; \
+		echo "dnf install chromium, brew install chromium), or set its path: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 
-bench: $(VENV)/.installed-dev  ## ratios against references measured in the same run; renews bench/RESULTS.md (12 minutes)
+bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md (12 minutes)
 	$(BIN)/python -m bench --write
 
-pictures: $(VENV)/.installed-dev chromium  ## take the README's pictures again
+pictures: $(VENV)/.installed-dev chromium  ## update the README's pictures
 	$(BIN)/python scripts/take_pictures.py
 
-lock: $(VENV)/.installed-dev  ## renew constraints.txt
+lock: $(VENV)/.installed-dev  ## update constraints.txt
 	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
 
 clean:
@@ -81,7 +81,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt
-	@echo "Installing Headway and what its tests need into $(VENV) …"
+	@echo "Installing Headway and its test dependencies into $(VENV) …"
 	@$(MAKE_VENV)
 	@$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed

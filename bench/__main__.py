@@ -30,19 +30,19 @@ ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "goal", "engine", "peer"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="run those whose name starts with one of these")
-    parser.add_argument("--list", action="store_true", help="name the benchmarks and what they measure")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure into this file, too")
-    parser.add_argument("--write", action="store_true", help="renew bench/results.json, results.svg and the tables of RESULTS.md")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="run only benchmarks whose name starts with one of these")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and what they measure")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to this file")
+    parser.add_argument("--write", action="store_true", help="update bench/results.json, results.svg and the tables of RESULTS.md")
     parser.add_argument(
-        "--trial", action="store_true", help="one round of each, to see that all of them run; the figures are worth little"
+        "--trial", action="store_true", help="run one round of each, to check that all of them work; the figures mean little"
     )
     arguments = parser.parse_args()
     chosen = chosen_by(arguments.names)
     if arguments.trial and arguments.write:
-        parser.error("what a trial measures is not worth writing down")
+        parser.error("--trial cannot be combined with --write")
     if not chosen:
-        parser.error("no benchmark has such a name; --list shows them")
+        parser.error("no benchmark has that name; --list shows them all")
     if arguments.list:
         print(listed(chosen))
         return
@@ -85,7 +85,7 @@ def run(one: Benchmark, shop: Workshop) -> Result:
     except Unavailable as reason:
         result = Result(one, None, str(reason))
     except Exception as error:  # noqa: BLE001  a benchmark that fails is reported in its row, and the others still run
-        result = Result(one, None, f"it failed: {type(error).__name__}: {error}")
+        result = Result(one, None, f"failed: {type(error).__name__}: {error}")
     progress("")
     said = f"{figure(result.taken.ratio)} (target {one.target or 'none'})" if result.taken else f"not measured: {result.missing}"
     print(f"{said}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)

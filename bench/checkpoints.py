@@ -123,7 +123,7 @@ def beside_put(shop: Workshop, size: int, *, writes: bool = False) -> Measuremen
     theirs, name = shop.once(LANGGRAPH), f"put-{size}-{writes}"
     garden, path = Garden.on_sqlite(shop, name, size), str(shop.folder / f"{name}-langgraph.db")
     mode, synchronous, _version = theirs.ask("durability", path=path)
-    assert (mode, synchronous) == ("wal", "2"), "both sides are to be as durable"
+    assert (mode, synchronous) == ("wal", "2"), "both sides must be equally durable"
     puts = partial(theirs.ask, "puts", path=path, sub_goals=size, steps=STEPS, writes=writes)
     return in_turns(partial(at_a_time, garden), puts, ROUNDS)
 

@@ -241,7 +241,7 @@ def connections(shop: Workshop) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.costs", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="renew bench/costs.json and the table of docs/scaling.md")
+    parser.add_argument("--write", action="store_true", help="update bench/costs.json and the table of docs/scaling.md")
     arguments = parser.parse_args()
     with open_workshop() as shop:
         settle_down(shop)
@@ -250,7 +250,7 @@ def main() -> None:
         for name, one in everything(shop, Meter()):
             print(f"{name}: {', '.join(f'{field} {value:.1f}' for field, value in one._asdict().items())}", flush=True)
             counted[name] = one
-    print(f"a process keeps {open_at_once} connections")
+    print(f"a process keeps {open_at_once} connections open")
     if arguments.write:
         document = {"connections": open_at_once, "operations": {name: one._asdict() for name, one in counted.items()}}
         DOCUMENT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

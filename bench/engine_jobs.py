@@ -33,7 +33,7 @@ from headway.storage.transaction import Transaction
 
 ROUNDS = 5
 BATCHES = 5  # batches of samples of how long a single job waits: 50 samples
-WORKLOAD = "500 jobs that do nothing, enqueued by 16 callers in a commit each, then worked off by one process, 16 at once"
+WORKLOAD = "500 jobs that do nothing, enqueued by 16 callers in a commit each, then run by one process, 16 at once"
 POLLED = "DBOS, a queue polled every 0.1 s"
 LISTENING = "procrastinate, LISTEN/NOTIFY"
 Enqueue = Callable[[], Awaitable[object]]

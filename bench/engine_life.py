@@ -168,8 +168,8 @@ def answer(messages: Any) -> Any:
 
 @benchmark(
     "engine.resume",
-    "100 turns of 3 steps that a killed process left behind, from the next one's start until all have ended",
-    "the same, begun anew",
+    "100 turns of 3 steps, interrupted when their process was killed: from the next process's start until all have ended",
+    "the same turns, started fresh",
     at_least(0.5),
 )
 def resume(shop: Workshop) -> Measurements:

@@ -115,7 +115,7 @@ def wrk(shop: Workshop, url: str, method: str, body: object, tokens: list[str]) 
     command = [binary, "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}", "-s", str(script), url]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     if "Non-2xx" in said:
-        raise RuntimeError(f"not all answers were good:\n{said}")
+        raise RuntimeError(f"not all responses were successful:\n{said}")
     found = re.search(r"Requests/sec:\s+([\d.]+)", said)
     assert found is not None
     return float(found[1])

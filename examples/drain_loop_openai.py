@@ -1,4 +1,4 @@
-"""A plain OpenAI loop that plans in Headway, and may not stop while the plan is open.
+"""A plain OpenAI loop that plans in Headway and does not stop while its plan has open steps.
 
 headway serve
 HEADWAY_TOKEN=hw_… OPENAI_API_KEY=… python examples/drain_loop_openai.py "Plan a picnic for four"
@@ -14,11 +14,11 @@ from openai import OpenAI
 
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
 PLANNING = {"create_todo", "list_todo", "start_todo", "complete_todo"}
-SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
+SYSTEM = "Plan work with several steps with create_todo, end each step with complete_todo, and answer when no step is open."
 STEPS = 50
 
 if missing := [name for name in ("HEADWAY_TOKEN", "OPENAI_API_KEY") if not os.environ.get(name)]:
-    sys.exit(f"Set {' and '.join(missing)}: `headway token new` prints a token, and the loop asks OpenAI or OPENAI_BASE_URL.")
+    sys.exit(f"Set {' and '.join(missing)}: `headway token new` prints a token, and the loop calls OpenAI or OPENAI_BASE_URL.")
 
 headway = httpx.Client(
     base_url=os.environ.get("HEADWAY_URL", "http://127.0.0.1:8484"),
@@ -48,7 +48,7 @@ def main(request: str) -> None:
         said = client.chat.completions.create(model=MODEL, messages=messages, tools=tools).choices[0].message
         messages.append(said.model_dump(exclude_none=True))
         for call in said.tool_calls or []:
-            # Whose plan it is comes from here, never from the model.
+            # The turn and conversation come from this program, never from the model.
             body = {"arguments": json.loads(call.function.arguments), "turn_id": turn["id"], "conversation_id": conversation["id"]}
             result = asked("POST", f"/tools/{call.function.name}", body)["result"]
             messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
@@ -59,8 +59,10 @@ def main(request: str) -> None:
             print(said.content)
             return
         titles = ", ".join(one["title"] for one in unfinished)
-        messages.append({"role": "user", "content": f"Not finished, these are still open: {titles}. Do them, or cancel them."})
-    sys.exit(f"Not done after {STEPS} steps.")
+        messages.append(
+            {"role": "user", "content": f"Not finished. These steps are still open: {titles}. Do them, or cancel them."}
+        )
+    sys.exit(f"Not finished after {STEPS} model calls.")
 
 
 if __name__ == "__main__":

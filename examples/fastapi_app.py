@@ -1,6 +1,6 @@
 """Headway inside a FastAPI application: uvicorn --app-dir examples fastapi_app:app
 
-Turns that are cut off when the application stops go on when it starts again.
+Turns that are interrupted when the application stops resume when it starts again.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A LangChain agent that plans in Headway, and is sent back while its plan is open.
+"""A LangChain agent that plans in Headway. It is sent back to work while its plan has open steps.
 
 pip install 'headway[langchain]' langchain langchain-openai
 OPENAI_API_KEY=… python examples/langchain_agent.py "Plan a picnic for four"
@@ -14,7 +14,7 @@ from headway import Headway
 from headway.frameworks.langchain import langchain_tools
 
 MODEL = f"openai:{os.environ.get('OPENAI_MODEL', 'gpt-5-mini')}"
-SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
+SYSTEM = "Plan work with several steps with create_todo, end each step with complete_todo, and answer when no step is open."
 ROUNDS = 10
 
 
@@ -26,7 +26,7 @@ async def main(request: str) -> None:
         for _ in range(ROUNDS):
             if not (unfinished := await loop.unfinished()):
                 break
-            reminder = ("user", f"Not finished, these are still open: {', '.join(unfinished)}. Do them, or cancel them.")
+            reminder = ("user", f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them.")
             said = await agent.ainvoke({"messages": [*said["messages"], reminder]})
         print(said["messages"][-1].content)
         for todo in await loop.plan():
@@ -35,5 +35,5 @@ async def main(request: str) -> None:
 
 if __name__ == "__main__":
     if not os.environ.get("OPENAI_API_KEY"):
-        sys.exit("Set OPENAI_API_KEY: this agent asks OpenAI, or the server at OPENAI_BASE_URL.")
+        sys.exit("Set OPENAI_API_KEY: this agent calls OpenAI, or the server at OPENAI_BASE_URL.")
     asyncio.run(main(" ".join(sys.argv[1:]) or "Plan a picnic for four, then write the shopping list"))

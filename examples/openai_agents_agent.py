@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK that plans in Headway, and is sent back while its plan is open.
+"""An OpenAI Agents SDK agent that plans in Headway. It is sent back to work while its plan has open steps.
 
 pip install 'headway[openai-agents]'
 OPENAI_API_KEY=… python examples/openai_agents_agent.py "Plan a picnic for four"
@@ -15,21 +15,21 @@ from headway import Headway
 from headway.frameworks.openai_agents import openai_agents_tools
 
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
-SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
+SYSTEM = "Plan work with several steps with create_todo, end each step with complete_todo, and answer when no step is open."
 ROUNDS = 10
 
 
 async def main(request: str) -> None:
     async with Headway.open() as headway, AsyncOpenAI() as client:
         loop = await headway.own_loop(agent="openai-agents")
-        # Chat completions are what every compatible server speaks; Agent(model="gpt-5-mini") would use the Responses API.
+        # Every compatible server supports chat completions; Agent(model="gpt-5-mini") would use the Responses API.
         model = OpenAIChatCompletionsModel(MODEL, client)
         planner = Agent("planner", instructions=SYSTEM, model=model, tools=[*openai_agents_tools(loop.only("turn_plan"))])
         said = await Runner.run(planner, request)
         for _ in range(ROUNDS):
             if not (unfinished := await loop.unfinished()):
                 break
-            reminder = f"Not finished, these are still open: {', '.join(unfinished)}. Do them, or cancel them."
+            reminder = f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them."
             said = await Runner.run(planner, [*said.to_input_list(), {"role": "user", "content": reminder}])
         print(said.final_output)
         for todo in await loop.plan():
@@ -38,5 +38,5 @@ async def main(request: str) -> None:
 
 if __name__ == "__main__":
     if not os.environ.get("OPENAI_API_KEY"):
-        sys.exit("Set OPENAI_API_KEY: this agent asks OpenAI, or the server at OPENAI_BASE_URL.")
+        sys.exit("Set OPENAI_API_KEY: this agent calls OpenAI, or the server at OPENAI_BASE_URL.")
     asyncio.run(main(" ".join(sys.argv[1:]) or "Plan a picnic for four, then write the shopping list"))

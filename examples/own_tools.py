@@ -1,4 +1,4 @@
-"""Headway inside a script, with tools of its own: HEADWAY_MODEL=openai-chat:gpt-5-mini python examples/own_tools.py"""
+"""Headway inside a script that brings its own tools: HEADWAY_MODEL=openai-chat:gpt-5-mini python examples/own_tools.py"""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ def weather(city: str, days: Annotated[int, Field(description="days ahead", ge=0
 
 async def main(request: str) -> None:
     async with Headway.open(tools=[weather]) as headway:
-        turn = await headway.ask(request, "a script")  # the next run goes on in the same conversation
+        turn = await headway.ask(request, "a script")  # the next run continues the same conversation
     print(turn.answer)
     for todo in turn.plan:
         print(f"- {todo.subject}: {todo.status}, {todo.outcome}")

@@ -1,4 +1,4 @@
-"""A Pydantic AI agent that plans in Headway, and is sent back while its plan is open.
+"""A Pydantic AI agent that plans in Headway. It is sent back to work while its plan has open steps.
 
 OPENAI_API_KEY=… python examples/pydantic_ai_agent.py "Plan a picnic for four"
 """
@@ -13,7 +13,7 @@ from headway import Headway
 from headway.frameworks.pydantic_ai import headway_toolset
 
 MODEL = f"openai-chat:{os.environ.get('OPENAI_MODEL', 'gpt-5-mini')}"
-SYSTEM = "Plan work of several steps with create_todo, end each step with complete_todo, and answer when nothing is left."
+SYSTEM = "Plan work with several steps with create_todo, end each step with complete_todo, and answer when no step is open."
 ROUNDS = 10
 
 
@@ -25,7 +25,7 @@ async def main(request: str) -> None:
         for _ in range(ROUNDS):
             if not (unfinished := await loop.unfinished()):
                 break
-            reminder = f"Not finished, these are still open: {', '.join(unfinished)}. Do them, or cancel them."
+            reminder = f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them."
             said = await agent.run(reminder, message_history=said.all_messages())
         print(said.output)
         for todo in await loop.plan():
@@ -34,5 +34,5 @@ async def main(request: str) -> None:
 
 if __name__ == "__main__":
     if not os.environ.get("OPENAI_API_KEY"):
-        sys.exit("Set OPENAI_API_KEY: this agent asks OpenAI, or the server at OPENAI_BASE_URL.")
+        sys.exit("Set OPENAI_API_KEY: this agent calls OpenAI, or the server at OPENAI_BASE_URL.")
     asyncio.run(main(" ".join(sys.argv[1:]) or "Plan a picnic for four, then write the shopping list"))

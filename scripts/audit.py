@@ -33,7 +33,7 @@ def findings(answer: str) -> list[str] | None:
     if not any("vulns" in package for package in packages):
         return None
     return [
-        f"{package['name']} {package['version']}: {found['id']}, mended in {', '.join(found['fix_versions']) or 'no version yet'}"
+        f"{package['name']} {package['version']}: {found['id']}, fixed in {', '.join(found['fix_versions']) or 'no version yet'}"
         for package in packages
         for found in package.get("vulns", ())
     ]
@@ -45,9 +45,9 @@ def main() -> int:
     seconds = parser.parse_args().seconds
     found = findings(asked(seconds))
     if found is None:
-        print(f"Dependencies were not audited: the vulnerability service could not be asked within {seconds:g} s.")
+        print(f"Dependencies were not audited: the vulnerability service did not answer within {seconds:g} s.")
         return 0
-    print("\n".join(found) or "No known vulnerabilities in what constraints.txt pins.")
+    print("\n".join(found) or "No known vulnerabilities in the versions that constraints.txt pins.")
     return 1 if found else 0
 
 

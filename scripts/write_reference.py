@@ -46,9 +46,9 @@ def cli_page() -> str:
     parts = [
         MADE,
         "# Every command",
-        "What `headway … --help` says. [The command line](../cli.md) tells of output, exit codes and leases.",
-        "All commands take these, before or after the subcommand; below they are left out.\n"
-        "Where one would mean nothing (`halt --tenant acme`), it is refused:",
+        "The output of `headway … --help`. [The command line](../cli.md) describes output, exit codes and leases.",
+        "All commands accept these options, before or after the subcommand; they are omitted below.\n"
+        "An option that has no effect on a command (`halt --tenant acme`) is rejected:",
         block(flags_of_all()),
     ]
     for context in commands(root):
@@ -96,10 +96,10 @@ def http_page(api: dict[str, Any]) -> str:
     parts = [
         MADE,
         "# Every route",
-        "What [openapi.json](openapi.json) has in full, with the shapes of all bodies and answers; `headway serve` serves it at\n"
-        "`/openapi.json`. [The HTTP door](../http.md) tells what they mean.",
-        "Parameters: `?` in the query, `{}` in the body; those in **bold** have to be there. Errors that are not repeated below:",
-        f"- every route: {told(COMMON_STATUSES)}\n- every route that wants a token: {told(TOKEN_STATUSES)}\n"
+        "A summary of [openapi.json](openapi.json), which also has the schemas of all requests and responses; `headway serve`\n"
+        "serves it at `/openapi.json`. [The HTTP API](../http.md) explains the routes.",
+        "Parameters: `?` in the query, `{}` in the body; those in **bold** are required. Errors that are not repeated below:",
+        f"- every route: {told(COMMON_STATUSES)}\n- every route that requires a token: {told(TOKEN_STATUSES)}\n"
         f"- every route with a body: {told(BODY_STATUSES)}",
     ]
     for tag in dict.fromkeys(one["tags"][0] for _, _, one in operations(api)):

@@ -36,8 +36,8 @@ def answering(*packages: object, code: int = 0) -> str:
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [
-        (answering(CLEAN, SKIPPED), 0, "No known vulnerabilities in what constraints.txt pins.\n"),
-        (answering(CLEAN, KNOWN, code=1), 1, "left-pad 1.0: CVE-0000-1, mended in 1.1\n"),
+        (answering(CLEAN, SKIPPED), 0, "No known vulnerabilities in the versions that constraints.txt pins.\n"),
+        (answering(CLEAN, KNOWN, code=1), 1, "left-pad 1.0: CVE-0000-1, fixed in 1.1\n"),
     ],
 )
 def test_known_vulnerabilities_decide_the_exit_code(tmp_path: Path, program: str, code: int, said: str) -> None:

@@ -28,6 +28,27 @@ SETTING = re.compile(r"^\| `HEADWAY_([A-Z_]+)` \|([^|]*)\|", re.MULTILINE)
 REQUIREMENT = re.compile(r"^\| (\d{3})\.(\d+) \| .+ \| (.+) \|$", re.MULTILINE)
 TEST_ID = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)(\[[^`]+\])?`")
 SOURCES = ("000", "001", "002", "003", "004")
+# Words that make a text harder to read than it has to be. Messages name the actor and the action instead.
+TICS = (
+    "anew",
+    "mend(s|ed|ing)?",
+    "whoever",
+    "somebody",
+    "nobody",
+    "do(es)? as well",
+    "goes on",
+    "lets? go of",
+    "lets? it (go on|rest)",
+    "at hand",
+    "the one of",
+    "told",
+    "of its own",
+    "the day rolls",
+)
+TIC = re.compile(rf"\b({'|'.join(TICS)})\b", re.IGNORECASE)
+QUOTED = re.compile(r"“[^”]*”")  # requirements are quoted word for word
+HISTORY = ROOT / "CHANGELOG.md"
+UNCHECKED = ("agents/models/rehearsal/reading.py",)  # words that a user may write
 OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")  # what others say
 
 
@@ -110,7 +131,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_setting_is_documented_and_no_other() -> None:
     with pytest.raises(SettingsError) as refused:
         settings.load({"nonsense": "1"})
-    known = str(refused.value).rpartition("There are: ")[2].rstrip(".").split(", ")
+    known = str(refused.value).rpartition("Known settings: ")[2].rstrip(".").split(", ")
     assert sorted(told_settings()) == known
 
 
@@ -153,10 +174,15 @@ def sentences() -> list[str]:
     return [part.strip(" :") for span in quoted for part in span.split("…")]
 
 
+def literals(module: Path) -> list[str]:
+    """Every text in a module. Docstrings are among them: those of errors and commands are messages."""
+    nodes = ast.walk(ast.parse(written(module)))
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
 def said() -> str:
     """Every text in the code, and the page's."""
-    modules = (ast.walk(ast.parse(written(path))) for path in (ROOT / "src").rglob("*.py"))
-    texts = [node.value for nodes in modules for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts = [text for path in (ROOT / "src").rglob("*.py") for text in literals(path)]
     return "\n".join([*texts, *(written(path) for path in (ROOT / "src").rglob("static/js/*.js"))])
 
 
@@ -165,6 +191,41 @@ def test_the_sentences_that_people_look_for_are_those_they_see() -> None:
     looked_for = [one for one in sentences() if one and one not in OF_LIBRARIES]
     assert len(looked_for) > 40
     assert [one for one in looked_for if one not in known] == []
+
+
+def found_tics(text: str) -> list[str]:
+    return [found[0] for found in TIC.finditer(text)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != HISTORY], ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_are_written_in_plain_words(page: Path) -> None:
+    assert found_tics(QUOTED.sub("", CODE.sub("", written(page)))) == []
+
+
+def test_help_and_the_openapi_document_are_written_in_plain_words() -> None:
+    """The reference has the help of every command, and the summaries and descriptions of every route."""
+    assert {name: found for name, text in reference_writer().documents().items() if (found := found_tics(text))} == {}
+
+
+def test_messages_and_prompts_are_written_in_plain_words() -> None:
+    package = ROOT / "src" / "headway"
+    modules = {str(path.relative_to(package)): "\n".join(literals(path)) for path in package.rglob("*.py")}
+    scripts = {path.name: written(path) for path in package.rglob("static/js/*.js")}
+    found = {name: found_tics(text) for name, text in (modules | scripts).items() if not name.startswith(UNCHECKED)}
+
+    assert len(found) > 150
+    assert {name: tics for name, tics in found.items() if tics} == {}
+
+
+def test_words_to_avoid_are_found() -> None:
+    assert found_tics("Somebody mended it; whoever told you lets it go on.") == [
+        "Somebody",
+        "mended",
+        "whoever",
+        "told",
+        "lets it go on",
+    ]
+    assert found_tics("Recommended: amend the plan, and continue.") == []
 
 
 def requirements() -> list[tuple[str, int, str]]:

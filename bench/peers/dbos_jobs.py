@@ -65,7 +65,7 @@ def come_to_rest() -> None:
     """Wait until the last results are recorded."""
     deadline = time.monotonic() + PATIENCE_S
     while DBOS.list_workflows(status=["ENQUEUED", "PENDING"]):
-        assert time.monotonic() < deadline, "not all workflows were worked off"
+        assert time.monotonic() < deadline, "not all workflows have ended"
         time.sleep(0.02)
     assert not DBOS.list_workflows(status=["ERROR"])
 

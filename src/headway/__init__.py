@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.actions.turn_report import TurnReport
+    from headway.actions.turns import TurnReport
     from headway.agents.tools.custom import tool
     from headway.agents.tools.execution import Execution
     from headway.assembly import Headway
@@ -30,7 +30,7 @@ __all__ = [
 HOMES = {
     "Execution": "headway.agents.tools.execution",
     "Headway": "headway.assembly",
-    "TurnReport": "headway.actions.turn_report",
+    "TurnReport": "headway.actions.turns",
     "tool": "headway.agents.tools.custom",
 }
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, idempotency, jobs, schedules, tenants, turn_report, turns
-from headway.actions.feed import Feed, repeat_forever
+from headway.actions import conversations, idempotency, jobs, schedules, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -21,6 +20,7 @@ from headway.agents.tools.execution import Execution, ResolvedScope, resolve_sco
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
+from headway.feed import Feed
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
@@ -30,6 +30,7 @@ from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, build_redactor, load
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
+from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work
 
@@ -101,7 +102,7 @@ class Headway:
 
     def start(self) -> None:
         self.feed.start()
-        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up))
+        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
 
     def execution(self, place: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
@@ -133,7 +134,7 @@ class Headway:
         self.means.models.preload()
 
     async def agents_ready(self) -> None:
-        assert self.warming is not None, "start_agents comes first"
+        assert self.warming is not None, "call start_agents first"
         await asyncio.shield(self.warming)
 
     async def stop_agents(self) -> None:
@@ -234,7 +235,7 @@ class Headway:
 
     async def ask(
         self, content: str, conversation: int | str | None = None, *, mode: TurnMode = "plan", tenant: str = LOCAL_TENANT
-    ) -> turn_report.TurnReport:
+    ) -> turns.TurnReport:
         """Have an agent answer a message, and return a report of the turn.
 
         Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
@@ -247,7 +248,7 @@ class Headway:
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode)
 
         job = await self._run_to_end(begin)
-        return await self.database.read(lambda tx: turn_report.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
+        return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def own_loop(
         self,

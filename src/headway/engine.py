@@ -12,19 +12,17 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from headway.actions import jobs, schedules
-from headway.actions.feed import repeat_forever, wait_for_database
 from headway.ledger.errors import Closed, StorageError
 from headway.ledger.job import LEASE_MS, Job
 from headway.storage.database import Database
+from headway.storage.retry import StorageRetry, repeat_forever, retry_storage
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import schedules as schedule_store
-from headway.storage.transaction import Transaction, Work
-
-T = TypeVar("T")
+from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.engine")
 
@@ -37,8 +35,8 @@ POLL_S = 0.25  # how soon a job that another process created is noticed
 RECOVERY_BATCH = 500
 FAR_FUTURE_MS = 2**62  # makes the first round check for a clock that was set back while no process ran
 MAX_LOST_WORKERS = 10  # how many processes a job may lose without making progress
-INTERRUPTED_ERROR = "The process that worked on it was interrupted."
-INTERNAL_ERROR = "Something broke inside Headway; its log tells what."
+INTERRUPTED_ERROR = "The process that ran this job was interrupted."
+INTERNAL_ERROR = "Headway hit an internal error. See its log for details."
 
 
 class JobHandler(NamedTuple):
@@ -78,7 +76,6 @@ class Engine:
         self.only: set[str] | None = None
         self.prune_only_at = PRUNE_OWN_JOBS_AT  # size of `only` at which ended jobs are removed from it
         self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
-        self.stopping = False
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
         self.last_time = FAR_FUTURE_MS
 
@@ -86,7 +83,7 @@ class Engine:
         """Start working. With `alone`, run only jobs that this process created, for short-lived processes."""
         self.only = set() if alone else None
         steps = [self._work, self._beat] if alone else [self._work, self._beat, self._sweep]
-        self.background = [asyncio.create_task(repeat_forever(step)) for step in steps]
+        self.background = [asyncio.create_task(repeat_forever(step, "the engine")) for step in steps]
 
     @property
     def alive(self) -> bool:
@@ -123,7 +120,6 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop cleanly: cancel all tasks and requeue unfinished jobs at once, without waiting for the lease to expire."""
-        self.stopping = True
         tasks = [*self.background, *self.tasks.values()]
         for task in tasks:
             task.cancel()
@@ -133,7 +129,7 @@ class Engine:
         try:
             await self.database.write(partial(job_store.release_owner, owner=self.owner))
         except StorageError as error:
-            log.warning("nothing was handed back, it will be taken over when our lease has run out: %s", error)
+            log.warning("could not requeue unfinished jobs; other workers take them over when the lease expires: %s", error)
         for waiter in self.waiting.values():
             if not waiter.done():
                 waiter.set_exception(Closed())
@@ -142,25 +138,19 @@ class Engine:
     # One job
 
     async def _run(self, job: Job) -> None:
+        task = f"{job.kind} {job.id}"
         try:
             await self.handlers[job.kind].run(job)
         except Exception as error:
             if isinstance(error, StorageError) and error.is_transient:
-                await wait_for_database(error)  # the job itself is not at fault
+                await StorageRetry(task).wait(error)  # the job itself is not at fault
             else:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
-                log.exception("%s %s stopped by a fault", job.kind, job.id)
-                await self._write_until_stored(partial(self._mark_dead, job=job, error=INTERNAL_ERROR))
-        if await self._write_until_stored(partial(self._settle, job=job)):
+                log.exception("%s stopped by a fault", task)
+                dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
+                await retry_storage(lambda: self.database.write(dead), task)
+        if await retry_storage(lambda: self.database.write(partial(self._settle, job=job)), task):
             self._resolve_waiter(job.id)
-
-    async def _write_until_stored(self, work: Work[T]) -> T:
-        """Write, retrying for as long as the database is away. The work must recognize that an earlier attempt was stored."""
-        while True:
-            try:
-                return await self.database.write(work)
-            except StorageError as error:
-                await wait_for_database(error)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
         held = job_store.find_locked(tx, job.tenant_id, job.id)
@@ -172,7 +162,7 @@ class Engine:
         if held.kind in self.handlers:
             self.handlers[held.kind].on_dead(tx, held, error)
         else:  # for example, created by a newer Headway
-            jobs.fail_permanently(tx, held, f"Nobody here knows how to do a {held.kind}.")
+            jobs.fail_permanently(tx, held, f"This version of Headway has no handler for jobs of kind {held.kind}.")
 
     def _settle(self, tx: Transaction, job: Job) -> bool:
         """Return whether the job has ended. A job that stopped without a change (for example, because of a halt) is requeued."""
@@ -269,7 +259,7 @@ class Engine:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
             found = await self.database.write(self.recover)
             if found:
-                log.warning("%d jobs of processes that are no more are taken over", found)
+                log.warning("took over %d jobs of workers whose lease expired", found)
         await asyncio.sleep(SWEEP_S)
 
     def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:

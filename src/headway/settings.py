@@ -121,7 +121,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         traces=resolve_exporter(),
     )
     if unknown := sorted(set(chosen) - known):
-        raise SettingsError(f"There is no setting named {unknown[0][:80]!r}. There are: {', '.join(sorted(known))}.")
+        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
     return wanted
 
 
@@ -160,7 +160,7 @@ def resolve_path(variable: str, name: str) -> str:
             raise OSError("there is no such user")
         return os.path.abspath(expanded)
     except OSError as error:  # also raised if the current folder was deleted
-        raise SettingsError(f"{variable} is {name[:200]!r}, which cannot be found: {error}") from None
+        raise SettingsError(f"{variable}={name[:200]!r} cannot be resolved: {error}") from None
 
 
 def parse_list(words: str) -> tuple[str, ...]:
@@ -201,14 +201,14 @@ def parse_url(url: str) -> str:
     """Check the public URL and strip trailing slashes, because links are built by appending a path."""
     if not re.match(r"https?://[^/?#\s]", url):
         quoted = USERINFO_PATTERN.sub("://…@", url)[:80]
-        raise SettingsError(f"HEADWAY_URL must be an address like https://headway.example.org, not {quoted!r}.")
+        raise SettingsError(f"HEADWAY_URL must be a URL like https://headway.example.org, not {quoted!r}.")
     return url.rstrip("/")
 
 
 def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
     for place, url in enumerate(urls, 1):
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # the message does not quote the URL, which may contain a password
-            raise SettingsError(f"HEADWAY_NOTIFY must list URLs, with commas between them; number {place} is none.")
+            raise SettingsError(f"HEADWAY_NOTIFY must be a comma-separated list of URLs; entry {place} is not a URL.")
     return urls
 
 
@@ -220,7 +220,7 @@ def load_dotenv() -> Mapping[str, str | None]:
     from dotenv import dotenv_values  # noqa: PLC0415
 
     def name_the_file(record: logging.LogRecord) -> bool:
-        record.msg, record.args = f"headway: in the file {os.path.abspath('.env')}: {record.getMessage()}", ()
+        record.msg, record.args = f"headway: {os.path.abspath('.env')}: {record.getMessage()}", ()
         return True
 
     parser = logging.getLogger("dotenv.main")  # its warnings give the line, but not the file

@@ -119,8 +119,7 @@ def test_memory_alone_and_todos_alone(sqlite_url: str, tmp_path: Path) -> None:
         entry = remember(talk, "flour")
         talk.say()
         assert shown(talk)[3:] == [MEMORY, f"- #{entry} [note] flour"]
-        scope = Scope(talk.tenant_id, talk.conversation_id)
-        talk.database.write(lambda tx: memory.forget(tx, scope, entry))
+        talk.database.write(lambda tx: tx.run("DELETE FROM memory_entries"))
         todo = add(talk, "bake")
         talk.server.script = by_role(index=lambda request: DELEGATES(fresh(request)), researcher=text("A hole."))
         talk.say()

@@ -36,20 +36,22 @@ PLACES = {
     "agents/loop/cut_off.py handle": "goal",
     "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py start_sub_agent": "plan",
+    "agents/facts.py build_runtime_message": "every story",
     "agents/loop/tool_calls.py call_tools": "plan",
     "agents/loop/gates.py apply_verdict": "queue",
     "agents/loop/gates.py reject_answer": "plan",
-    "agents/loop/driver.py ask_model": "plan",
     "agents/loop/driver.py prepare_model_request": "goal",
     "agents/loop/driver.py apply_step": "plan",
     "agents/loop/driver.py record_reply": "queue",
     "agents/loop/writ_calls.py run_writs": "plan",
     "agents/loop/structured.py fill_form": "goal",
     "agents/loop/structured.py build_rejection": "goal",
+    "agents/prompts.py build_turn_context": "plan",
     "agents/transcript.py to_model_message": "plan",
     "agents/transcript.py build_user_message": "every story",
-    "autonomy/next_step.py work_inline": "goal",
+    "autonomy/prompts.py build_work": "goal",
 }
+SPEAKING = {"build_user_message", "build_runtime_message", "UserPromptPart", "ToolReturnPart"}
 
 
 def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
@@ -60,7 +62,7 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
                 names = {
                     one.id if isinstance(one, ast.Name) else one.attr for one in called if isinstance(one, ast.Name | ast.Attribute)
                 }
-                if names & {"build_user_message", "UserPromptPart", "ToolReturnPart"}:
+                if names & SPEAKING:
                     yield f"{path.relative_to(PACKAGE)} {function.name}"
 
     assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in speaking(path)} == set(PLACES)

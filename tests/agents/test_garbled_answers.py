@@ -64,9 +64,9 @@ STAYING: dict[str, tuple[Reply, str]] = {
         "not an answer",
     ),
     "tool calls that are text": (raw(encode_stream(chunk({"tool_calls": "now"}), END)), '"tool_calls": "now"'),
-    "tool calls that were announced only": (raw(encode_stream(HI, chunk({}, "tool_calls"))), "calls none"),
+    "tool calls that were announced only": (raw(encode_stream(HI, chunk({}, "tool_calls"))), "none of them has a name"),
     "a usage that is a list": (raw(used([1])), '"usage": [1]'),
-    "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 tokens"),
+    "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 input"),
     "half a token": (raw(used({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})), '"prompt_tokens": 1.5'),
     "an id that is a number": (raw(encode_stream(chunk({"content": "Hi"}, id=5), chunk({}, "stop", id=5))), '"id": 5'),
 }
@@ -113,9 +113,7 @@ def test_a_failure_names_the_remedy(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
         (told,) = talk.list_event_data("turn_failed")
-        assert told["error"].endswith(
-            "provider's address and the model's name are right and that the provider works, then try again."
-        )
+        assert told["error"].endswith("Check the provider's address, the model's name and the provider's status, then try again.")
 
 
 def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, tmp_path: Path) -> None:

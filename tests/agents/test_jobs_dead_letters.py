@@ -84,7 +84,7 @@ def test_only_dead_jobs_are_retried_or_dropped(sqlite_url: str, tmp_path: Path) 
     def refused(*decisions: Callable[..., object]) -> None:
         job_id = talk.job().id
         for decide in decisions:
-            with pytest.raises(Conflict, match="only dead ones"):
+            with pytest.raises(Conflict, match="only dead jobs"):
                 talk.database.write(lambda tx, decide=decide: decide(tx, talk.tenant_id, job_id))  # type: ignore[misc]
 
     with open_talk(sqlite_url, tmp_path, in_order(HELLO, error(503)), retry_delay_s=LONG_S) as talk:

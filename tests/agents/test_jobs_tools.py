@@ -68,7 +68,7 @@ def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(databa
         talk.revive()
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "dead"))
         assert paid.read_text().split() == ["5"]
-        assert "nobody knows" in str(job(talk, payment.id).as_json()["error"])
+        assert "whether it took effect is unknown" in str(job(talk, payment.id).as_json()["error"])
         assert talk.list_event_data("recovered") == []
 
 
@@ -197,7 +197,7 @@ def test_a_tool_job_canceled_before_it_began_is_never_called(database_url: str, 
         over(talk, new(talk, "now", {}))  # it comes after the other
         assert times(unlucky, "look") == 0
         assert job(talk, canceled.id).state == "canceled"
-        with pytest.raises(Conflict, match="is over: canceled"):
+        with pytest.raises(Conflict, match="has already ended: canceled"):
             cancel(talk, canceled.id)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headway.actions import claims
+from headway.ledger.errors import BadCursor
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
@@ -105,7 +106,7 @@ def test_a_cursor_continues_where_its_page_ended(agent: Agent) -> None:
         cursor = page["next_cursor"]
     assert pages == [f"todo {n}" for n in range(5)]
     for bad in ("x", "1.2", "1.2.3.4", "-1.2.3", "9" * 100, "'; DROP TABLE todos"):
-        assert agent.refused("todo_list", cursor=bad) == "The cursor is not one this list gave out."
+        assert agent.refused("todo_list", cursor=bad) == BadCursor.__doc__
     assert "cursor" in agent.refused("todo_list", cursor=7.5)
 
 

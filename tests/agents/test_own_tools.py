@@ -177,7 +177,7 @@ def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent:
         """Give it."""
         return result
 
-    assert calling(sqlite_agent, give).refused("give").startswith("give was run, but its result")
+    assert calling(sqlite_agent, give).refused("give").startswith("give ran, but its result")
 
 
 def test_any_exception_of_a_function_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
@@ -244,9 +244,9 @@ def itself(node: Node) -> None:
     [
         (no_docstring, "no_docstring needs a docstring"),
         (no_types, "no_types: the parameter city needs a type"),
-        (many, "many: *cities: str is not possible"),
-        (more, "more: **cities: str is not possible"),
-        (by_place, "by_place: city: str is not possible"),
+        (many, "many: *cities: str is not supported"),
+        (more, "more: **cities: str is not supported"),
+        (by_place, "by_place: city: str is not supported"),
         (unknown_type, "unknown_type: its parameters cannot be read: name 'Metropolis' is not defined"),
         (no_json, "no_json: its parameters cannot be described"),
         (some_class, "some_class: its parameters cannot be checked"),

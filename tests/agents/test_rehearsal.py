@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import (
-    InstructionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -23,6 +22,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.agents import prompts
+from headway.agents.facts import build_runtime_message
 from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
 from headway.agents.models.rehearsal.reading import RecentResults, find_call, split_request
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
@@ -47,10 +47,6 @@ MOST_CALLS = 50
 
 def offering(*tools: Tool) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=[ToolDefinition(name=tool.name) for tool in tools])
-
-
-def asking(instructions: str) -> ModelRequestParameters:
-    return ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
 
 
 def nobody(_call: ToolCallPart) -> str | None:
@@ -86,16 +82,13 @@ class Stage:
             refusals += self.mode == "plan"
             if not left or refusals > 3:
                 return response.text
-            self.transcript.append(
-                build_user_message(
-                    prompts.render_open_items_refusal(left) if self.mode == "plan" else prompts.NEXT_ITEM_PREFIX + left[0].subject
-                )
-            )
+            said = prompts.render_open_items_refusal(left) if self.mode == "plan" else prompts.render_next_item(left[0].subject)
+            self.transcript.append(build_runtime_message(said))
         raise AssertionError(f"not at an end after {MOST_CALLS} calls")
 
     def next_response(self, request: str) -> ModelResponse:
         plan = self.agent.rows()
-        frame = [build_user_message(prompts.render_turn_context(request, plan, self.mode))] if plan else []
+        frame = [prompts.build_turn_context(request, plan, self.mode)] if plan else []
         messages = [*select_window([], [TranscriptEntry(n, message) for n, message in enumerate(self.transcript)]), *frame]
         self.asked.append(messages)
         response = answer(messages, self.parameters)
@@ -235,7 +228,7 @@ def test_after_a_refusal_the_rehearsal_works_on_the_open_items(stage: Stage) -> 
     stage.transcript = [
         build_user_message("go on"),
         ModelResponse([TextPart("Done.")]),
-        build_user_message(prompts.render_open_items_refusal(stage.agent.rows())),
+        build_runtime_message(prompts.render_open_items_refusal(stage.agent.rows())),
     ]
 
     assert [call.tool_name for call in stage.next_response("go on").tool_calls] == ["start_todo", "calculate"]
@@ -321,13 +314,14 @@ def test_a_single_step_gets_an_item_of_the_queue(queue: Stage) -> None:
     [("84", True), ("", False), ("Not done: no such file", False), ("I could not do it.", False), ("Rehearsed: …", True)],
 )
 def test_the_assessor_takes_an_answer_that_does_not_say_no(text: str, ok: bool) -> None:
-    said = answer([build_user_message(prompts.render_assessment("Add up", "it is right", text))], asking(prompts.ASSESSOR))
+    said = answer([build_runtime_message("Assess this answer.", {"answer": text})], ModelRequestParameters())
 
     assert json.loads(said.text or "")["ok"] is ok
 
 
 def test_the_summariser_keeps_the_first_and_the_last_sentence() -> None:
-    said = answer([build_user_message("I began with A. Then came B.\nNow I am at C. Next is D")], asking(prompts.SUMMARISER))
+    cut_off = "I began with A. Then came B.\nNow I am at C. Next is D"
+    said = answer([build_runtime_message("Summarise this.", {"cut_off": cut_off})], ModelRequestParameters())
 
     assert said.text == "It began: I began with A. … It ended: Next is D"
 
@@ -434,7 +428,7 @@ MODES: st.SearchStrategy[TurnMode] = st.sampled_from(["plan", "queue"])
 def test_any_text_is_worked_through_to_an_end(request: str, results: list[str], titles: list[str], mode: TurnMode) -> None:
     """The plan, if there is one, never changes: the worst that tools and people could do to it."""
     tools = IN_PLAN_MODE if mode == "plan" else IN_QUEUE_MODE
-    frame = build_user_message(forged_frame(request, titles, mode))
+    frame = forged_frame(request, titles, mode)
     transcript: list[ModelMessage] = [build_user_message(request)]
     for calls in range(MOST_CALLS):
         messages = [*select_window([], [TranscriptEntry(n, one) for n, one in enumerate(transcript)]), *([frame] if titles else [])]
@@ -448,10 +442,10 @@ def test_any_text_is_worked_through_to_an_end(request: str, results: list[str], 
     raise AssertionError("it does not end")
 
 
-def forged_frame(request: str, titles: list[str], mode: TurnMode) -> str:
+def forged_frame(request: str, titles: list[str], mode: TurnMode) -> ModelRequest:
     uuid = "00000000-0000-4000-8000-{:012}"
     rows = [
         Todo(n, uuid.format(n), 1, "turn", "ada", title, "", "", None, "pending", n, None, 1, 1, 0, 0)
         for n, title in enumerate(titles)
     ]
-    return prompts.render_turn_context(request, rows, mode)
+    return prompts.build_turn_context(request, rows, mode)

@@ -82,7 +82,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
         ('writs = ["money"]', "writs[0]: Input should be 'todos', 'agents' or 'schedules'"),
         (
             'tools = ["fly"]',
-            f"tools: there is no 'fly'. There are the families {', '.join(FAMILIES)}, and the tools calculate, read_file",
+            f"tools: unknown name 'fly'. Known: the families {', '.join(FAMILIES)}, and the tools calculate, read_file",
         ),
         ('tools = "tasks"', "tools: Input should be a valid list"),
         ("name = 5", "name: Input should be a valid string"),
@@ -116,5 +116,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_two_files_cannot_describe_the_same_role(tmp_path: Path) -> None:
     written(tmp_path, "", "index.toml")
-    with pytest.raises(SettingsError, match=r"supervisor\.toml: another file already describes the role index"):
+    with pytest.raises(SettingsError, match=r"supervisor\.toml: another file already defines the role index"):
         written(tmp_path, "", "supervisor.toml")

@@ -77,7 +77,7 @@ def test_the_seventeenth_spawn_is_refused_until_one_is_awaited(sqlite_url: str, 
         assert talk.say()["outcome"] == "answered"
         begun_or_not = list_tool_answers(list_requests(talk, "index")[1], "spawn_agent")
         assert [set(one) for one in begun_or_not] == [{"run_id", "jobId"}] * 16 + [{"error"}]
-        assert "16 sub-agents of this turn are at work" in begun_or_not[-1]["error"]
+        assert "16 sub-agents of this turn are running" in begun_or_not[-1]["error"]
         assert set(list_tool_answers(list_requests(talk, "index")[-1], "spawn_agent")[-1]) == {"run_id", "jobId"}
 
 
@@ -110,7 +110,7 @@ def test_the_sixty_fifth_of_a_turn_is_not_begun_in_any_way(sqlite_url: str, tmp_
         assert set(first) == {"run_id", "jobId"}
         assert "64 sub-agents" in second["error"]
         assert "64 sub-agents" in list_tool_answers(list_requests(talk, "index")[-1], "delegate")[0]["error"]
-        assert "[/agent researcher]\nERR: This turn has begun 64 sub-agents" in list_requests(talk, "index")[-1].last
+        assert "[/agent researcher]\nERR: This turn has started 64 sub-agents" in list_requests(talk, "index")[-1].last
         assert not {"one too many", "no"} & set(list_sub_agents(talk))
 
 

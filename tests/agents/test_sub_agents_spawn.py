@@ -175,7 +175,7 @@ def test_a_sub_agent_of_another_agent_cannot_be_checked(database_url: str, tmp_p
         assert talk.say()["outcome"] == "answered"
         results = talk.server.requests[-1].tool_results
         assert len(results) == 3 * 5
-        assert all("No sub-agent" in one.content and len(one.content) < 300 for one in results)
+        assert all("You have no sub-agent" in one.content and len(one.content) < 300 for one in results)
 
 
 def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> Non
     script = by_role(index=by_transcript(spawn_calls("dig"), await_calls, prying, text("Dug.")), researcher=researcher, coder=HOLES)
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert "No sub-agent" in list_tool_answers(talk.server.requests[-1], "check_agent")[0]["error"]
+        assert "You have no sub-agent" in list_tool_answers(talk.server.requests[-1], "check_agent")[0]["error"]
 
 
 def test_every_change_of_a_sub_agent_is_emitted(sqlite_url: str, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_the_standard_otel_variables_select_the_exporter(
 
 
 def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:
-    with pytest.raises(SettingsError, match=r"'carrier-pigeon', which is not installed: pip install 'headway\[otel\]'"):
+    with pytest.raises(SettingsError, match=r"'carrier-pigeon' is not installed: pip install 'headway\[otel\]'"):
         build_tracer("carrier-pigeon")
 
 

@@ -33,7 +33,7 @@ def test_the_refusal_names_the_items_that_remain(sqlite_url: str, tmp_path: Path
         assert refused["role"] == "user"
         assert f"- Frost (id {frost.uuid})" in refused["content"]
         assert "Bake" not in refused["content"]
-        assert "1 item is" in refused["content"]
+        assert "Not finished: 1 item of your plan is still open." in refused["content"]
 
 
 def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url: str, tmp_path: Path) -> None:

@@ -57,10 +57,10 @@ def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None
     """000: "Plan first", "Execute sequentially", "You MUST NOT produce a final response to the user until all TODO items are
     completed or cancelled", "Skip planning for simple tasks"."""
     said = asked(sqlite_url, tmp_path).system
-    assert "call create_todo once with all the steps, then work them off in order" in said
-    assert "the doing, and complete_todo with its outcome" in said
-    assert "an answer while items are open is refused" in said
-    assert 'is ended with status "cancelled" and the reason' in said
+    assert "call create_todo once with all the steps, then work through them in order" in said
+    assert "For each: start_todo, do the work, complete_todo with the outcome." in said
+    assert "an answer while items are open is rejected" in said
+    assert 'end it with status "cancelled" and the reason' in said
     assert "just do it, or answer" in said
 
 

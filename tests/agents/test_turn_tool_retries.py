@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import dead_letters, engine_views, jobs
+from headway.actions import dead_letters, jobs, views
 from headway.ledger.job import Job
 from tests.agents.job_harness import LONG_S, make_due, wait_for_end, wait_for_state
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_states
@@ -58,7 +58,7 @@ def attempts_at(home: Path, name: str) -> int:
 
 
 def dead_calls(talk: Talk) -> list[Job]:
-    return talk.database.read(lambda tx: engine_views.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
+    return talk.database.read(lambda tx: views.list_jobs(tx, talk.tenant_id, "dead", 10).jobs)
 
 
 def look(failures: int) -> Call:

@@ -236,14 +236,14 @@ def test_an_exception_with_meaning_to_the_runtime_becomes_a_result_too(sqlite_ur
 def test_a_tool_that_takes_too_long_may_have_had_its_effect(sqlite_url: str, home: Path) -> None:
     state, result = one_call(sqlite_url, home, call("stuck"))
     assert state == "unknown"
-    assert "did not end within 0.05 s" in result
-    assert "look before you do it again" in result
+    assert "did not finish within 0.05 s" in result
+    assert "check before you call it again" in result
 
 
 def test_a_slow_tool_that_may_be_repeated_has_only_failed(sqlite_url: str, home: Path) -> None:
     state, result = one_call(sqlite_url, home, call("stuck_reader"))
     assert state == "failed"
-    assert "did not end within 0.05 s" in result
+    assert "did not finish within 0.05 s" in result
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("large", {"characters": 200_000}), ("many", {"entries": 50_000})])

@@ -206,14 +206,14 @@ def test_a_site_that_says_nothing_is_given_up_at_the_deadline(site: Site) -> Non
 def test_a_malformed_http_answer_is_an_error_in_one_sentence(site: Site, answer: bytes) -> None:
     site.says(answer)
 
-    assert "could not be asked" in refusal(site.fetch)
+    assert "could not be fetched" in refusal(site.fetch)
 
 
 def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
-    assert "could not be asked" in refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
+    assert "could not be fetched" in refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
 
 
 # Who may be asked
@@ -355,7 +355,7 @@ def test_a_host_that_is_not_listed_is_not_even_looked_up(sqlite_agent: Agent) ->
     caller = build_caller(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
 
     said = caller.refused("http_get", url="http://localhost/")
-    assert said == "localhost is not among the hosts that may be asked: example.org, *.example.net."
+    assert said == "localhost is not an allowed host. Allowed: example.org, *.example.net."
 
 
 # Redirects
@@ -392,14 +392,14 @@ def test_a_redirect_to_a_forbidden_address_is_refused(site: Site, to: str) -> No
 def test_a_redirect_to_a_host_that_is_not_listed_is_refused(site: Site) -> None:
     site.says(moved(f"http://localhost:{site.port}/"))
 
-    assert "not among" in refusal(lambda: fetch(site.url, ("127.0.0.1",), lambda _address: True))
+    assert "is not an allowed host" in refusal(lambda: fetch(site.url, ("127.0.0.1",), lambda _address: True))
     assert len(site.requests) == 1
 
 
 def test_redirects_end(site: Site) -> None:
     site.says(moved("/again"))
 
-    assert refusal(site.fetch) == "The page is redirected more than 5 times."
+    assert refusal(site.fetch) == "The page redirects more than 5 times."
     assert len(site.requests) == 6
 
 

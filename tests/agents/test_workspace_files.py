@@ -141,7 +141,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(caller: ToolCaller) -> None:
 
     assert caller.refused("write_file", path="folder", content="x")
     assert caller.refused("write_file", path="folder/a/b", content="x")
-    assert caller.refused("write_file", path=".", content="x") == "path names no file."
+    assert caller.refused("write_file", path=".", content="x") == "path does not name a file."
     assert caller.refused("list_files", path="folder/a")
     assert [one["path"] for one in caller("list_files")["files"]] == ["folder/", "folder/a"]
 

@@ -42,7 +42,7 @@ def test_a_stuck_agent_gets_a_message_before_its_next_step(database_url: str, tm
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"
         (intervened,) = pursuit.journal("intervened")
-        assert (intervened["action"], intervened["why"]) == ("message", "5 steps without a tool call that went well")
+        assert (intervened["action"], intervened["why"]) == ("message", "5 steps without a successful tool call")
         last = pursuit.list_requests("work")[-1]
         assert last.last == "CHECK-IN: Try the shovel."
         assert sum("CHECK-IN" in words for request in pursuit.list_requests("work") for words in request.texts) == 1
@@ -68,7 +68,7 @@ def test_a_sub_agent_that_is_silent_for_too_long_is_stuck(sqlite_url: str, tmp_p
     with open_pursuit(sqlite_url, tmp_path, script, stuck_after_s="0.1", **SOON) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.journal("intervened"))
-        assert "s without getting any further" in pursuit.journal("intervened")[0]["why"]
+        assert "s without progress" in pursuit.journal("intervened")[0]["why"]
         gate.open()
         assert pursuit.wait_until_ended().status in ("completed", "abandoned")
 
@@ -111,7 +111,7 @@ def test_an_unreachable_overseer_is_replaced_by_a_standard_message(sqlite_url: s
         pursuit.until(lambda: pursuit.journal("intervened"))
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"
-        assert "You do not seem to get any further" in pursuit.list_requests("work")[-1].last
+        assert "You seem to make no progress" in pursuit.list_requests("work")[-1].last
 
 
 def test_a_failed_question_to_the_overseer_blocks_no_work(sqlite_url: str, tmp_path: Path) -> None:

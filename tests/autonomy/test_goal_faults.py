@@ -46,7 +46,7 @@ def test_a_planner_without_a_valid_answer_is_a_fault_that_quotes_it(sqlite_url: 
         goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "fault"
         assert "It sent " in goal.pause_reason
-        assert "inside Headway" not in goal.pause_reason
+        assert "internal error" not in goal.pause_reason
 
 
 @pytest.mark.parametrize("garbled", [raw(encode_stream([1])), raw("<html>Sign in</html>")], ids=["for good", "until nobody tries"])
@@ -55,7 +55,7 @@ def test_a_judge_that_sends_no_answer_stops_no_process(sqlite_url: str, tmp_path
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, replan=DOWN, **{form: garbled}), model_retries="2") as pursuit:
         pursuit.set_goal()
         pursuit.wait_for_status("completed", "paused")
-        assert "inside Headway" not in pursuit.goal().pause_reason + str(pursuit.notices())
+        assert "internal error" not in pursuit.goal().pause_reason + str(pursuit.notices())
 
 
 def retried(pursuit: Pursuit) -> None:
@@ -85,7 +85,7 @@ def test_an_unreachable_planner_pauses_the_goal_until_a_person_resumes_it(
         ((kind, words),) = pursuit.notices()
         assert kind == "fault"
         assert "A garden." in words
-        assert "Resume it when that is mended, or abandon it." in words
+        assert "Resume it when the fault is fixed, or abandon it." in words
         mended(pursuit)
         assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.job().state == "completed"

@@ -79,7 +79,7 @@ def test_a_notice_is_a_row_an_event_and_a_job(database_url: str, tmp_path: Path,
         assert event["url"] == f"/goals/{pursuit.goal_id}"
         assert json.loads(job.payload) == event
         assert job.state == "completed"
-        assert f"for the operator: {words} /goals/{pursuit.goal_id}" in caplog.text
+        assert f"operator notice: {words} /goals/{pursuit.goal_id}" in caplog.text
 
 
 def test_channels_get_the_goal_the_event_the_question_and_a_link(
@@ -94,9 +94,7 @@ def test_channels_get_the_goal_the_event_the_question_and_a_link(
         (message,) = server.received
         assert message["title"] == "Headway: decision"
         first, link = message["message"].rsplit("\n", 1)
-        assert first.startswith(
-            f"Goal #{pursuit.goal_id} is paused: “A garden.”. No plan could be made that works: The plan is empty"
-        )
+        assert first.startswith(f"Goal #{pursuit.goal_id} is paused: “A garden.”. No valid plan could be made: The plan is empty")
         assert first.endswith("Continue, replan with a note, or abandon it?")
         assert link == f"https://headway.example.org/goals/{pursuit.goal_id}"
         assert SECRET not in caplog.text + everything_stored(pursuit)

@@ -81,13 +81,13 @@ def test_a_new_plan_may_be_as_short(sqlite_url: str, tmp_path: Path) -> None:
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a cycle": (
         [{**DIG, "dependsOn": [2]}, {**FILL, "dependsOn": [1]}],
-        "These wait for each other and none could ever start: 1 → 2",
+        "These depend on each other, so none could start: 1 → 2",
     ),
-    "itself": ([{**DIG, "dependsOn": ["dig"]}], "These wait for each other"),
+    "itself": ([{**DIG, "dependsOn": ["dig"]}], "These depend on each other"),
     "an unknown position": ([DIG, {**FILL, "dependsOn": [3]}], "2 depends on '3', which is unknown"),
     "an unknown description": ([DIG, {**FILL, "dependsOn": ["plough"]}], "2 depends on 'plough', which is unknown"),
     "no description": ([{"dependsOn": []}], "description of 1 is missing"),
-    "an id that is a position as well": ([{**DIG, "id": 2}, FILL], "The id '2' is there twice"),
+    "an id that is a position as well": ([{**DIG, "id": 2}, FILL], "The id '2' occurs twice"),
 }
 
 
@@ -164,7 +164,7 @@ def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str
         pursuit.achieve()
         asked = pursuit.list_requests("plan")
         assert len(asked) == MAX_PARTS + 1
-        assert "did not come through (length). Make it shorter" in asked[-1].last
+        assert "did not arrive in full (length). Make it shorter" in asked[-1].last
         assert pursuit.statuses() == {"dig": "completed"}
 
 

@@ -57,9 +57,9 @@ def test_the_planning_prompt_says_when_a_sub_agent_is_worth_its_cost(sqlite_url:
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
         (asked,) = pursuit.list_requests("plan")
-        assert "inline for what is small or sequential" in asked.system
-        assert "agent only for what is sizeable and can run beside something else" in asked.system
-        assert "a small goal is one to three sub-goals" in asked.system
+        assert "Use inline for small or sequential work" in asked.system
+        assert "agent only for sizeable work that can run in parallel" in asked.system
+        assert "a small goal has one to three sub-goals" in asked.system
 
 
 @pytest.mark.parametrize("words", ["{}", "Here you are:\n```json\n{}\n```\nGood luck!"], ids=["bare", "fenced"])
@@ -80,25 +80,25 @@ def test_ids_may_be_numbers(sqlite_url: str, tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[Reply, str]] = {
-    "a cycle": (plan(step("a", "b"), step("b", "a")), "These wait for each other"),
-    "itself": (plan(step("a", "a")), "These wait for each other"),
+    "a cycle": (plan(step("a", "b"), step("b", "a")), "These depend on each other"),
+    "itself": (plan(step("a", "a")), "These depend on each other"),
     "an unknown id": (plan(step("a", "z")), "a depends on 'z', which is unknown"),
     "one that exists, says the model": (plan(step("a", "#5")), "a depends on '#5', which is unknown"),
-    "an id that exists, says the model": (plan({"id": "#5"}), "#5 is no sub-goal that is still open"),
+    "an id that exists, says the model": (plan({"id": "#5"}), "#5 is not an open sub-goal"),
     "nothing": (plan(), "The plan is empty"),
     "too much": (plan(*(step(f"s{n}") for n in range(101))), "at most 100 are allowed"),
-    "the same id": (plan(step("a"), {**step("b"), "id": "a"}), "The id 'a' is there twice"),
-    "the same words": (plan(step("a"), {**step(" A "), "id": "b"}), "The description 'a' is there twice"),
+    "the same id": (plan(step("a"), {**step("b"), "id": "a"}), "The id 'a' occurs twice"),
+    "the same words": (plan(step("a"), {**step(" A "), "id": "b"}), "The description 'a' occurs twice"),
     "no description": (plan({**step("a"), "description": " "}), "description of a is missing"),
     "an unknown role": (plan(agent("a", role="wizard")), "Unknown role 'wizard'"),
     "a priority out of bounds": (plan(step("a", priority=11)), "sub_goals[0].priority"),
     "a value that is no number": (plan(step("a", expected_value=float("nan"))), "expected_value"),
     "no object": (calls(("submit_plan", {}), text="x"), "sub_goals"),
-    "broken JSON": (text('{"sub_goals": [}'), "not one JSON object"),
-    "words": (text("I would begin with the digging."), "calling submit_plan"),
-    "another tool": (calls(("create_todo", {"items": []})), "calling submit_plan"),
+    "broken JSON": (text('{"sub_goals": [}'), "not a JSON object"),
+    "words": (text("I would begin with the digging."), "does not call submit_plan"),
+    "another tool": (calls(("create_todo", {"items": []})), "does not call submit_plan"),
     "two tools": (calls(("create_todo", {}), ("submit_plan", {"sub_goals": []})), "The plan is empty"),
-    "silence": (text(""), "calling submit_plan"),
+    "silence": (text(""), "does not call submit_plan"),
 }
 
 

@@ -50,7 +50,7 @@ def test_a_failing_sub_goal_is_replanned_and_its_dependants_never_start(database
             "plant it": "completed",
         }
         assert not {"fill", "plant"} & set(pursuit.list_started_tasks())
-        assert pursuit.sub_goal("fill").reason == "The new plan does without it."
+        assert pursuit.sub_goal("fill").reason == "The new plan does not include it."
         assert pursuit.notices() == [], "the operator hears of major changes only"
 
 
@@ -103,7 +103,7 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.run_of("drop").status == "canceled"
-        assert pursuit.sub_goal("drop").reason == "The new plan does without it."
+        assert pursuit.sub_goal("drop").reason == "The new plan does not include it."
         kept = pursuit.sub_goal("keep")
         assert (kept.status, kept.divergence, kept.judged_under) == ("completed", "none", 2)
         assert "Kept." in (kept.outcome or "")
@@ -224,7 +224,7 @@ def six_divergences(pursuit: Pursuit) -> None:
     goal = pursuit.wait_until_paused()
     assert (goal.pause_kind, goal.replan_count) == ("replans", 5)
     assert len(pursuit.list_requests("replan")) == 5
-    assert "planned anew 5 times" in goal.pause_reason
+    assert "replanned 5 times" in goal.pause_reason
     assert "Crooked." in goal.pause_reason
     ((kind, words),) = pursuit.notices()
     assert kind == "decision"
@@ -281,9 +281,9 @@ def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url
     gate = Gate()
     with open_pursuit(database_url, tmp_path, by_part(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
-        with pytest.raises(Conflict, match="is active; there is nothing to decide"):
+        with pytest.raises(Conflict, match="is active; only a paused goal needs a decision"):
             pursuit.decide("continue")
-        with pytest.raises(Conflict, match="is active; only a paused one is resumed"):
+        with pytest.raises(Conflict, match="is active; only a paused goal can be resumed"):
             pursuit.act(goals.resume, pursuit.goal_id)
         gate.open()
         pursuit.wait_until_ended()

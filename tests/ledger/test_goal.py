@@ -112,7 +112,7 @@ def test_a_new_plan_starts_with_a_clean_slate() -> None:
 def test_the_reason_names_the_error() -> None:
     assert find_replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
     assert (
-        find_replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged a little: minor. minor. minor."
+        find_replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged slightly: minor. minor. minor."
     )
     lost = plan({"status": "failed"}, {"depends_on": (1,)})
     assert find_replan_reason(GOAL, lost) == "#2 waits for #1, which was failed."

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.ledger.errors import DependencyCycle
-from headway.ledger.graph import check_acyclic, find_cycle, list_ready
+from headway.ledger.graph import check_acyclic, find_cycle
 
 NODES = st.integers(0, 7)
 GRAPHS = st.dictionaries(NODES, st.lists(NODES, max_size=4), max_size=8)
@@ -62,11 +62,3 @@ def test_a_very_long_cycle_is_refused_in_a_message_one_can_read() -> None:
         check_acyclic({node: [(node + 1) % 1000] for node in range(1000)})
 
     assert len(str(refusal.value)) < 300
-
-
-def test_ready_todos_have_no_open_dependencies_and_keep_the_given_order() -> None:
-    edges = {3: [1], 2: [1, 9], 4: []}
-
-    assert list_ready([4, 3, 2, 5], edges, ended={1}) == [4, 3, 5]
-    assert list_ready([4, 3, 2, 5], edges, ended={1, 9}) == [4, 3, 2, 5]
-    assert list_ready([4, 3, 2, 5], edges, ended=set()) == [4, 5]

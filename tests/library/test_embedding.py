@@ -59,7 +59,7 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
         async with temporary_headway(tmp_path) as opened:
             with pytest.raises(Invalid, match="must not be blank"):
                 await opened.ask("  ", "user-42")
-            with pytest.raises(Invalid, match="mode is 'zoom'; it must be plan or queue"):
+            with pytest.raises(Invalid, match="mode must be plan or queue, not 'zoom'"):
                 await opened.ask("hello", "user-42", mode="zoom")  # type: ignore[arg-type]
             rows = await opened.database.read(lambda tx: tx.all("SELECT key FROM conversations"))
             assert rows == []
@@ -152,9 +152,9 @@ def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_pat
             pass
 
     for tools, said in (
-        ([mine], "a tool named create_todo already"),
-        ([weather, weather], "named weather already"),
-        ([plain], "plain is no tool yet: mark it with @tool"),
+        ([mine], "A tool named create_todo already exists"),
+        ([weather, weather], "named weather already exists"),
+        ([plain], "plain is not a tool. Decorate it with @tool"),
     ):
         with pytest.raises(BadTool, match=said):
             asyncio.run(opening(*tools))
@@ -174,7 +174,7 @@ def test_a_model_that_cannot_be_built_is_reported_in_one_sentence(tmp_path: Path
 
 def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     async def plot() -> None:
-        with pytest.raises(SettingsError, match=r"no setting named 'modell'\. There are: .*budget_usd"):
+        with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Known settings: .*budget_usd"):
             async with Headway.open(home=tmp_path, modell="rehearsal"):
                 pass
 
@@ -188,7 +188,7 @@ def test_closing_returns_unfinished_work_and_the_next_process_ends_it(tmp_path: 
             job_id = await begun(opened)
             with pytest.raises(TurnRunning):
                 await opened.ask("hello again", "user-42")
-        with pytest.raises(Closed, match="goes on when Headway is opened again"):
+        with pytest.raises(Closed, match="resumes when Headway is opened again"):
             await asking
         async with Headway.open(home=tmp_path, model="rehearsal") as opened:
             await opened.engine.ended(job_id)

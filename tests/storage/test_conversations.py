@@ -56,7 +56,7 @@ def test_a_number_is_an_id_or_a_key_and_refused_when_it_is_one_of_each(desk: Ten
     misleading = desk.conversation(key=str(first.id))
     year, issue = desk.conversation(key="2026"), desk.conversation(key="#404")
 
-    with pytest.raises(Invalid, match=f"write #{first.id} for the one, #{misleading.id} for the other"):
+    with pytest.raises(Invalid, match=f"Write #{first.id} or #{misleading.id}"):
         desk.read(conversations.resolve, str(first.id))
     assert desk.read(conversations.resolve, f"#{first.id}") == first
     assert desk.read(conversations.resolve, f"#{misleading.id}") == misleading
@@ -76,7 +76,7 @@ def test_a_key_with_a_number_sign_is_refused_when_it_is_also_an_id(desk: TenantH
     first = desk.conversation()
     second = desk.conversation(key=f"#{first.id}")
 
-    with pytest.raises(Invalid, match=f"write {first.id} for the one, {second.id} for the other"):
+    with pytest.raises(Invalid, match=f"Write {first.id} or {second.id}"):
         desk.read(conversations.resolve, second.key)
 
 

@@ -120,7 +120,7 @@ def test_a_stale_change_to_a_sub_goal_is_refused(desk: TenantHarness) -> None:
     assert stale is not None
     desk.write(lambda tx, _: start(tx, goal, ids["a"]))
 
-    with pytest.raises(AssertionError, match="holds its goal still"):
+    with pytest.raises(AssertionError, match="lock the goal"):
         desk.write(lambda tx, _: sub_goals.skip(tx, stale, "too late"))
 
     assert desk.read(contradictions, goal.id) == []

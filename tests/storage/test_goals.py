@@ -8,7 +8,7 @@ import pytest
 
 from headway.actions import goal_views, goals, halts, runs, sub_goals
 from headway.actions.goals import NewGoal
-from headway.ledger.errors import Conflict, Halted, HeadwayError, Invalid
+from headway.ledger.errors import BadCursor, Conflict, Halted, Invalid
 from headway.ledger.goal import Goal, SubGoal
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import MAX_INTEGER
@@ -59,9 +59,9 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock
         (NewGoal("x" * 10_001), "description has 10,001 characters"),
         (NewGoal("a\0b"), "NUL"),
         (NewGoal("x", "\0"), "NUL"),
-        (NewGoal("x", priority=-1), "priority must be from 0"),
-        (NewGoal("x", priority=1_001), "priority must be from 0"),
-        (NewGoal("x", deadline_at=1), "deadline has passed already"),
+        (NewGoal("x", priority=-1), "priority must be between 0"),
+        (NewGoal("x", priority=1_001), "priority must be between 0"),
+        (NewGoal("x", deadline_at=1), "deadline must be in the future"),
     ],
 )
 def test_an_invalid_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
@@ -186,7 +186,7 @@ def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantH
     )
     assert desk.write(goals.decide, goal.id, "continue").replan_count == 0
     again = resting(desk)
-    assert desk.write(goals.decide, again.id, "replan", "look left").replan_why == "The operator asks for a new plan: look left"
+    assert desk.write(goals.decide, again.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
 
 
 # Sub-goals
@@ -334,7 +334,7 @@ def test_a_tenant_has_so_many_goals_that_have_not_ended_and_no_more(desk: Tenant
             goals.insert(tx, tenant_id, NewGoal("x"), "operator-injected", "paused", "")
 
     desk.write(fill)
-    with pytest.raises(Conflict, match="at most 1,000 goals"):
+    with pytest.raises(Conflict, match="at most 1,000 open goals"):
         desk.write(goals.add, NewGoal("one more"))
     (last,) = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
     desk.write(goals.abandon, last.id)
@@ -345,11 +345,11 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
     ids = [desk.write(goals.add, NewGoal(f"goal {number}")).id for number in range(5)]
     desk.write(goals.abandon, ids[1])
     first = desk.read(goal_views.list_page, None, 2)
-    assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], str(ids[3]))
+    assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], goal_views.CURSORS.encode((ids[3],)))
     rest = desk.read(goal_views.list_page, None, 3, first.next_cursor)
     assert ([goal["id"] for goal in rest.goals], rest.next_cursor) == ([ids[2], ids[1], ids[0]], None)
     assert [goal["id"] for goal in desk.read(goal_views.list_page, "abandoned", 50).goals] == [ids[1]]
-    with pytest.raises(HeadwayError, match="next_cursor"):
+    with pytest.raises(BadCursor):
         desk.read(goal_views.list_page, None, 2, "٣")
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import engine_views, goals, notices, todos, views
-from headway.actions.engine_views import RunFilter
+from headway.actions import goal_views, goals, notices, todos, views
 from headway.actions.goals import NewGoal
+from headway.actions.views import RunFilter
 from headway.ledger.scope import Selection
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import todo_pages
@@ -109,13 +109,14 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
         return pages
 
     lists: dict[str, Callable[..., dict[str, Any]]] = {
-        "jobs": lambda tx, tenant_id, *page: engine_views.list_jobs(tx, tenant_id, "queued", *page).as_json(),
-        "agents": lambda tx, tenant_id, *page: engine_views.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
+        "jobs": lambda tx, tenant_id, *page: views.list_jobs(tx, tenant_id, "queued", *page).as_json(),
+        "agents": lambda tx, tenant_id, *page: views.list_agents(tx, tenant_id, RunFilter(), *page).as_json(),
         "notices": notices.get_inbox,
+        "goals": lambda tx, tenant_id, *page: goal_views.list_page(tx, tenant_id, None, *page)._asdict(),
     }
     for of, view in lists.items():
         whole = desk.read(view, 500)
         assert joined(of, view) == [one["id"] for one in whole[of]]
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
-    newest = {run.task for run in desk.read(engine_views.list_agents, RunFilter(), 4).agents}
+    newest = {run.task for run in desk.read(views.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}

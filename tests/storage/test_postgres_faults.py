@@ -227,7 +227,7 @@ def test_a_repeated_deadlock_is_reported_as_busy(database: DirectDatabase) -> No
         attempts.append(todos.add(tx, tenant_id, Draft("never")))
         raise errors.DeadlockDetected("deadlock detected")
 
-    with pytest.raises(DatabaseBusy, match=r"gave up waiting for others \(deadlock detected\); nothing was changed"):
+    with pytest.raises(DatabaseBusy, match=r"gave up waiting for other transactions \(deadlock detected\); nothing was changed"):
         desk.write(unlucky)
 
     assert len(attempts) > 1

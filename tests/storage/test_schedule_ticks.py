@@ -141,7 +141,7 @@ def test_a_schedule_whose_last_run_has_not_ended_is_skipped_and_counted(ticking:
     assert skipped == began._replace(skipped=1, next_at=began.next_at + 60_000, updated_at=ticking.clock.now)
     assert len(ticking.jobs()) == 1
     assert "schedule it of tenant" in caplog.text
-    assert "its last run is not over" in caplog.text
+    assert "its last run has not ended" in caplog.text
     assert ticking.after(60).skipped == 2
 
 
@@ -379,7 +379,7 @@ def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHa
     assert ticking.after(60).skipped == 1
     desk.write(goals.pause, goal.id)
     assert ticking.after(60).skipped == 2
-    with pytest.raises(Conflict, match="is not over"):
+    with pytest.raises(Conflict, match="has not ended yet"):
         desk.write(schedules.run_now, "it")
     desk.write(goals.abandon, goal.id)
     second = ticking.after(60)
@@ -399,7 +399,7 @@ def test_a_goal_whose_job_died_has_not_ended(desk: TenantHarness, clock: FixedCl
     ("work", "told"),
     [
         ({"description": " "}, "description must not be blank"),
-        ({"description": "x", "priority": -1}, "priority must be from 0"),
+        ({"description": "x", "priority": -1}, "priority must be between 0"),
         ({"description": "x" * 10_001}, "description has 10,001 characters"),
     ],
 )

@@ -13,7 +13,6 @@ from headway.actions import (
     claims,
     conversations,
     dead_letters,
-    engine_views,
     goal_views,
     goals,
     jobs,
@@ -25,8 +24,8 @@ from headway.actions import (
     turns,
     views,
 )
-from headway.actions.engine_views import RunFilter
 from headway.actions.schedules import Timing
+from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Limits
 from headway.ledger.scope import Selection
@@ -90,6 +89,8 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "schedules.resume": lambda desk, ids: desk.write(schedules.resume, ids.schedule),
     "schedules.run_now": lambda desk, ids: desk.write(schedules.run_now, ids.schedule),
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
+    "turns.find_start": lambda desk, ids: desk.read(turns.find_start, ids.turn),
+    "turns.get_report": lambda desk, ids: desk.read(turns.get_report, ids.turn),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
     "views.list_ready": lambda desk, ids: desk.read(views.list_ready, ids.conversation),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
@@ -106,9 +107,12 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "goal_views.explain of another's sub-goal": lambda desk, ids: desk.read(goal_views.explain, own_goal(desk), ids.sub_goal),
 }
 STEPS = {
+    "claims.find_lease",
     "claims.find_next_todo",
+    "goals.pause_for_budget",
     "goals.resume_after_budget",
     "jobs.close",
+    "jobs.find",
     "jobs.find_owned",
     "jobs.create",
     "jobs.wake",
@@ -117,6 +121,8 @@ STEPS = {
     "journal.emit_entry",
     "journal.emit_goal",
     "runs.list_page",  # of a turn or a goal that is not theirs: none
+    "turns.find_id_by_run",
+    "turns.find_running",
     "turns.list_incomplete",
     "views.check_selection",
     "views.is_contradictory",
@@ -200,9 +206,13 @@ def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database:
     assert listed.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
     assert [todo.subject for todo in desk.read(views.list_ready)] == ["ours"]
     assert desk.read(views.list_conversations) == []
-    assert desk.read(engine_views.list_jobs, None, 50) == ([], None)
+    assert desk.read(views.list_jobs, None, 50) == ([], None)
     for whose in (RunFilter(), RunFilter(theirs.turn), RunFilter(goal_id=theirs.goal)):
-        assert desk.read(engine_views.list_agents, whose, 50) == ([], None, {})
+        assert desk.read(views.list_agents, whose, 50) == ([], None, {})
+    assert desk.read(claims.find_lease, theirs.todo) is None
+    assert desk.read(jobs.find, theirs.job) is None
+    assert desk.read(turns.find_id_by_run, theirs.job) is None
+    assert desk.read(turns.find_running, theirs.conversation) is None
     assert len(desk.read(event_store.list_after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
     assert [one.todo.subject if one else None for one in claimed] == ["ours", None]

@@ -66,7 +66,7 @@ def test_a_token_can_be_revoked_once(desk: TenantHarness) -> None:
     desk.write(tenants.revoke_token, token.id)
 
     for token_id in (token.id, 404):
-        with pytest.raises(NotFound, match=f"No live token {token_id} in this tenant"):
+        with pytest.raises(NotFound, match=f"No active token {token_id} in this tenant"):
             desk.write(tenants.revoke_token, token_id)
 
 

@@ -79,7 +79,7 @@ def test_a_leased_todo_is_changed_with_its_token_or_by_force(headway: Shell, ver
     token = claim(headway)["lease"]["token"]
 
     assert "'ada' holds a lease" in get_error_line(headway("todo", *verb, "1"), 4)
-    assert "lease is gone" in get_error_line(headway("todo", *verb, "1", "--lease-token", "another"), 4)
+    assert "lease is no longer valid" in get_error_line(headway("todo", *verb, "1", "--lease-token", "another"), 4)
     assert headway.json("todo", "show", "1")["todo"]["subject"] == "first"
     assert headway("todo", *verb, "1", "--lease-token", token).code == 0
 
@@ -119,8 +119,8 @@ def test_work_of_a_silent_owner_is_taken_over_and_the_late_owner_is_refused(head
     taken = claim(headway)
 
     assert (taken["todo"]["subject"], taken["todo"]["agent_id"]) == ("abandoned", "ada")
-    assert "lease is gone" in get_error_line(headway("todo", "done", "1", "--lease-token", late), 4)
-    assert "lease is gone" in get_error_line(headway("todo", "heartbeat", "1", "--lease-token", late), 4)
+    assert "lease is no longer valid" in get_error_line(headway("todo", "done", "1", "--lease-token", late), 4)
+    assert "lease is no longer valid" in get_error_line(headway("todo", "heartbeat", "1", "--lease-token", late), 4)
     assert headway("todo", "done", "1", "--lease-token", taken["lease"]["token"]).code == 0
 
 

@@ -16,7 +16,7 @@ def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
         "8 * 45 = 360",
         "$ headway goal add",
         "✕ Killed.",
-        "6 sub-goals ended, 0 of them twice: nobody was invited twice.",
+        "6 sub-goals ended, 0 of them twice: no friend was invited twice.",
         "What to try next",
         "headway serve",
     ):
@@ -35,7 +35,7 @@ def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> 
     assert len(demo["files"]) == 9
     again = shell.process("demo", "--keep", str(tmp_path / "kept"))
     assert (again.code, again.out) == (2, "")
-    assert "holds a ledger already" in again.err
+    assert "already contains a ledger" in again.err
 
 
 def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_each_check_is_a_line_for_people(headway: Shell) -> None:
 def test_a_halt_is_reported_and_is_no_fault(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch\nbreak")
     (line,) = (line for line in headway.ok("doctor").splitlines() if not line.startswith("✔"))
-    assert re.fullmatch(r"! halt +everything is halted since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: lunch break\. .*unhalt.*", line)
+    assert re.fullmatch(r"! halt +halted since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: lunch break\. .*unhalt.*", line)
     found = headway.json("doctor")
     assert found["ok"] is True
     assert [check["name"] for check in found["checks"] if check["warning"]] == ["halt"]
@@ -40,7 +40,7 @@ def test_channels_are_checked_and_never_shown(headway: Shell) -> None:
     ran = headway.process("doctor", env={"HEADWAY_NOTIFY": "json://user:hunter2@localhost/x,nonsense://hunter2"})
     assert ran.code == 1
     assert "✔ operator  channel 1: JSON" in ran.out
-    assert "✕ operator  channel 2: HEADWAY_NOTIFY has an address here that no service understands" in ran.out
+    assert "✕ operator  channel 2: this entry of HEADWAY_NOTIFY is not the URL of a known service" in ran.out
     assert "hunter2" not in ran.out + ran.err
 
 

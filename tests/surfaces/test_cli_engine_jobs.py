@@ -60,7 +60,7 @@ def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert waiting == f"{second}  tool   queued    0/5"
     assert broken == f"{first}  tool   dead      1/5  the shop was closed \N{REPLACEMENT CHARACTER}[2J"
     assert headway.ok("jobs", "list", "--dead") == f"{broken}\n"
-    assert headway("jobs", "list", "--limit", "1") == (0, f"{waiting}\n", "1 shown, there are more: --limit N\n")
+    assert headway("jobs", "list", "--limit", "1") == (0, f"{waiting}\n", "1 shown, more exist: use --limit N\n")
     assert headway("jobs", "list").err == headway("jobs", "list", "--limit", "1", "--json").err == ""
     shown = headway.ok("jobs", "show", first)
     assert '{"name": "todo_add"' in shown
@@ -114,7 +114,7 @@ def test_a_canceled_job_has_ended(headway: Shell) -> None:
     assert "canceled" in get_error_line(headway("jobs", "cancel", job_id), 4)
     main, helper = at_work(headway)
     refusal = get_error_line(headway("jobs", "cancel", main.id), 4)
-    assert refusal.endswith(f"turn {main.turn_id}: cancel the turn instead. `headway turn cancel {main.turn_id}` does so.")
+    assert refusal.endswith(f"turn {main.turn_id}: cancel the turn instead. Use `headway turn cancel {main.turn_id}`.")
     assert f"sub-agent {helper.id}: cancel the agent" in get_error_line(headway("jobs", "cancel", helper.id), 4)
 
 
@@ -193,7 +193,7 @@ def test_a_helper_is_canceled(headway: Shell) -> None:
     assert headway.json("jobs", "show", helper.id)["job"]["state"] == "canceled"
     assert "already ended" in get_error_line(headway("agents", "cancel", helper.id), 4)
     refusal = get_error_line(headway("agents", "cancel", main.id), 4)
-    assert refusal.endswith(f"cancel the turn instead. `headway turn cancel {main.turn_id}` does so.")
+    assert refusal.endswith(f"cancel the turn instead. Use `headway turn cancel {main.turn_id}`.")
     assert headway.json("agents", "show", main.id)["agent"]["status"] == "running"
 
 

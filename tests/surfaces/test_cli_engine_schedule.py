@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headway.actions import schedules
 from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell, get_error_line
 
@@ -114,7 +115,7 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
 
 def test_an_invalid_interval_is_explained(headway: Shell) -> None:
     assert "at least a second" in get_error_line(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
-    assert "leave --tz away" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
+    assert "omit it with --every" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
         assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
 
@@ -135,7 +136,7 @@ def test_an_unknown_name_is_exit_3(headway: Shell) -> None:
     get_error_line(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
     get_error_line(headway("schedule", "list", "--tenant", "nobody"), 3)
     unknown = get_error_line(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
-    assert unknown.startswith("headway: No tool named 'todo_read'. There are: ")
+    assert unknown.startswith("headway: No tool named 'todo_read'. Available: ")
     assert " todo_ready," in unknown
     assert headway.json("schedule", "list")["schedules"] == []
 
@@ -144,7 +145,7 @@ def test_a_list_may_be_cut_short(headway: Shell) -> None:
     for name in ("b", "a", "c"):
         put(headway, name)
     cut = headway.json("schedule", "list", "--limit", "2")
-    assert ([one["name"] for one in cut["schedules"]], cut["next_cursor"]) == (["a", "b"], "b")
+    assert ([one["name"] for one in cut["schedules"]], cut["next_cursor"]) == (["a", "b"], schedules.CURSORS.encode(("b",)))
     assert len(headway.ok("schedule", "list").splitlines()) == 3
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import goals, halts, tenants
+from headway.actions import goal_views, goals, halts, tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.direct import DirectDatabase
@@ -80,11 +80,11 @@ def untimed(output: str) -> list[str]:
 def test_a_goal_is_written_down_for_others_to_pursue(headway: Shell) -> None:
     ran = headway("goal", "add", " Tidy up. ", "--criteria", "Nothing lies about.", "--no-wait")
     assert (ran.code, ran.out) == (0, "▶ #1 [active] Tidy up.  no plan  $0.0000\n")
-    assert ran.err == "Nobody is at work: `headway serve` pursues it; `headway goal watch 1` shows how.\n"
+    assert ran.err == "No process is running: start `headway serve`. `headway goal watch 1` shows its progress.\n"
     company(headway)
     ran = headway("goal", "add", "Tidy up again.")
     assert (ran.code, ran.out) == (0, "▶ #2 [active] Tidy up again.  no plan  $0.0000\n")
-    assert ran.err == "Others are at work and pursue it; `headway goal watch 2` shows how.\n"
+    assert ran.err == "Another process pursues it. `headway goal watch 2` shows its progress.\n"
 
 
 def test_everything_can_be_said_at_once(headway: Shell) -> None:
@@ -99,7 +99,7 @@ def test_everything_can_be_said_at_once(headway: Shell) -> None:
     ("arguments", "code", "told"),
     [
         (["add"], 2, "Missing argument"),
-        (["add", " "], 2, "description must not be blank: say what is to be achieved."),
+        (["add", " "], 2, "description must not be blank. Say what the goal should achieve."),
         (["add", "x" * 10_001], 2, "description has 10,001 characters"),
         (["add", "x", "--priority", "-1"], 2, "--priority"),
         (["add", "x", "--priority", "1001"], 2, "--priority"),
@@ -107,7 +107,7 @@ def test_everything_can_be_said_at_once(headway: Shell) -> None:
         (["add", "x", "--budget", "0"], 2, "'0' is not an amount of money"),
         (["add", "x", "--budget", "-1"], 2, "'-1' is not an amount of money"),
         (["add", "x", "--deadline", "tomorrow"], 2, "'tomorrow' is not a duration"),
-        (["add", "x", "--deadline", "0s"], 2, "deadline has passed already."),
+        (["add", "x", "--deadline", "0s"], 2, "deadline must be in the future."),
         (["list", "--status", "done"], 2, "--status"),
         (["show", "first"], 2, "'first' is not a goal id; ids look like 14 or #14."),
         (["show", "404"], 3, "No goal #404."),
@@ -145,7 +145,7 @@ def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
     assert headway.ok("goal", "list") == "▶ #2 [active] second  no plan  $0.0000\n✕ #1 [abandoned] first  0/0  $0.0000\n"
     assert headway.ok("goal", "list", "--status", "active") == "▶ #2 [active] second  no plan  $0.0000\n"
     assert [goal["id"] for goal in headway.json("goal", "list", "--limit", "1")["goals"]] == [2]
-    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == "2"
+    assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == goal_views.CURSORS.encode((2,))
 
 
 def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None:
@@ -157,22 +157,22 @@ def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None
         "  priority  50",
         "  set       …",
         "  because   Paused by the operator.",
-        "  next      `headway goal resume 1` lets it go on.",
+        "  next      Resume it with `headway goal resume 1`.",
         "",
         "plan 1",
         "✔ #1 collect the sources  worker  $0.0000",
         f"├─✔ #2 {LONG}  worker  $0.0000",
-        "│     a little off: Slower than hoped.",
+        "│     minor divergence: Slower than hoped.",
         "├─✕ #3 measure the second  worker  $0.0000",
         "│     failed: The broker did not start.",
         "└─▶ #4 measure the third  now  worker",
         "  └─○ #5 compare  also after #2, #3  worker",
         "○ #6 find a picture  worker",
         "",
-        "… #2 “measure the first queue on the reference machine with the s…” is a little off: Slower than hoped.",
-        "… #3 “measure the second” began, by a worker.",
+        "… #2 “measure the first queue on the reference machine with the s…” diverged slightly: Slower than hoped.",
+        "… #3 “measure the second” started, by a worker.",
         "… #3 “measure the second” failed (0 s, $0.0000): The broker did not start.",
-        "… #4 “measure the third” began, by a worker.",
+        "… #4 “measure the third” started, by a worker.",
         "… Paused: Paused by the operator.",
     ]
 
@@ -224,15 +224,15 @@ def test_json_output_equals_the_http_document(headway: Shell) -> None:
 def test_why(headway: Shell) -> None:
     written(headway, half_way)
     assert headway.ok("goal", "why", "#1") == (
-        "Goal #1 is paused: Paused by the operator. `headway goal resume 1` lets it go on. So far 2 of 6 sub-goals are done.\n"
+        "Goal #1 is paused: Paused by the operator. Resume it with `headway goal resume 1`. So far 2 of 6 sub-goals are done.\n"
     )
     assert headway.ok("goal", "why", "1", "--sub-goal", "#5").startswith(
         "#5 “compare” waits: for #3 “measure the second”, which is failed"
     )
     assert headway.ok("goal", "why", "1", "--sub-goal", "1").endswith(
-        "is completed: Found 12 sources. Judged: no divergence. As expected.\n"
+        "is completed: Found 12 sources. Evaluation: no divergence. As expected.\n"
     )
-    assert headway.ok("goal", "why", "1", "--sub-goal", "2").endswith(" Judged: minor divergence. Slower than hoped.\n")
+    assert headway.ok("goal", "why", "1", "--sub-goal", "2").endswith(" Evaluation: minor divergence. Slower than hoped.\n")
     headway.ok("goal", "decide", "1", "abandon", "--note", "too slow")
     assert headway.ok("goal", "why", "1") == "Goal #1 was abandoned: too slow. 2 of 6 sub-goals were done.\n"
     headway.ok("goal", "add", "another", "--no-wait")
@@ -246,7 +246,7 @@ def test_why(headway: Shell) -> None:
 def test_why_names_a_missing_worker(headway: Shell) -> None:
     headway.ok("goal", "add", "--no-wait", "A garden.")
     assert headway.ok("goal", "why", "1") == (
-        "Goal #1 is active and has no plan yet. No process is at work: `headway serve` and `headway worker` go on with it.\n"
+        "Goal #1 is active and has no plan yet. No process is running jobs. Start `headway serve` or `headway worker`.\n"
     )
 
 
@@ -263,11 +263,11 @@ def test_the_limit_of_replans_is_the_installations(headway: Shell, monkeypatch: 
 def test_paused_resumed_and_abandoned(headway: Shell) -> None:
     headway.ok("goal", "add", "reach it", "--no-wait")
     assert headway.ok("goal", "pause", "1") == "‖ #1 [paused] reach it  no plan  $0.0000\n"
-    assert "Goal #1 is paused; only an active one is paused." in get_error_line(headway("goal", "pause", "1"), 4)
+    assert "Goal #1 is paused; only an active goal can be paused." in get_error_line(headway("goal", "pause", "1"), 4)
     resumed = headway("goal", "resume", "1")
     assert (resumed.code, resumed.out) == (0, "▶ #1 [active] reach it  no plan  $0.0000\n")
     assert "`headway goal watch 1`" in resumed.err
-    assert "there is nothing to decide" in get_error_line(headway("goal", "decide", "1", "continue"), 4)
+    assert "only a paused goal needs a decision" in get_error_line(headway("goal", "decide", "1", "continue"), 4)
     assert headway.ok("goal", "abandon", "1") == "✕ #1 [abandoned] reach it  no plan  $0.0000\n"
     assert "has already ended: abandoned" in get_error_line(headway("goal", "abandon", "1"), 4)
 
@@ -306,11 +306,11 @@ def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
     assert untimed(ran.out) == [
         "‖ #1 [paused] reach it  0/2  $0.0000",
         "… The goal was set.",
-        "… #1 “go” began, by a worker.",
+        "… #1 “go” started, by a worker.",
         "… Paused: Paused by the operator.",
         "‖ #1 [paused] reach it  0/2  $0.0000",
         "  because   Paused by the operator.",
-        "  next      `headway goal resume 1` lets it go on.",
+        "  next      Resume it with `headway goal resume 1`.",
     ]
     assert headway("goal", "watch", "1", "--json").code == 1
 
@@ -333,7 +333,7 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
             assert untimed("".join(watcher.stdout.readline() for _ in range(3))) == [
                 "▶ #1 [active] reach it  0/2  $0.0000",
                 "… The goal was set.",
-                "… #1 “go” began, by a worker.",
+                "… #1 “go” started, by a worker.",
             ]
             for work in (
                 lambda tx, _: end(tx, goal, 1, "We went."),
@@ -348,11 +348,11 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
     assert (watcher.returncode, errors) == (1, "")
     assert untimed(rest) == [
         "… #1 “go” completed (0 s, $0.0000): We went.",
-        "… #1 “go” is off: The wrong way.",
+        "… #1 “go” diverged: The wrong way.",
         "… Paused: Paused by the operator.",
         "‖ #1 [paused] reach it  1/2  $0.0000",
         "  because   Paused by the operator.",
-        "  next      `headway goal resume 1` lets it go on.",
+        "  next      Resume it with `headway goal resume 1`.",
     ]
 
 
@@ -387,7 +387,7 @@ def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: 
         ran = terminal.leave()
     left = render_screen(ran.out)
     assert ran.code == 0
-    assert left[-2] == "Goal #1 goes on with `headway serve`, or with `headway goal watch 1`."
+    assert left[-2] == "Goal #1 continues with `headway serve` or `headway goal watch 1`."
     assert all(len(line) <= 80 for line in left)
     assert sum("1 of 2 done" in line for line in left) == 1
     assert headway.json("goal", "show", "1")["goal"]["status"] == "active"
@@ -401,7 +401,7 @@ def test_goal_watch_shows_a_halt_and_waits(headway: Shell) -> None:
         headway.ok("halt", "--why", "lunch")
         assert terminal.sees("Everything is halted.")
         headway.ok("unhalt")
-        assert terminal.sees("Everything goes on.")
+        assert terminal.sees("The halt is lifted.")
         written(headway, lambda tx, tenant_id: goals.abandon(tx, tenant_id, 1))
         assert terminal.leave().code == 1
 
@@ -415,10 +415,10 @@ def test_a_schedule_of_a_goal(headway: Shell) -> None:
     assert headway.ok("schedule", "list").endswith("  goal: Tidy up.\n")
     headway.ok("schedule", "run", "tidy")
     assert "[active] Tidy up." in headway.ok("goal", "list")
-    assert "is not over" in get_error_line(headway("schedule", "run", "tidy"), 4)
-    assert "Say what: one of goal, message and tool." in get_error_line(headway("schedule", "put", "x", "--every", "6h"), 2)
+    assert "has not ended yet" in get_error_line(headway("schedule", "run", "tidy"), 4)
+    assert "Set one of goal, message and tool." in get_error_line(headway("schedule", "put", "x", "--every", "6h"), 2)
     both = ["--goal", "x", "--tool", "now"]
-    assert "Say what: one of goal, message and tool." in get_error_line(headway("schedule", "put", "x", "--every", "6h", *both), 2)
+    assert "Set one of goal, message and tool." in get_error_line(headway("schedule", "put", "x", "--every", "6h", *both), 2)
 
 
 def test_agents_of_a_goal(headway: Shell) -> None:

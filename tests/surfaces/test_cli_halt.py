@@ -23,7 +23,7 @@ def test_thrown_and_lifted(headway: Shell, database_url: str) -> None:
 
     assert (halted.code, lifted.code, halted.err, lifted.err) == (0, 0, "", "")
     assert "headway unhalt" in halted.out
-    assert lifted.out == "Everything goes on.\n"
+    assert lifted.out == "The halt is lifted.\n"
     assert headway("chat", "hello", *flags).code == 0
     assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
 
@@ -54,8 +54,8 @@ def test_halting_twice_changes_nothing(headway: Shell, database_url: str) -> Non
 
     assert first == second
     again = headway.ok("halt", "--why", "something else", *flags)
-    assert re.fullmatch(r"Already halted since .*: lunch\. What was said then stays\. .*\n", again)
-    assert headway.ok("unhalt", *flags) == "Everything goes on.\n"
+    assert re.fullmatch(r"Already halted since .*: lunch\. The earlier reason is kept\. .*\n", again)
+    assert headway.ok("unhalt", *flags) == "The halt is lifted.\n"
     assert headway.ok("unhalt", *flags) == "Nothing was halted.\n"
     assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
 
@@ -81,13 +81,13 @@ def test_installation_wide_commands_refuse_a_tenant_and_a_conversation(headway: 
     for flag in ("--tenant", "--conversation"):
         for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
             line = get_error_line(headway(*arguments), 2)
-            assert line.startswith(f"headway: {' '.join(command.split()[:2]).removesuffix(' x')} is for the whole installation")
-            assert f"leave {flag} away" in line
+            assert line.startswith(f"headway: {' '.join(command.split()[:2]).removesuffix(' x')} applies to the whole installation")
+            assert f"omit {flag}" in line
     assert not headway.ledger.exists()
     assert "--tenant" not in headway.ok(*command.split(), "--help")
 
 
 def test_other_flags_that_would_change_nothing_are_refused(headway: Shell) -> None:
     for arguments in (["jobs", "list", "--conversation", "k"], ["--conversation", "k", "goal", "list"], ["demo", "--home", "x"]):
-        assert "; leave --" in get_error_line(headway(*arguments), 2)
+        assert "; omit --" in get_error_line(headway(*arguments), 2)
     assert "--tenant" in headway.ok("jobs", "list", "--help")

@@ -70,7 +70,7 @@ def test_a_list_shows_fifty_by_default(headway: Shell) -> None:
     assert len(headway.ok("todo", "list", "--limit", "3").splitlines()) == 3
     whole = headway.ok("todo", "list", "--limit", "1000").splitlines()
     assert whole == [f"#{number} [pending] todo {number}" for number in range(1, 621)]
-    assert headway("todo", "list").err == "50 shown, there are more: --limit N\n"
+    assert headway("todo", "list").err == "50 shown, more exist: use --limit N\n"
     assert headway("todo", "list", "--limit", "620").err == headway("todo", "list", "--json").err == ""
     assert headway.json("todo", "list")["next_cursor"]
     assert headway.json("todo", "list", "--limit", "620")["next_cursor"] is None
@@ -102,7 +102,7 @@ def test_a_number_that_is_ones_id_and_the_others_key_is_refused(headway: Shell) 
     headway.ok("todo", "add", "by its key", "--conversation", "2")
     headway.ok("conversation", "new", "second")
 
-    assert "write #2 for the one, #1 for the other" in get_error_line(headway("todo", "add", "which", "--conversation", "2"), 2)
+    assert "Write #2 or #1" in get_error_line(headway("todo", "add", "which", "--conversation", "2"), 2)
     assert subjects(headway.json("todo", "list", "--conversation", "#1")) == ["by its key"]
     assert subjects(headway.json("todo", "list", "--conversation", "#2")) == []
 
@@ -128,7 +128,7 @@ def test_a_turns_rows_are_neither_handed_out_nor_deleted(headway: Shell) -> None
     conversation = with_a_turn(headway)
 
     assert subjects(headway.json("todo", "ready", "--conversation", f"{conversation}")) == ["beside"]
-    assert "never deleted" in get_error_line(headway("todo", "rm", "1", "--yes"), 4)
+    assert "cannot be deleted" in get_error_line(headway("todo", "rm", "1", "--yes"), 4)
     assert headway("todo", "cancel", "1").code == 0
 
 

@@ -14,7 +14,7 @@ def test_an_answer_that_cannot_be_written(headway: Shell, command: list[str]) ->
     with open("/dev/full", "wb") as full:
         ran = subprocess.run([*HEADWAY, *command], stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S)
 
-    assert ran.stderr == b"headway: The system refused: No space left on device.\n"
+    assert ran.stderr == b"headway: Operating system error: No space left on device.\n"
     assert ran.returncode == 1
 
 

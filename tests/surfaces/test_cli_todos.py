@@ -213,7 +213,7 @@ def test_a_todo_moves_to_the_place_it_is_given(headway: Shell) -> None:
 
 def test_an_edit_that_says_nothing_is_a_usage_error(headway: Shell) -> None:
     (todo_id,) = add(headway, "one")
-    assert "Say what to change" in get_error_line(headway("todo", "edit", f"{todo_id}"), 2)
+    assert "Nothing to change" in get_error_line(headway("todo", "edit", f"{todo_id}"), 2)
 
 
 def test_todos_that_wait_for_each_other_are_refused(headway: Shell) -> None:

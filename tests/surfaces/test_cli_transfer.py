@@ -93,7 +93,7 @@ def test_importing_twice_adds_nothing(headway: Shell) -> None:
 
     assert again == {"todos": [], "known": 7}
     assert headway.ok("todo", "export") == exported
-    assert headway("todo", "import", "-", stdin=exported) == (0, "", "0 imported, 7 already there\n")
+    assert headway("todo", "import", "-", stdin=exported) == (0, "", "0 imported, 7 already in the ledger\n")
 
 
 def test_importing_a_grown_export_adds_only_the_new_todos(headway: Shell) -> None:
@@ -151,7 +151,7 @@ def test_a_turn_of_another_tenant_is_not_touched(headway: Shell) -> None:
 def test_an_export_of_one_conversation_can_be_imported_though_its_todos_wait_for_others(headway: Shell) -> None:
     fill(headway)
     ran = headway("todo", "export", "--conversation", "second")
-    assert ran.err == "note: #3 waits for #2, which is in a list that was not asked for.\n"
+    assert ran.err == "note: #3 waits for #2, which is in a list that was not exported.\n"
 
     imported = headway.json("todo", "import", "-", *elsewhere(headway), stdin=ran.out)["todos"]
     assert {todo["subject"] for todo in imported} >= {"test", "planned", "plan ▶ ünïcode"}
@@ -201,7 +201,7 @@ def test_markdown_says_how_many_lines_it_did_not_take(headway: Shell) -> None:
     page = "# Plan\n- plain bullet\n- [ ] ok\n  - part of it\n- [q] weird\n- [ ]\n* * *\nprose\n```\n- code\n```\n"
     for flags in ([], ["--json"]):
         ran = headway("todo", "import", "-", "--format", "md", *flags, stdin=page)
-        assert ran.err.endswith("note: 3 list lines were not taken as todos: todos look like `- [ ] subject`.\n")
+        assert ran.err.endswith("note: 3 list lines were skipped: todos look like `- [ ] subject`.\n")
     assert [todo["description"] for todo in ran.json["todos"]] == ["- part of it"]
     assert "note" not in headway("todo", "import", "-", "--format", "md", stdin="- [ ] ok\n").err
 
@@ -211,7 +211,7 @@ def test_markdown_names_the_fields_it_leaves_out(headway: Shell) -> None:
     ran = headway("todo", "export", "--format", "md")
 
     assert ran.err.splitlines() == [
-        f"note: A checklist cannot say {what}; export as JSON to keep it."
+        f"note: A checklist cannot represent {what}. Export as JSON to keep it."
         for what in (
             "that several todos wait for #1 (plan ▶ ünïcode)",
             "the outcome of 1 todo",

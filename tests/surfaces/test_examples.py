@@ -248,7 +248,7 @@ def test_an_application_answers_its_users(tmp_path: Path) -> None:
         assert "84" in answer.json()["answer"]
         assert [one["status"] for one in answer.json()["plan"]] == ["completed", "completed"]
         blank = visitor.post("/users/ada/questions", json={"content": " "})
-        assert (blank.status_code, blank.json()["detail"]) == (422, "content must not be blank: say what you want.")
+        assert (blank.status_code, blank.json()["detail"]) == (422, "content must not be blank. Say what the agent should do.")
     with DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}") as database:
         keys = database.read(lambda tx: [str(row[0]) for row in tx.all("SELECT key FROM conversations")])
     assert keys == ["user-ada"]

@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
+from headway.feed import FeedEvent, build_ping
 from headway.surfaces.http.ag_ui import AgUiEncoder
-from headway.surfaces.http.turn_streams import build_translator, decode_events
+from headway.surfaces.http.turn_streams import build_encoder
 from headway.surfaces.http.ui_stream import UiStreamEncoder
 
 Told = tuple[str, dict[str, Any]]
@@ -206,9 +207,14 @@ def test_events_unknown_to_front_ends_are_left_out() -> None:
     assert in_ag_ui(*told) == in_ui_stream(*told) == []
 
 
-def test_frames_of_the_feed_with_any_content_are_read_whole() -> None:
-    data = {"turn_id": "t", "text": "event: x \u2028 \\n\\n data: y"}
-    chunk = f"id: 3\nevent: ping\ndata: {{}}\n\nevent: text_delta\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+def test_heartbeats_become_comments_and_events_are_passed_on_whole() -> None:
+    data = {"turn_id": "t", "text": "event: x \u2028 \n\n data: y"}
+    event = FeedEvent(3, 7, "t", "text_delta", json.dumps(data, ensure_ascii=False), is_broadcast=True)
+    heard: list[Told] = []
 
-    assert list(decode_events(chunk)) == [("ping", {}), ("text_delta", data)]
-    assert build_translator(lambda kind, _data: f"<{kind}>")(chunk) == b": ping\n\n<text_delta>"
+    def encode(kind: str, data: dict[str, Any]) -> str:
+        heard.append((kind, data))
+        return f"<{kind}>"
+
+    assert build_encoder(encode)([build_ping(3), event]) == b": ping\n\n<text_delta>"
+    assert heard == [("text_delta", data)]

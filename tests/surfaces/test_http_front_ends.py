@@ -237,7 +237,7 @@ def test_strangers_and_nonsense_are_refused_in_sentences(path: str, sqlite_clien
         [{"role": "user"}],
     ):
         detail = sqlite_client.refused("POST", path, 422, "invalid", json=body | {"messages": messages})
-        assert "the last one is what is asked for" in detail
+        assert "the last one is the request" in detail
     wrongs: tuple[dict[str, Any], ...] = (
         {"messages": []},
         {"messages": "hello"},

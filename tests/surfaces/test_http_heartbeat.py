@@ -7,6 +7,7 @@ from pathlib import Path
 from headway.actions import tenants, todos
 from headway.assembly import Headway
 from headway.ledger.todo import Draft
+from headway.surfaces.http.server_sent_events import encode_events
 from tests.surfaces.event_stream import StreamEvent, parse_frames
 from tests.surfaces.in_process_app import open_app
 
@@ -24,8 +25,8 @@ def test_pings_repeat_the_position(tmp_path: Path) -> None:
             feed = app.headway.feed
             channel, reader = await feed.open(token.token.tenant_id, None, None)
             heard: list[StreamEvent] = []
-            async for chunk in feed.follow(channel, reader):
-                heard += parse_frames(iter([chunk]))
+            async for events in feed.follow(channel, reader):
+                heard += parse_frames(iter([encode_events(events)]))
                 if len(heard) == 3:
                     await app.headway.database.write(partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told")))
                 if len(heard) >= 7:

@@ -143,7 +143,7 @@ def test_an_internal_error_names_its_request_and_not_its_cause(caplog: pytest.Lo
     start, body = exchanged([(b"x-request-id", b"mine")], broken, RateLimiter())
 
     assert start["status"] == 500
-    assert json.loads(body["body"])["detail"] == "Something broke here; request mine."
+    assert json.loads(body["body"])["detail"] == "Internal error. The server's log has the details of request mine."
     assert "headway.db" not in f"{start} {body}"
     assert "no such table" in caplog.text
 

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import todos
+from headway.actions import goals, notices, todos
+from headway.actions.goals import NewGoal
+from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import BadCursor
 from headway.ledger.todo import Draft
 from tests.surfaces.server_harness import Client, Service
 
@@ -103,6 +106,32 @@ def test_a_page_has_a_size_between_1_and_500(sqlite_client: Client, path: str, l
 @pytest.mark.parametrize("cursor", ["x", "1", "1.2", "1.2.3.4", "-1.2.3", "1.2.٣", "1.2.3\n", "W10", "0" * 300, f"1.{10**19}.1"])
 def test_a_cursor_that_no_list_gave_out_is_refused(client: Client, cursor: str) -> None:
     client.refused("GET", "/v1/todos", 422, "bad_cursor", params={"cursor": cursor})
+
+
+@pytest.mark.parametrize("name", ["todos", "jobs", "agents", "notices", "goals", "schedules"])
+def test_every_list_refuses_a_foreign_cursor_in_the_same_words(client: Client, name: str) -> None:
+    foreign = CursorCodec("other", ("x",)).encode(("x",))
+
+    for cursor in ("abc", foreign, "1.2", "-1", "9" * 30):
+        assert client.refused("GET", f"/v1/{name}", 422, "bad_cursor", params={"cursor": cursor}) == BadCursor.__doc__
+
+
+def test_a_cursor_of_one_list_is_foreign_to_another(client: Client) -> None:
+    for name in ("first", "second"):
+        client.ok("PUT", f"/v1/schedules/{name}", json={"every_s": 3600, "goal": {"description": name}})
+        client.desk.write(lambda tx, tenant_id, name=name: goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal(name)).id))
+        client.desk.write(notices.notify, "budget", name)
+        client.add(name)
+    lists = ("todos", "jobs", "agents", "notices", "goals", "schedules")
+    cursors = {one: client.ok("GET", f"/v1/{one}", params={"limit": 1})["next_cursor"] for one in lists}
+
+    assert len(set(cursors.values())) == len(lists)
+    for one in lists:
+        for other, cursor in cursors.items():
+            if one == other:
+                assert len(client.ok("GET", f"/v1/{one}", params={"limit": 1, "cursor": cursor})[one]) == 1
+            else:
+                client.refused("GET", f"/v1/{one}", 422, "bad_cursor", params={"cursor": cursor})
 
 
 def test_a_cursor_of_a_longer_list_is_the_end_of_a_shorter_one(client: Client) -> None:

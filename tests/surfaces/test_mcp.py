@@ -18,6 +18,7 @@ from mcp import MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
+from headway.ledger.errors import BadCursor
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
 from tests.surfaces.shell import Shell, get_error_line
 
@@ -116,7 +117,7 @@ def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
         assert ([todo["subject"] for todo in rest["todos"]], rest["next_cursor"]) == (["third"], None)
         refused = await connected.call_tool("todo_list", {"cursor": "nonsense"})
         assert refused.is_error
-        assert json.loads(text_of(refused)) == {"error": "The cursor is not one this list gave out."}
+        assert json.loads(text_of(refused)) == {"error": BadCursor.__doc__}
 
     story(connect, tell)
 

@@ -168,7 +168,7 @@ def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.Monk
     assert settings.load({"workspace": "~/work"}).workspace == str(headway.folder / "me" / "work")
     assert settings.load({"workspace": "here"}).workspace == str(headway.folder / "here")
     monkeypatch.setenv("HEADWAY_WORKSPACE", "~nobody-at-all/x")
-    assert "HEADWAY_WORKSPACE is '~nobody-at-all/x'" in get_error_line(headway("chat", "hello"), 2)
+    assert "HEADWAY_WORKSPACE='~nobody-at-all/x'" in get_error_line(headway("chat", "hello"), 2)
 
 
 # Goals, links and the operator's channels
@@ -229,13 +229,13 @@ def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
     ("name", "written", "told"),
     [
         ("goal_discovery", "maybe", "HEADWAY_GOAL_DISCOVERY must be ask or auto, not 'maybe'."),
-        ("url", "headway.example.org", "HEADWAY_URL must be an address like https://headway.example.org"),
-        ("url", "https://", "HEADWAY_URL must be an address like https://headway.example.org"),
+        ("url", "headway.example.org", "HEADWAY_URL must be a URL like https://headway.example.org"),
+        ("url", "https://", "HEADWAY_URL must be a URL like https://headway.example.org"),
         ("url", "ftp://ada:hunter2@headway.example.org", "not 'ftp://…@headway.example.org'."),
         (
             "notify",
             "https://good.example/hunter2,hunter2",
-            "HEADWAY_NOTIFY must list URLs, with commas between them; number 2 is none.",
+            "HEADWAY_NOTIFY must be a comma-separated list of URLs; entry 2 is not a URL.",
         ),
     ],
 )
@@ -401,5 +401,5 @@ def test_an_unreadable_line_is_reported_with_its_file(headway: Shell) -> None:
     Path(".env").write_text("what is this\nHEADWAY_MODEL=test:x\n")
     ran = headway.process("goal", "add", "reach it", "--no-wait")  # which needs its settings more than once
     assert ran.code == 0
-    assert re.fullmatch(rf"headway: in the file {re.escape(str(headway.folder))}/\.env: .* line 1", ran.err.splitlines()[0])
+    assert re.fullmatch(rf"headway: {re.escape(str(headway.folder))}/\.env: .* line 1", ran.err.splitlines()[0])
     assert ran.err.count(".env") == 1

@@ -8,10 +8,9 @@ from headway.ledger import text
 from headway.ledger.errors import Invalid, LeaseLost
 from headway.ledger.events import build_todo_event
 from headway.ledger.scope import TENANT_WIDE
-from headway.ledger.todo import Todo, change_status
+from headway.ledger.todo import Lease, Todo, change_status
 from headway.storage.stores import leases as lease_store
 from headway.storage.stores import todos as todo_store
-from headway.storage.stores.leases import Lease
 from headway.storage.transaction import Transaction
 
 DEFAULT_LEASE_S = 60
@@ -49,10 +48,15 @@ def claim(
     return Claim(new, lease)
 
 
+def find_lease(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
+    """Return the lease of a todo. It may have expired: the todo is then free for the next claim."""
+    return lease_store.find(tx, tenant_id, todo_id)
+
+
 def heartbeat(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str, lease_s: float = DEFAULT_LEASE_S) -> Claim:
     """Extend the lease. A late owner may continue as long as no other agent has claimed the todo."""
     todo = todos.get_locked(tx, tenant_id, todo_id)
-    lease = lease_store.find(tx, tenant_id, todo_id)
+    lease = find_lease(tx, tenant_id, todo_id)
     if lease is None or lease.token != lease_token:
         raise LeaseLost
     lease = lease._replace(expires_at=tx.now + to_lease_ms(lease_s))
@@ -65,7 +69,7 @@ def find_next_todo(tx: Transaction, tenant_id: int, conversation_id: int | None)
     for one in lists:
         todo_id = lease_store.lock_expired(tx, tenant_id, one)
         # Another agent may have claimed it before the row was locked, so check the lease again under the lock.
-        if todo_id is not None and (lease := lease_store.find(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
+        if todo_id is not None and (lease := find_lease(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
             return todo_id
     return next((found for one in lists if (found := lease_store.lock_ready(tx, tenant_id, one)) is not None), None)
 

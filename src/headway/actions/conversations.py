@@ -45,8 +45,8 @@ def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     if by_id and by_key and by_id.id != by_key.id:
         sign = "" if reference.startswith("#") else "#"
         raise Invalid(
-            f"{reference!r} is the id of conversation {by_id.id} and the key of conversation {by_key.id}: "
-            f"write {sign}{by_id.id} for the one, {sign}{by_key.id} for the other."
+            f"{reference!r} is ambiguous: it is the id of conversation {by_id.id} and the key of conversation {by_key.id}. "
+            f"Write {sign}{by_id.id} or {sign}{by_key.id}."
         )
     found = by_id or by_key
     if found is None:

@@ -20,7 +20,7 @@ def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.D
     if run is not None and run.is_main:
         return retry_goal(tx, run, limits)
     if run is not None and run.sub_goal_id is not None:
-        raise Conflict(f"This sub-agent worked for goal #{run.goal_id}, which has planned around it: look at the goal instead.")
+        raise Conflict(f"This sub-agent worked for goal #{run.goal_id}, which has replanned without it. See the goal instead.")
     job = jobs.revive(tx, job)
     if run is not None and run.ended:
         if run.parent_run_id is None:

@@ -1,22 +1,21 @@
 """Goals as JSON and text, for people to read."""
 
-import re
 from typing import Any, NamedTuple
 
-from headway.actions import goals, journal
+from headway.actions import goals, halts, journal
 from headway.ledger import text
-from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import NotFound
 from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, list_ready
 from headway.ledger.graph_layout import compute_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage.stores import goals as goal_store
-from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 MENTION_LIMIT = 5
-CURSOR_PATTERN = r"^[0-9]{0,18}$"
+CURSORS = CursorCodec("goals", (text.MAX_INTEGER,))  # the id
 DEFAULT_LIMITS = GoalLimits()
 
 
@@ -27,12 +26,10 @@ class GoalPage(NamedTuple):
 
 def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
     """List goals with their progress, newest first."""
-    if not re.fullmatch(CURSOR_PATTERN, cursor or "", re.ASCII):
-        raise Invalid("cursor must be the next_cursor of another page.")
-    before = int(cursor) if cursor else text.MAX_INTEGER
+    (before,) = CURSORS.decode(cursor)
     found = goal_store.list_page(tx, tenant_id, status, limit + 1, before)
     shown = [journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)) for goal in found[:limit]]
-    return GoalPage(shown, str(found[limit - 1].id) if len(found) > limit else None)
+    return GoalPage(shown, CURSORS.encode_next(found, limit, lambda goal: (goal.id,)))
 
 
 def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULT_LIMITS) -> dict[str, Any]:
@@ -108,26 +105,26 @@ def describe_next_action(goal_id: int, kind: PauseKind | None) -> str:
     """Describe how a paused goal can continue."""
     match kind:
         case "budget":
-            return "It goes on by itself when the pool is raised or the day rolls."
+            return "To resume it now, raise the limit with `PUT /v1/costs`."
         case "operator" | "fault":
-            return f"`headway goal resume {goal_id}` lets it go on."
-    return f"It waits for a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
+            return f"Resume it with `headway goal resume {goal_id}`."
+    return f"It needs a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
 
 
 def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
     """Describe obstacles that have nothing to do with the plan."""
     job = job_store.find(tx, goal.tenant_id, goal.run_id or "")
-    if halt_store.find_active(tx):
-        return ["Everything is halted: `headway unhalt` lets it go on."]
+    if halts.find_active(tx):
+        return ["Headway is halted. Lift the halt with `headway unhalt`."]
     if job is None:
         return []
     if not job_store.has_live_process(tx, LEASE_MS):
-        return ["No process is at work: `headway serve` and `headway worker` go on with it."]
+        return ["No process is running jobs. Start `headway serve` or `headway worker`."]
     if job.state == "queued" and tx.now - job.due_at > 2_000:
-        return ["Nobody has taken it up yet: `headway serve` and `headway worker` do."]
+        return ["No process has picked it up yet. If they are all busy, start another `headway worker`."]
     if job.state == "delayed" and job.attempts and job.due_at < NEVER:
         soon = max(0, job.due_at - tx.now) // 1000
-        return [f"The last attempt failed ({job.as_json()['error']}); the next one comes in {soon} s."]
+        return [f"The last attempt failed ({job.as_json()['error']}); the next one starts in {soon} s."]
     return []
 
 
@@ -154,15 +151,15 @@ def explain_sub_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal], one:
 
 def describe_judgment(one: SubGoal) -> str:
     if one.divergence is None:
-        return "Not judged yet."
-    return f"Judged: {'no' if one.divergence == 'none' else one.divergence} divergence. {one.divergence_reason}".rstrip()
+        return "Not evaluated yet."
+    return f"Evaluation: {'no' if one.divergence == 'none' else one.divergence} divergence. {one.divergence_reason}".rstrip()
 
 
 def describe_progress(tx: Transaction, one: SubGoal) -> str:
     run = run_store.find(tx, one.tenant_id, one.run_id or "")
     if run is None:
         return f"{format_name(one)} is in progress."
-    who = "the main agent itself" if one.mode == "inline" else f"a {one.role}"
+    who = "the main agent" if one.mode == "inline" else f"a {one.role}"
     if run.status == "queued":
         return f"{format_name(one)} waits for a free slot among its goal's sub-agents."
     idle_s = (tx.now - run.updated_at) // 1000
@@ -176,7 +173,7 @@ def describe_obstacle(sub_goals: list[SubGoal], one: SubGoal) -> str:
     if missing:
         return "; ".join(f"for {format_name(other)}, which is {format_stage(other)}" for other in missing[:MENTION_LIMIT]) + "."
     place = [other.id for other in list_ready(sub_goals)].index(one.id) + 1
-    return f"nothing is in its way, it is number {place} in line."
+    return f"it is ready, at position {place} in the queue."
 
 
 def format_stage(one: SubGoal) -> str:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import uuid4
 
-from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals
+from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals, turns
 from headway.actions.notices import NoticeSubject
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
@@ -60,9 +60,9 @@ def validate(wanted: NewGoal) -> NewGoal:
     """Check a new goal's texts and priority; nothing here depends on the time."""
     description = text.check_text(wanted.description.strip(), "description", DESCRIPTION_LIMIT)
     if not description:
-        raise Invalid("description must not be blank: say what is to be achieved.")
+        raise Invalid("description must not be blank. Say what the goal should achieve.")
     if not 0 <= wanted.priority <= LOWEST_PRIORITY:
-        raise Invalid(f"priority must be from 0 (the highest) to {LOWEST_PRIORITY:,}.")
+        raise Invalid(f"priority must be between 0 (highest) and {LOWEST_PRIORITY:,}.")
     criteria = text.check_text(wanted.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT)
     return wanted._replace(description=description, success_criteria=criteria)
 
@@ -70,9 +70,9 @@ def validate(wanted: NewGoal) -> NewGoal:
 def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: GoalSource, status: GoalStatus, evidence: str) -> Goal:
     wanted = validate(wanted)
     if wanted.deadline_at and wanted.deadline_at <= tx.now:
-        raise Invalid("deadline has passed already.")
+        raise Invalid("deadline must be in the future.")
     if goal_store.count_open(tx, tenant_id) >= OPEN_GOALS_LIMIT:
-        raise Conflict(f"A tenant has at most {OPEN_GOALS_LIMIT:,} goals that have not ended.")
+        raise Conflict(f"A tenant can have at most {OPEN_GOALS_LIMIT:,} open goals. Abandon one, or wait until one ends.")
     proposed = status == "paused"
     goal = goal_store.insert(
         tx,
@@ -86,7 +86,7 @@ def insert(tx: Transaction, tenant_id: int, wanted: NewGoal, source: GoalSource,
             status=status,
             priority=wanted.priority,
             pause_kind="proposal" if proposed else "",
-            pause_reason="An agent proposed it. Continue starts it, abandon declines." if proposed else "",
+            pause_reason="An agent proposed this goal. Continue to start it, or abandon it to decline." if proposed else "",
             replan_count=0,
             plan_no=0,
             replan_why="",
@@ -162,7 +162,7 @@ def pause(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
     """Pause the goal: nothing new starts. Running sub-agents finish their work, and their outcomes are kept."""
     goal = get_locked(tx, tenant_id, goal_id)
     if goal.status != "active" and goal.pause_kind != "budget":  # a goal that waits for budget can be paused too
-        raise Conflict(f"Goal #{goal_id} is {goal.status}; only an active one is paused.")
+        raise Conflict(f"Goal #{goal_id} is {goal.status}; only an active goal can be paused.")
     return mark_paused(tx, goal, "operator", "Paused by the operator.")
 
 
@@ -190,7 +190,8 @@ def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
     goal = mark_paused(tx, goal, "fault", reason)
     jobs.fail_permanently(tx, job, reason)
     ask = (
-        f"Goal #{goal.id} is stopped by a fault: {format_description(goal)} {reason} Resume it when that is mended, or abandon it."
+        f"Goal #{goal.id} stopped because of a fault: {format_description(goal)} {reason} "
+        "Resume it when the fault is fixed, or abandon it."
     )
     notices.notify(tx, goal.tenant_id, "fault", ask, NoticeSubject(goal_id=goal.id))
     return goal
@@ -201,7 +202,7 @@ def resume(tx: Transaction, tenant_id: int, goal_id: int, limits: Limits = DEFAU
     halts.check(tx)
     goal = get_locked(tx, tenant_id, goal_id)
     if goal.status != "paused":
-        raise Conflict(f"Goal #{goal_id} is {goal.status}; only a paused one is resumed.")
+        raise Conflict(f"Goal #{goal_id} is {goal.status}; only a paused goal can be resumed.")
     return mark_active(tx, goal._replace(replan_count=0) if goal.pause_kind == "replans" else goal, limits)
 
 
@@ -241,13 +242,13 @@ def decide(
     note = text.check_text(note.strip(), "note", DESCRIPTION_LIMIT)
     goal = get_locked(tx, tenant_id, goal_id)
     if goal.status != "paused":
-        raise Conflict(f"Goal #{goal_id} is {goal.status}; there is nothing to decide.")
+        raise Conflict(f"Goal #{goal_id} is {goal.status}; only a paused goal needs a decision.")
     journal.append(tx, tenant_id, goal_id, "decided", {"action": action, "note": note})
     match action:
         case "abandon":
             return mark_abandoned(tx, goal, note or "The operator abandoned it.")
         case "replan":
-            why = f"The operator asks for a new plan{f': {note}' if note else '.'}"
+            why = f"The operator asked for a new plan{f': {note}' if note else '.'}"
             room = max(0, goal.replan_count - 1)  # leaves room for the requested replan
             return mark_active(tx, goal._replace(replan_why=why if goal.plan_no else "", replan_count=room), limits)
         case "continue":
@@ -287,14 +288,40 @@ def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, 
     return save(tx, goal._replace(status=status, replan_why="", ended_at=tx.now))
 
 
-def pause_for_budget(tx: Transaction, goal_id: int, run: Run, reason: str) -> bool:
-    """Pause the whole goal when one of its runs finds the pool empty. Returns whether the goal was active until now."""
-    goal = goal_store.find_locked(tx, run.tenant_id, goal_id)
-    if goal is None or goal.status != "active":
-        return False
-    journal.append(tx, goal.tenant_id, goal.id, "paused", {"kind": "budget", "reason": reason})
-    save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
-    return True
+# Waiting for budget: the whole goal or turn waits when one of its runs finds the pool empty
+
+
+def pause_run(tx: Transaction, run: Run, reason: str) -> None:
+    """Pause the goal or turn of a run that finds the pool empty, and notify the operator. It resumes automatically."""
+    if run.goal_id is not None:
+        goal = pause_for_budget(tx, run.tenant_id, run.goal_id, reason)
+        reason = f"Goal #{goal.id} is paused: {format_description(goal)} {reason}"
+    elif run.turn_id is not None:
+        turns.pause(tx, run, reason)
+    notices.notify_once(tx, run, "budget", reason)
+
+
+def resume_run(tx: Transaction, run: Run) -> Run:
+    """Continue a run whose pause is over, together with its goal or turn."""
+    run = run._replace(status="running", updated_at=tx.now)
+    if run.goal_id is not None:
+        resume_after_budget(tx, run.tenant_id, run.goal_id)
+    elif run.turn_id is not None:
+        turns.resume(tx, run)
+    if run.parent_run_id is not None or run.is_main:
+        runs.emit_changed(tx, run)
+    return run
+
+
+def pause_for_budget(tx: Transaction, tenant_id: int, goal_id: int, reason: str) -> Goal:
+    """Pause the goal unless it is paused or ended already."""
+    goal = goal_store.find_locked(tx, tenant_id, goal_id)
+    if goal is None:
+        raise NotFound(NOT_FOUND_MESSAGE.format(goal_id))
+    if goal.status != "active":
+        return goal
+    journal.append(tx, tenant_id, goal_id, "paused", {"kind": "budget", "reason": reason})
+    return save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
 
 
 def can_spend(tx: Transaction, goal: Goal) -> bool:

@@ -5,16 +5,16 @@ from typing import Any
 from headway.ledger import text
 from headway.ledger.errors import Halted
 from headway.ledger.events import Event, encode_json
+from headway.ledger.job import Halt
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import tenants as tenant_store
-from headway.storage.stores.halts import Halt
 from headway.storage.transaction import Transaction
 
 
 def halt(tx: Transaction, why: str = "") -> Halt:
     """Halt all work. If it is halted already, the first reason is kept."""
     thrown = halt_store.insert(tx, text.check_text(why.strip(), "why", text.SUBJECT_LIMIT))
-    found = halt_store.find_active(tx)
+    found = find_active(tx)
     assert found is not None
     if thrown:
         emit_to_all_tenants(tx, "halted", found)
@@ -23,11 +23,16 @@ def halt(tx: Transaction, why: str = "") -> Halt:
 
 def unhalt(tx: Transaction) -> Halt | None:
     """Lift the halt and return it, or None if nothing was halted."""
-    found = halt_store.find_active(tx)
+    found = find_active(tx)
     if found:
         halt_store.lift(tx)
         emit_to_all_tenants(tx, "unhalted", found)
     return found
+
+
+def find_active(tx: Transaction) -> Halt | None:
+    """Return the halt, or None while nothing is halted."""
+    return halt_store.find_active(tx)
 
 
 def as_json(found: Halt | None) -> dict[str, Any]:
@@ -35,9 +40,9 @@ def as_json(found: Halt | None) -> dict[str, Any]:
 
 
 def check(tx: Transaction) -> None:
-    found = halt_store.find_active(tx)
+    found = find_active(tx)
     if found:
-        raise Halted(f"{Halted.__doc__}{f' Reason given: {found.why}' if found.why else ''}")
+        raise Halted(f"{Halted.__doc__}{f' Reason: {found.why}' if found.why else ''}")
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, found: Halt) -> None:

@@ -15,7 +15,7 @@ from headway.ledger.events import build_todo_event
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import ENDED, LATEST_SECOND, Draft, Todo, parse_status
+from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, Draft, Todo, parse_status
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
@@ -81,7 +81,7 @@ def export_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> Ex
         list_all(tx, tenant_id, selection), key=lambda todo: (todo.conversation_id, todo.turn_id or "", todo.position, todo.id)
     )
     rendering = checklist.render(todos)
-    unsaid = [f"A checklist cannot say {one}; export as JSON to keep it." for one in rendering.lost]
+    unsaid = [f"A checklist cannot represent {one}. Export as JSON to keep it." for one in rendering.lost]
     return ExportResult(rendering.text, unsaid + describe_severed(todos))
 
 
@@ -89,7 +89,7 @@ def describe_severed(todos: Sequence[Todo]) -> list[str]:
     """Describe the dependencies that lead out of the document into other lists."""
     numbers = {todo.id for todo in todos}
     return [
-        f"#{todo.id} waits for #{other}, which is in a list that was not asked for."
+        f"#{todo.id} waits for #{other}, which is in a list that was not exported."
         for todo in todos
         for other in todo.depends_on
         if other not in numbers
@@ -128,9 +128,9 @@ def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
     if isinstance(parsed, list):
         parsed = {"todos": parsed}
     if not isinstance(parsed, dict) or not isinstance(parsed.get("todos"), list):
-        raise BadDocument('The document has no list of todos; it looks like {"todos": [{"subject": "…"}]}.')
+        raise BadDocument('The document has no list of todos. Expected {"todos": [{"subject": "…"}]}.')
     if parsed.get("headway", FORMAT_VERSION) != FORMAT_VERSION:
-        raise BadDocument("The document was written by a newer Headway; upgrade this one.")
+        raise BadDocument("The document was written by a newer version of Headway. Upgrade this one.")
     threads = resolve_conversations(tx, scope, parsed.get("conversations", []))
     entries = [parse_entry(row, place, scope, threads) for place, row in enumerate(parsed["todos"])]
     return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
@@ -139,14 +139,14 @@ def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
 def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int, int]:
     """Map the document's conversation ids to the ledger's. A conversation is matched by its key, or created."""
     if not isinstance(rows, list):
-        raise BadDocument("The document's conversations are not a list.")
+        raise BadDocument("conversations must be a list.")
     threads: dict[int, int] = {0: scope.conversation_id}
     for place, row in enumerate(rows):
         with locate_errors("Conversation", place):
             fields = parse_mapping(row)
             number = parse_integer(fields, "id", 0)
             if number in threads:
-                raise BadDocument("it needs an id of its own.")
+                raise BadDocument("id must be unique and not 0.")
             key = text.check_name(parse_string(fields, "key") or "", "key")
             known = conversation_store.find_by_key(tx, scope.tenant_id, key)
             threads[number] = (known or conversations.add(tx, scope.tenant_id, parse_string(fields, "title") or "", key)).id
@@ -175,7 +175,7 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
         fields = parse_mapping(row)
         conversation = parse_integer(fields, "conversation_id", 0)
         if conversation not in threads:
-            raise BadDocument(f"the document does not describe conversation {conversation}.")
+            raise BadDocument(f"conversation {conversation} is not in the document.")
         turn = parse_string(fields, "turn_id") if threads[conversation] else None
         times = {name: parse_milliseconds(fields, name) for name in TIME_FIELDS if fields.get(name) is not None}
         draft = Draft(
@@ -192,7 +192,7 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
             depends_on=parse_integers(fields, "depends_on"),
             completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
         ).checked()
-        if times.get("completed_at") == 0 and draft.status in ENDED:
+        if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
         uuid = text.check_name(parse_string(fields, "uuid") or make_uuid(), "uuid")
         return ImportEntry(parse_integer(fields, "id", -1 - place), uuid, draft, times)
@@ -260,11 +260,11 @@ def restore_fields(todo: Todo, one: ImportEntry, *, keep_place: bool) -> Todo:
 def check_edges(entries: Sequence[ImportEntry]) -> None:
     numbers = {one.number for one in entries}
     if not len(numbers) == len({one.uuid for one in entries}) == len(entries):
-        raise BadDocument("Two todos of the document have the same id.")
+        raise BadDocument("Two todos in the document have the same id or uuid.")
     for one in entries:
         for other in one.draft.depends_on:
             if other not in numbers:
-                raise BadDocument(f"A todo of the document waits for {other}, which is not in it.")
+                raise BadDocument(f"A todo in the document waits for {other}, which is not in the document.")
     graph.check_acyclic({one.number: one.draft.depends_on for one in entries})
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json
-from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job, JobState, compute_backoff_ms
+from headway.ledger.job import LEASE_MS, MAX_ATTEMPTS, NEVER, Job, JobState, compute_backoff_ms
 from headway.ledger.run import Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
@@ -142,11 +142,28 @@ def append_error(job: Job, error: str) -> str:
     return json.dumps(errors[-ERROR_HISTORY_LIMIT:], ensure_ascii=False)
 
 
+# The processes that run jobs
+
+
+def count_live_workers(tx: Transaction) -> int:
+    """Count the live processes that take any job that is due."""
+    return job_store.count_live_workers(tx, LEASE_MS)
+
+
+def has_orphans(tx: Transaction) -> bool:
+    """Whether a running job has lost its process."""
+    return job_store.has_orphans(tx, LEASE_MS)
+
+
 # Requested by people
 
 
+def find(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
+    return job_store.find(tx, tenant_id, text.check_text(job_id, "job_id"))
+
+
 def get(tx: Transaction, tenant_id: int, job_id: str) -> Job:
-    job = job_store.find(tx, tenant_id, text.check_text(job_id, "job_id"))
+    job = find(tx, tenant_id, job_id)
     if job is None:
         raise NotFound(f"No job {job_id[:80]!r}.")
     return job
@@ -163,7 +180,7 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     """Cancel a job and stop its work. One that runs an agent is refused: cancel the agent or turn, or abandon the goal."""
     job = get_locked(tx, tenant_id, job_id)
     if job.over:
-        raise Conflict(f"Job {job.id} is over: {job.state}.")
+        raise Conflict(f"Job {job.id} has already ended: {job.state}.")
     run = run_store.find(tx, tenant_id, job.id)
     if run is None:
         return move(tx, job, "canceled")
@@ -176,7 +193,7 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
 
 def check_dead(job: Job) -> Job:
     if job.state != "dead":
-        raise Conflict(f"Job {job.id} is {job.state}; only dead ones are retried or dropped.")
+        raise Conflict(f"Job {job.id} is {job.state}; only dead jobs can be retried or dropped.")
     return job
 
 
@@ -193,5 +210,5 @@ def revive(tx: Transaction, job: Job) -> Job:
 
 def retry_times(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> dict[str, int]:
     """Return when failed jobs are retried, by job id, in epoch seconds."""
-    found = job_store.delayed(tx, tenant_id, job_ids)
+    found = job_store.list_delayed(tx, tenant_id, job_ids)
     return {job.id: job.retry_at for job in found}

@@ -1,7 +1,7 @@
 """Agents' memory: notes of a conversation, listed together with those of the whole tenant."""
 
 from headway.ledger import text
-from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.errors import Invalid
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.stores import memory as memory_store
 from headway.storage.stores.memory import MemoryEntry
@@ -16,7 +16,7 @@ SEARCH_LIMIT = 2_000  # how many entries a search covers, so that its cost does 
 def remember(tx: Transaction, scope: Scope, words: str, kind: str = DEFAULT_KIND) -> MemoryEntry:
     words = text.check_text(words, "text", ENTRY_LIMIT).strip()
     if not words:
-        raise Invalid("There is nothing to remember: text is blank.")
+        raise Invalid("text must not be blank.")
     return memory_store.insert(tx, scope, text.check_name(kind, "kind"), words)
 
 
@@ -26,11 +26,6 @@ def recall(tx: Transaction, scope: Scope, query: str = "", limit: int = 10) -> l
     # Compared here and not in SQL, because the databases fold case differently and patterns need escaping.
     found = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if wanted else limit) if has_all_words(entry, wanted)]
     return found[:limit]
-
-
-def forget(tx: Transaction, scope: Scope, entry_id: int) -> None:
-    if not memory_store.delete(tx, scope, entry_id):
-        raise NotFound(f"No memory {entry_id}.")
 
 
 def list_newest(tx: Transaction, scope: Scope, limit: int) -> list[MemoryEntry]:

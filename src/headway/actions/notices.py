@@ -1,10 +1,9 @@
 """Notices to the operator: stored in the inbox, emitted as events and delivered to the configured channels by a job."""
 
-import re
 from typing import Any, Final, NamedTuple
 
 from headway.actions import jobs
-from headway.ledger.errors import BadCursor
+from headway.ledger.cursors import CursorCodec
 from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
@@ -13,7 +12,7 @@ from headway.storage.transaction import Transaction
 
 JOB_KIND = "notice"  # the kind of the delivering job
 REPEAT_AFTER_MS = 3600 * 1000
-CURSOR_PATTERN: Final = "^[0-9]{0,18}$"  # an id
+CURSORS: Final = CursorCodec("notices", (MAX_INTEGER,))  # the id
 
 
 class NoticeSubject(NamedTuple):
@@ -50,9 +49,8 @@ def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
 
 def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
     """List notices, newest first."""
-    if not re.fullmatch(CURSOR_PATTERN, cursor or ""):
-        raise BadCursor
-    found = notice_store.list_page(tx, tenant_id, limit + 1, int(cursor) if cursor else MAX_INTEGER)
+    (before,) = CURSORS.decode(cursor)
+    found = notice_store.list_page(tx, tenant_id, limit + 1, before)
     return {
         "notices": [
             {
@@ -62,5 +60,5 @@ def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = 
             }
             for notice in found[:limit]
         ],
-        "next_cursor": str(found[limit - 1].id) if len(found) > limit else None,
+        "next_cursor": CURSORS.encode_next(found, limit, lambda notice: (notice.id,)),
     }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headway.actions import goals, journal, runs, sub_goals
-from headway.ledger.goal import OPEN_STATUSES, Goal, PlannedStep, SubGoal, compute_frontier
+from headway.ledger.goal import OPEN_STATUSES, Goal, PlannedStep, SubGoal, compute_frontier, normalize_description
 from headway.ledger.run import Run
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
@@ -21,7 +21,7 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     named = {step.key for step in steps}
     dropped = [one for one in known if one.status in OPEN_STATUSES and format_key(one) not in named]
     for one in dropped:
-        drop(tx, one, "The new plan does without it.")
+        drop(tx, one, "The new plan does not include it.")
     goal = goals.save(tx, goal._replace(plan_no=goal.plan_no + 1, replan_why=""))
     ids = {format_key(one): one.id for one in known}
     added = [step for step in steps if step.key not in ids]
@@ -71,15 +71,23 @@ def release_run(tx: Transaction, run: Run) -> None:
 def is_unchanged(known: Sequence[SubGoal], steps: Sequence[PlannedStep]) -> bool:
     """Whether a new plan leaves exactly the same work to do as before."""
     by_key = {format_key(one): one for one in known}
-    after = [by_key[step.key] if step.key in by_key else build_blank_sub_goal(step) for step in steps]
-    return compute_frontier(known) == compute_frontier(after)
-
-
-def build_blank_sub_goal(step: PlannedStep) -> SubGoal:
-    return SubGoal(
-        0, 0, 0, 0, *step[1:9], "pending", None, "", None, "", 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-    )  # fmt: skip
+    kept = [by_key[step.key] for step in steps if step.key in by_key]
+    added = {normalize_description(step.description) for step in steps if step.key not in by_key}
+    return compute_frontier(known) == compute_frontier(kept) | added
 
 
 def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:
-    return build_blank_sub_goal(step)._replace(tenant_id=goal.tenant_id, goal_id=goal.id, plan_no=goal.plan_no)
+    return SubGoal(
+        id=0,
+        tenant_id=goal.tenant_id,
+        goal_id=goal.id,
+        plan_no=goal.plan_no,
+        description=step.description,
+        expected_outcome=step.expected_outcome,
+        kind=step.kind,
+        mode=step.mode,
+        role=step.role,
+        priority=step.priority,
+        expected_value=step.expected_value,
+        cost_limit=step.cost_limit,
+    )

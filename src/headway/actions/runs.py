@@ -15,7 +15,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 JOB_KIND = "agent"  # the kind of a sub-agent's job
-CANCELED = RunEnd("canceled", error="It was canceled.")
+CANCELED_END = RunEnd("canceled", error="It was canceled.")
 
 
 def begin_child(
@@ -86,7 +86,7 @@ def cancel_tree(tx: Transaction, run: Run) -> Run:
     if run.ended:
         raise Conflict(f"Run {run.id} has already ended: {run.status}.")
     cancel_descendants(tx, run)
-    return end_child(tx, run, CANCELED)
+    return end_child(tx, run, CANCELED_END)
 
 
 def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
@@ -96,7 +96,7 @@ def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
         one = get_locked(tx, found)
         if not one.ended:
             ended.append(one.id)
-            end_child(tx, one, CANCELED)
+            end_child(tx, one, CANCELED_END)
     return ended
 
 

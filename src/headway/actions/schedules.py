@@ -12,11 +12,11 @@ from cronsim import CronSim, CronSimError
 from headway.actions import conversations, goals, halts, jobs, turns
 from headway.actions.goals import NewGoal
 from headway.ledger import text
+from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Limits
 from headway.ledger.schedule import Schedule
-from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
@@ -30,6 +30,7 @@ MAX_INTERVAL_MS = 366 * 24 * 3600 * 1000
 TICK_BATCH = 100
 CLOCK_TOLERANCE_MS = 60_000  # ignore clocks that were set back by less than this
 DEFAULT_LIMITS = Limits()
+CURSORS = CursorCodec("schedules", ("",))  # the name
 
 
 class Timing(NamedTuple):
@@ -39,14 +40,14 @@ class Timing(NamedTuple):
 
     def checked(self) -> "Timing":
         if bool(self.cron) == bool(self.every_ms):
-            raise Invalid("Say when: either cron or every.")
+            raise Invalid("Set either cron or every.")
         text.check_text(self.cron, "cron", text.NAME_LIMIT)
         if self.cron:
             compute_next_cron(self, 0)
             return self
         load_timezone(self)
         if not MIN_INTERVAL_MS <= self.every_ms <= MAX_INTERVAL_MS:
-            raise Invalid("An interval is at least a second, and at most 366 days.")
+            raise Invalid("An interval must be between 1 second and 366 days.")
         return self._replace(timezone="UTC")  # an interval is the same in every time zone
 
 
@@ -60,20 +61,21 @@ class SchedulePage(NamedTuple):
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> SchedulePage:
     """List schedules by name, starting after the last name of the previous page."""
-    found = schedule_store.list_page(tx, tenant_id, limit + 1, text.check_name(cursor, "cursor") if cursor else "")
-    return SchedulePage(found[:limit], found[limit - 1].name if len(found) > limit else None)
+    (after,) = CURSORS.decode(cursor)
+    found = schedule_store.list_page(tx, tenant_id, limit + 1, after)
+    return SchedulePage(found[:limit], CURSORS.encode_next(found, limit, lambda schedule: (schedule.name,)))
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
     """Create a schedule, or change the one with this name. If the timing is unchanged, the next tick stays as it was."""
     name = text.check_name(name, "name")
     if "/" in name or name in (".", ".."):
-        raise Invalid("A schedule's name must not contain a slash, nor be . or ..: it is part of an address.")
+        raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
     timing = timing.checked()
     check_work(tx, tenant_id, work)
     known = schedule_store.find_locked(tx, tenant_id, name)
     if known is None and schedule_store.count(tx, tenant_id) >= SCHEDULES_LIMIT:
-        raise Invalid(f"A tenant has at most {SCHEDULES_LIMIT:,} schedules.")
+        raise Invalid(f"A tenant can have at most {SCHEDULES_LIMIT:,} schedules. Delete one first.")
     same = known and (known.cron, known.timezone, known.every_ms) == timing
     next_at = known.next_at if known and same else compute_next(timing, tx.now, tx.now)
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
@@ -85,7 +87,7 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
     if set(work) == {"message"}:
         conversations.get(tx, tenant_id, work["message"]["conversation_id"])
         if not text.check_text(work["message"]["content"], "content").strip():
-            raise Invalid("content must not be blank: say what is to be done.")
+            raise Invalid("content must not be blank. Say what the agent should do.")
     elif set(work) == {"tool"}:
         text.check_name(work["tool"]["name"], "tool")
         text.check_numbers(work["tool"]["arguments"])
@@ -95,7 +97,7 @@ def check_work(tx: Transaction, tenant_id: int, work: dict[str, Any]) -> None:
     elif set(work) == {"goal"}:
         goals.validate(NewGoal(**work["goal"]))
     else:
-        raise Invalid("Say what: one of goal, message and tool.")
+        raise Invalid("Set one of goal, message and tool.")
 
 
 def get(tx: Transaction, tenant_id: int, name: str) -> Schedule:
@@ -134,13 +136,13 @@ def run_now(tx: Transaction, tenant_id: int, name: str, limits: Limits = DEFAULT
     halts.check(tx)
     schedule = get_locked(tx, tenant_id, name)
     if "message" not in json.loads(schedule.work) and is_running(tx, schedule):  # for messages, `turns.start` checks
-        raise Conflict(f"The last run of {name[:80]!r} is not over.")
+        raise Conflict(f"The last run of {name[:80]!r} has not ended yet.")
     return save(tx, schedule._replace(last_at=tx.now, last_job=start_work(tx, schedule, limits)))
 
 
 def tick(tx: Transaction, limits: Limits = DEFAULT_LIMITS) -> None:
     """Start the work that is due. Work that missed several ticks is started once."""
-    if halt_store.find_active(tx):
+    if halts.find_active(tx):
         return
     for schedule in schedule_store.lock_due(tx, TICK_BATCH):
         try:
@@ -150,7 +152,7 @@ def tick(tx: Transaction, limits: Limits = DEFAULT_LIMITS) -> None:
             save(tx, schedule._replace(paused=1))
             continue
         if is_running(tx, schedule):
-            log.warning("schedule %s of tenant %d is skipped: its last run is not over", schedule.name, schedule.tenant_id)
+            log.warning("schedule %s of tenant %d is skipped: its last run has not ended", schedule.name, schedule.tenant_id)
             save(tx, advanced._replace(skipped=schedule.skipped + 1))
             continue
         try:
@@ -190,7 +192,7 @@ def start_work(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id
     if "tool" in work:
         return jobs.create(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
-    raise Invalid("This Headway does not know that kind of work.")  # it was stored by a newer Headway
+    raise Invalid("This version of Headway does not support that kind of work.")  # it was stored by a newer Headway
 
 
 def save(tx: Transaction, schedule: Schedule) -> Schedule:
@@ -223,7 +225,7 @@ def compute_next_cron(timing: Timing, now: int) -> int:
     try:
         found = next(CronSim(timing.cron, here))
     except (CronSimError, StopIteration, OverflowError):
-        raise Invalid(f"{timing.cron[:80]!r} is no cron expression that ever fires; one is `0 6 * * *`, for example.") from None
+        raise Invalid(f"{timing.cron[:80]!r} is not a cron expression that ever fires. Example: `0 6 * * *`.") from None
     return int(found.timestamp() * 1000)
 
 
@@ -231,4 +233,4 @@ def load_timezone(timing: Timing) -> ZoneInfo:
     try:
         return ZoneInfo(timing.timezone)
     except (KeyError, ValueError, OSError):
-        raise Invalid(f"Unknown time zone {timing.timezone[:80]!r}; one is called Europe/Berlin, for example.") from None
+        raise Invalid(f"Unknown time zone {timing.timezone[:80]!r}. Example: Europe/Berlin.") from None

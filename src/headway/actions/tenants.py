@@ -31,7 +31,7 @@ def add(tx: Transaction, name: str) -> Tenant:
 def get_by_name(tx: Transaction, name: str) -> Tenant:
     tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
     if tenant is None:
-        raise NotFound(f"No tenant named {name[:80]!r}; `headway tenant list` shows the ones there are.")
+        raise NotFound(f"No tenant named {name[:80]!r}. `headway tenant list` shows all tenants.")
     return tenant
 
 
@@ -40,6 +40,10 @@ def get(tx: Transaction, tenant_id: int) -> Tenant:
     if tenant is None:
         raise NotFound(f"No tenant {tenant_id}.")
     return tenant
+
+
+def list_all(tx: Transaction) -> list[Tenant]:
+    return tenant_store.list_all(tx)
 
 
 def find_local(tx: Transaction) -> Tenant | None:
@@ -76,10 +80,19 @@ def create_token(
     return NewToken(tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, expires_at, operator=operator), secret)
 
 
+def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
+    return tenant_store.list_tokens(tx, tenant_id)
+
+
+def has_permanent_token(tx: Transaction) -> bool:
+    """Whether a token exists that programs can use. (Browser sessions, which expire, do not count.)"""
+    return tenant_store.has_permanent_token(tx)
+
+
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
     token = tenant_store.revoke_token(tx, tenant_id, token_id)
     if token is None:
-        raise NotFound(f"No live token {token_id} in this tenant.")
+        raise NotFound(f"No active token {token_id} in this tenant.")
     return token
 
 
@@ -95,7 +108,7 @@ def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
     """Return a token that may act for the whole installation, or raise an error."""
     token = authenticate(tx, secret_digest)
     if not token.operator:
-        raise Forbidden("This needs a token with the operator grant: `headway token new --operator` makes one.")
+        raise Forbidden("This needs a token with the operator grant: `headway token new --operator` creates one.")
     return token
 
 

@@ -43,7 +43,7 @@ def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineVi
     the log from there misses nothing and gets nothing twice."""
     conversations.get(tx, tenant_id, conversation_id)
     events = event_store.list_by_kinds(tx, tenant_id, conversation_id, TIMELINE_KINDS, view.before, view.limit)
-    running = run_store.find_running_turn(tx, tenant_id, conversation_id)
+    running = turns.find_running(tx, tenant_id, conversation_id)
     turn_id = running.turn_id if running else conversation_store.find_last_turn(tx, tenant_id, conversation_id)
     words = view.speech.of(running.id, run_store.get_next_message_number(tx, tenant_id, running.id)) if running else None
     return {

@@ -39,7 +39,7 @@ def make_uuid() -> str:
 def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
     """Add all todos or none."""
     if not 1 <= len(drafts) <= BATCH_LIMIT:
-        raise Invalid(f"A batch holds 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
+        raise Invalid(f"A batch must have 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
     check_positioned(sum(draft.position is not None for draft in drafts))
     return [add(tx, tenant_id, draft) for draft in drafts]
 
@@ -47,7 +47,7 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
 def check_positioned(placed: int) -> None:
     """Limit the todos with a position, because each may move a thousand others while other writers wait."""
     if placed > POSITIONED_LIMIT:
-        raise Invalid(f"At most {POSITIONED_LIMIT} todos of a batch may name a position; the others go to the end, in order.")
+        raise Invalid(f"At most {POSITIONED_LIMIT} todos in a batch may set a position; the others are appended in order.")
 
 
 def change(

@@ -30,7 +30,7 @@ def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
 
 def check_room(taken: int, more: int) -> None:
     if taken + more > PLAN_LIMIT:
-        raise Invalid(f"A turn's list holds at most {PLAN_LIMIT} open items.")
+        raise Invalid(f"A turn's list can have at most {PLAN_LIMIT} open items.")
 
 
 def count_open_items(tx: Transaction, tenant_id: int, turn_id: str) -> int:

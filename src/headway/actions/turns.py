@@ -6,18 +6,20 @@ from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
 from headway.ledger import text
-from headway.ledger.errors import Invalid, TurnEnded, TurnRunning
+from headway.ledger.errors import Invalid, TurnEnded, TurnFailed, TurnRunning
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, Run, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
-from headway.ledger.todo import OPEN_STATUSES
+from headway.ledger.todo import OPEN_STATUSES, Todo
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 JOB_KIND = "turn"  # the kind of a turn's job
@@ -36,14 +38,25 @@ class TurnRequest(NamedTuple):
     owner: str = ""  # the process that runs it from the start; empty: it is queued
 
 
+class TurnReport(NamedTuple):
+    """The result of a turn, for the program that started it."""
+
+    id: str
+    conversation_id: int
+    status: TurnStatus
+    outcome: str | None  # drained, answered, incomplete, limit, filtered
+    answer: str
+    plan: tuple[Todo, ...]
+
+
 def start(tx: Transaction, tenant_id: int, conversation_id: int, wanted: TurnRequest) -> Run:
     """Store the message and the run that will answer it. A conversation has one running turn at a time."""
     halts.check(tx)
     conversations.get(tx, tenant_id, conversation_id)
     if not text.check_text(wanted.content, "content").strip():
-        raise Invalid("content must not be blank: say what you want.")
+        raise Invalid("content must not be blank. Say what the agent should do.")
     if wanted.mode not in get_args(TurnMode):
-        raise Invalid(f"mode is {wanted.mode!r}; it must be {' or '.join(get_args(TurnMode))}.")
+        raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {wanted.mode!r}.")
     turn = Turn(str(uuid4()), conversation_id, wanted.content, wanted.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
@@ -152,7 +165,7 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
 
 def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
-    if run_store.find_running_turn(tx, run.tenant_id, run.conversation_id):
+    if find_running(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
@@ -186,6 +199,23 @@ def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None
 # Reading
 
 
+def find_running(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:
+    """Return the run that answers the conversation's unfinished turn."""
+    return run_store.find_running_turn(tx, tenant_id, conversation_id)
+
+
+def find_id_by_run(tx: Transaction, tenant_id: int, run_id: str) -> str | None:
+    """Return the id of the turn that an unfinished run answers. Sub-agents and the runs of goals answer none."""
+    run = run_store.find(tx, tenant_id, text.check_text(run_id, "run_id"))
+    return run.turn_id if run and not run.ended and run.parent_run_id is None else None
+
+
+def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
+    """Return the conversation of a turn and the number of its first event."""
+    conversation_id = conversations.get_turn(tx, tenant_id, turn_id).conversation_id
+    return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
+
+
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
     """Return a turn with its progress and the open items of its plan. Turns driven by an external loop have no run."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
@@ -205,6 +235,17 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
+
+
+def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
+    """Return the report of a turn that an agent answers. A failed turn raises TurnFailed with the reason."""
+    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    run = run_store.find_by_turn(tx, tenant_id, turn_id)
+    said = (run.result if run else None) or ""
+    if turn.status == "failed":
+        raise TurnFailed(said)
+    plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, said, plan)
 
 
 def list_messages(

@@ -1,19 +1,26 @@
 """Read-only views for the surfaces, straight from queries."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from headway.actions import conversations
+from headway.actions import conversations, jobs, runs
 from headway.ledger import text
+from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import Invalid
+from headway.ledger.job import Job, JobState
+from headway.ledger.run import Run
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Status, Todo
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores.todo_pages import TodoListPage
 from headway.storage.transaction import Transaction
 
 PAGE_LIMIT = 500
+JOB_CURSORS = CursorCodec("jobs", NEWEST)
+AGENT_CURSORS = CursorCodec("agents", NEWEST)
 
 
 class TodoListView(NamedTuple):
@@ -47,6 +54,11 @@ def get_todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: 
     return TodoListView(found, cursor, todo_pages.count_by_status(tx, tenant_id, selection))
 
 
+def count_all_todos(tx: Transaction) -> dict[Status, int]:
+    """Count todos by status across all tenants, for the operator."""
+    return todo_pages.count_all_by_status(tx)
+
+
 def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None = None, limit: int = 50) -> list[Todo]:
     check_selection(tx, tenant_id, Selection(conversation_id))
     return todo_pages.list_ready(tx, tenant_id, conversation_id, check_limit(limit))
@@ -54,6 +66,51 @@ def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None = No
 
 def list_conversations(tx: Transaction, tenant_id: int, limit: int = 50, before: int = text.MAX_INTEGER) -> list[Conversation]:
     return conversation_store.list_page(tx, tenant_id, before, check_limit(limit))
+
+
+# Jobs and agents, newest first
+
+
+class JobPage(NamedTuple):
+    jobs: list[Job]
+    next_cursor: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"jobs": [job.as_json() for job in self.jobs], "next_cursor": self.next_cursor}
+
+
+class AgentPage(NamedTuple):
+    agents: list[Run]
+    next_cursor: str | None
+    retry_times: dict[str, int]  # for those that wait to retry a model call
+
+    def as_json(self) -> dict[str, Any]:
+        shown = [runs.as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]
+        return {"agents": shown, "next_cursor": self.next_cursor}
+
+
+class RunFilter(NamedTuple):
+    """Selects the runs of a turn or of a goal; all runs if neither is given."""
+
+    turn_id: str | None = None
+    goal_id: int | None = None
+
+
+def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
+    found = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor))
+    next_cursor = JOB_CURSORS.encode_next(found, limit, lambda job: (job.created_at, job.id))
+    return JobPage(found[:limit], next_cursor)
+
+
+def list_agents(tx: Transaction, tenant_id: int, whose: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
+    turn_id = None if whose.turn_id is None else text.check_name(whose.turn_id, "turn_id")
+    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, whose.goal_id, AGENT_CURSORS.decode(cursor))
+    retry_times = jobs.retry_times(tx, tenant_id, [run.id for run in found if not run.ended])
+    next_cursor = AGENT_CURSORS.encode_next(found, limit, lambda run: (run.created_at, run.id))
+    return AgentPage(found[:limit], next_cursor, retry_times)
+
+
+# Checks
 
 
 def check_selection(tx: Transaction, tenant_id: int, selection: Selection) -> None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from headway.actions import memory, runs
 from headway.agents import transcript, writs
+from headway.agents.facts import build_runtime_message
 from headway.agents.roles import Role
 from headway.ledger import text
 from headway.ledger.errors import Invalid
@@ -44,26 +45,22 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
     given = assignment.given()
     task = text.check_text(assignment.task, "task")
     child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
-    parts = [
-        render_envelope(tx, parent, child, limits),
-        escape_frames(task),
-        *([f"Context:\n{escape_frames(given)}"] if given else []),
-    ]
-    run_store.append_messages(
-        tx, child.tenant_id, child.id, 0, transcript.encode(transcript.build_user_message("\n\n".join(parts)))
-    )
+    escaped = escape_frames(task)
+    parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(given)}"] if given else [])]
+    opening = build_runtime_message("\n\n".join(parts), {"task": escaped})
+    run_store.append_messages(tx, child.tenant_id, child.id, 0, transcript.encode(opening))
     return child
 
 
 def check_limits(tx: Transaction, parent: Run, limits: Limits) -> None:
     if parent.depth >= limits.depth:
-        raise Invalid(f"Sub-agents may be nested {limits.depth} deep; do this yourself.")
+        raise Invalid(f"Sub-agents can be nested at most {limits.depth} deep: do this yourself.")
     begun, under_way = run_store.count_sub_agents(tx, parent)
     of = "turn" if parent.turn_id else "sub-goal"
     if under_way >= limits.breadth:
-        raise Invalid(f"{under_way} sub-agents of this {of} are at work, which is the limit: await one of them first.")
+        raise Invalid(f"{under_way} sub-agents of this {of} are running, which is the limit: await one of them first.")
     if begun >= limits.lifetime:
-        raise Invalid(f"This {of} has begun {begun} sub-agents, which is the limit: do the rest yourself.")
+        raise Invalid(f"This {of} has started {begun} sub-agents, which is the limit: do the rest yourself.")
 
 
 def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) -> str:

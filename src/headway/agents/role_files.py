@@ -35,7 +35,7 @@ def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
         except Invalid as error:
             raise SettingsError(f"{path}: {error}") from None
         if role.name in found:
-            raise SettingsError(f"{path}: another file already describes the role {role.name}.")
+            raise SettingsError(f"{path}: another file already defines the role {role.name}.")
         found[role.name] = role
     return tuple(found.values())
 
@@ -78,5 +78,5 @@ def check_tool_name(name: str, tools: Collection[str]) -> str:
     name = match_name(name, tools)
     if name not in FAMILIES and name not in tools:
         allowed = f"the families {', '.join(FAMILIES)}, and the tools {', '.join(sorted(tools))}"
-        raise Invalid(f"tools: there is no {text.to_one_line(name)[:80]!r}. There are {allowed}.")
+        raise Invalid(f"tools: unknown name {text.to_one_line(name)[:80]!r}. Known: {allowed}.")
     return name

@@ -13,7 +13,6 @@ FAMILIES: Final[tuple[ToolFamily, ...]] = get_args(ToolFamily)
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
-TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 SUPERVISOR: Final = "supervisor"  # alias of the index role
 
 
@@ -48,20 +47,20 @@ def build_worker(name: str, description: str, prompt: str) -> Role:
 BUILT_IN_ROLES: Final = (
     Role(
         "index",
-        "The supervisor: plans a turn, works the plan off and delegates.",
+        "The supervisor: plans a turn, works through the plan and delegates.",
         frozenset(FAMILIES),
         frozenset(WRIT_GRANTS),
-        "You are the supervisor: you take a request, see it through, and answer when it is done.",
+        "You are the supervisor. See each request through, and answer when it is done.",
     ),
     build_worker(
         "researcher",
         "Finds things out and reports them with their sources.",
-        "You are a researcher. Find out what was asked, name where each fact comes from, and say what you could not find.",
+        "You are a researcher. Find out what was asked, name the source of each fact, and say what you could not find.",
     ),
     build_worker(
         "coder",
         "Writes and changes code.",
-        "You are a programmer. Make the change that was asked for, as small as it can be, and check that it works.",
+        "You are a programmer. Make the requested change as small as possible, and check that it works.",
     ),
     build_worker(
         "writer",
@@ -70,8 +69,8 @@ BUILT_IN_ROLES: Final = (
     ),
     build_worker(
         "reviewer",
-        "Looks for what is wrong in the work of others.",
-        "You are a reviewer. Look for what is wrong or missing, say where and why, and say so when you found nothing.",
+        "Reviews the work of others.",
+        "You are a reviewer. Find what is wrong or missing, and say where and why. If you find nothing, say so.",
     ),
 )
 

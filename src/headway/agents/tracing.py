@@ -118,7 +118,7 @@ def build_tracer(name: str) -> Tracer:
             return ExportingTracer(found.load()())
         except ImportError:
             break
-    raise SettingsError(f"Traces are to be exported by {name[:60]!r}, which is not installed: pip install 'headway[otel]'.")
+    raise SettingsError(f"The trace exporter {name[:60]!r} is not installed: pip install 'headway[otel]'.")
 
 
 # Spans

@@ -75,7 +75,8 @@ def encode(message: ModelMessage) -> str:
     Responses may contain anything.
     """
     if isinstance(message, ModelRequest):
-        return to_json([{"parts": [encode_part(part) for part in message.parts], "kind": "request"}])
+        metadata = {"metadata": message.metadata} if message.metadata is not None else {}
+        return to_json([{"parts": [encode_part(part) for part in message.parts], "kind": "request", **metadata}])
     return ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
 
 

@@ -113,7 +113,7 @@ def run_schedule_verb(tx: Transaction, scope: Scope, rest: str) -> list[str]:
     if not colon or not when.strip():
         raise Invalid("write it as NAME CRON: TEXT, or NAME every 30m: TEXT")
     if not scope.conversation_id:
-        raise Invalid("a schedule needs a conversation to speak in")
+        raise Invalid("a schedule needs a conversation to post in")
     work = {"message": {"conversation_id": scope.conversation_id, "content": content.strip()}}
     return [format_schedule(schedules.put(tx, scope.tenant_id, name, parse_timing(when.strip()), work))]
 

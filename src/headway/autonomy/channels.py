@@ -20,7 +20,7 @@ async def deliver(means: Runtime, channels: tuple[str, ...], home: str, job: Job
     """Deliver a notice to every channel that has not received it. Failed channels are retried later, as with any job."""
     notice = json.loads(job.payload)
     if not channels:
-        log.warning("for the operator: %s %s", to_one_line(notice["text"]), notice["url"])
+        log.warning("operator notice: %s %s", to_one_line(notice["text"]), notice["url"])
         await means.database.write(partial(record_delivery, means=means, job=job, left=[], total=0))
         return
     link = f"{home}{notice['url']}" if notice["url"] else ""

@@ -16,7 +16,7 @@ from headway.storage.transaction import Transaction
 MAX_INTERVAL_MS: Final = 600_000  # between two check-ins
 STUCK_STEPS: Final = 5  # without a successful tool call
 MAX_INTERVENTIONS: Final = 3
-DEFAULT_MESSAGE: Final = "You do not seem to get any further. Say what keeps you, try another way, or end with what you have."
+DEFAULT_MESSAGE: Final = "You seem to make no progress. Say what blocks you, try another approach, or end with what you have."
 
 
 class InterventionForm(Form):
@@ -39,14 +39,15 @@ def check_progress(tx: Transaction, one: SubGoal, run: Run, limits: GoalLimits) 
     if effects > one.progress_effects or run.status == "queued":
         return {**looked, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
     if run.iterations - one.progress_steps >= STUCK_STEPS:
-        return looked, f"{run.iterations - one.progress_steps} steps without a tool call that went well"
+        return looked, f"{run.iterations - one.progress_steps} steps without a successful tool call"
     if tx.now - one.progress_at >= limits.stuck_after_ms:
-        return looked, f"{(tx.now - one.progress_at) // 1000} s without getting any further"
+        return looked, f"{(tx.now - one.progress_at) // 1000} s without progress"
     return looked, ""
 
 
 def build_question(goal: Goal, one: SubGoal, run: Run, why: str) -> Question[InterventionForm]:
-    return Question("mid", prompts.OVERSEER, prompts.render_stuck(goal, one, run, why), SUBMIT_INTERVENTION, InterventionForm)
+    text = prompts.render_stuck(goal, one, run, why)
+    return Question("mid", prompts.OVERSEER, text, {}, SUBMIT_INTERVENTION, InterventionForm)
 
 
 def intervene(tx: Transaction, one: SubGoal, run: Run, filled: FormResult[InterventionForm] | None, why: str) -> None:

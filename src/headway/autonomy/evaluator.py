@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictBool
 
+from headway.agents.facts import Facts
 from headway.agents.loop.structured import Form, FormResult, Question
 from headway.agents.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
 from headway.autonomy import prompts
@@ -34,14 +35,15 @@ def evaluate_by_metric(one: SubGoal) -> Evaluation | None:
         return Evaluation("major", f"It failed: {one.reason}", "metric")
     if one.cost_limit and one.cost > one.cost_limit:
         spent = f"${to_dollars(one.cost):.4f} of ${to_dollars(one.cost_limit):.4f}"
-        return Evaluation("major", f"It cost more than it was allowed to: {spent}.", "metric")
+        return Evaluation("major", f"It exceeded its cost limit: {spent}.", "metric")
     if not prompts.get_summary(one).strip():
         return Evaluation("major", "It ended without an outcome.", "metric")
     return None
 
 
 def build_outcome_question(goal: Goal, one: SubGoal) -> Question[EvaluationForm]:
-    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, one), SUBMIT_EVALUATION, EvaluationForm)
+    facts: Facts = {"outcome": one.outcome or ""}
+    return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, one), facts, SUBMIT_EVALUATION, EvaluationForm)
 
 
 def to_evaluation(filled: FormResult[EvaluationForm]) -> Evaluation:
@@ -55,11 +57,12 @@ def describe_failure(filled: FormResult[EvaluationForm] | FormResult[VerdictForm
 
 
 def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[VerdictForm]:
-    return Question("cheap", prompts.GOAL_EVALUATOR, prompts.render_goal_outcome(goal, known), SUBMIT_VERDICT, VerdictForm)
+    text, facts = prompts.render_goal_outcome(goal, known), prompts.to_facts(known)
+    return Question("cheap", prompts.GOAL_EVALUATOR, text, facts, SUBMIT_VERDICT, VerdictForm)
 
 
 def describe_unmet(filled: FormResult[VerdictForm]) -> str:
     """Describe what is missing from the goal; empty if its success criteria are met."""
     if filled.form is None:
-        return f"Whether the goal is reached could not be evaluated: {describe_failure(filled)}"
+        return f"The goal could not be evaluated: {describe_failure(filled)}"
     return "" if filled.form.met else f"The success criteria are not met: {filled.form.reason}"

@@ -86,7 +86,7 @@ def ensure_plan(stage: PursuitStep) -> CheckResult:
     if why is None:
         return CLEAR
     if goal.replan_count >= stage.limits.replans:
-        count = f"It was planned anew {goal.replan_count} times, which is the limit."
+        count = f"It was replanned {goal.replan_count} times, which is the limit."
         goals.escalate(stage.tx, goal, "replans", f"{count} The last reason: {why[:REASON_LIMIT]}")
         return None
     question = planner.build_replan_question(goal, stage.means.roles, stage.experience(), stage.known, why)
@@ -104,7 +104,7 @@ def handle_missing_plan(stage: PursuitStep, filled: FormResult[Any]) -> None:
     if filled.failure:
         goals.pause_for_fault(stage.tx, stage.goal, stage.held, f"No plan could be made: {filled.failure}")
     else:
-        goals.escalate(stage.tx, stage.goal, "escalation", f"No plan could be made that works: {filled.complaint[:REASON_LIMIT]}")
+        goals.escalate(stage.tx, stage.goal, "escalation", f"No valid plan could be made: {filled.complaint[:REASON_LIMIT]}")
 
 
 def apply_replan(stage: PursuitStep, filled: FormResult[planner.ReplanForm], why: str) -> None:
@@ -115,7 +115,7 @@ def apply_replan(stage: PursuitStep, filled: FormResult[planner.ReplanForm], why
     if form.give_up.strip():
         reason = form.give_up.strip()[:REASON_LIMIT]
         goals.mark_abandoned(tx, goal, reason)
-        stage.notify_operator("given_up", f"Goal #{goal.id} is given up: {goals.format_description(goal)} {reason}")
+        stage.notify_operator("given_up", f"Goal #{goal.id} was given up: {goals.format_description(goal)} {reason}")
         return
     try:
         planner.check_plan(form, stage.known, stage.means.roles)  # sub-goals may have ended while the model was planning
@@ -123,7 +123,7 @@ def apply_replan(stage: PursuitStep, filled: FormResult[planner.ReplanForm], why
         return  # the next step asks again
     steps = planner.to_planned_steps(form, stage.known)
     if plans.is_unchanged(stage.known, steps):
-        goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_LIMIT]}), and it would change nothing.")
+        goals.escalate(tx, goal, "escalation", f"A new plan was due ({why[:REASON_LIMIT]}), but it would change nothing.")
         return
     evaluate_by_metrics(stage)
     goal = goals.save(tx, goal._replace(replan_count=goal.replan_count + 1))
@@ -181,10 +181,8 @@ def work_inline(stage: PursuitStep) -> CheckResult:
         return CLEAR
     one = waiting[0]
     done = pursuit_store.list_last_completed(stage.tx, stage.goal, prompts.DONE_LIMIT)
-    said = transcript.encode(
-        transcript.build_user_message(prompts.render_work(stage.goal, one, done, pursuit_store.list_dependencies(stage.tx, one)))
-    )
-    run = goals.begin_inline(stage.tx, stage.run, one, said, stage.means.limits.sub_agent_iterations)
+    opening = prompts.build_work(stage.goal, one, done, pursuit_store.list_dependencies(stage.tx, one))
+    run = goals.begin_inline(stage.tx, stage.run, one, transcript.encode(opening), stage.means.limits.sub_agent_iterations)
     stage.clear_failures()
     return WorkInline(run)  # all earlier checks are clear
 
@@ -229,7 +227,7 @@ def conclude(stage: PursuitStep) -> CheckResult:
         goals.resume_after_budget(tx, goal.tenant_id, goal.id)  # no sub-agent is left that would notice new budget
         return None
     if not goal.completed:
-        goals.escalate(tx, goal, "escalation", "Nothing is left to do, and nothing was achieved.")
+        goals.escalate(tx, goal, "escalation", "All sub-goals have ended, and none was completed.")
         return None
     if goal.success_criteria:
         return AskQuestion(evaluator.build_goal_question(goal, stage.known), apply_verdict)

@@ -33,18 +33,18 @@ Reference = Annotated[str, BeforeValidator(to_key)]
 
 
 class PlannedSubGoal(Form):
-    id: Annotated[Key, Field(description="A short name of your own; #12 for a sub-goal that exists and stays")] = ""
-    description: Annotated[str, Field(description="What to do, complete in itself: whoever does it may see nothing else")] = ""
-    expected_outcome: Annotated[str, Field(description="What will be there when it is done, so that anybody can tell")] = ""
+    id: Annotated[Key, Field(description="A short name; #12 to keep an existing sub-goal")] = ""
+    description: Annotated[str, Field(description="What to do, self-contained: its agent may see nothing else")] = ""
+    expected_outcome: Annotated[str, Field(description="What exists when it is done, so that anyone can check")] = ""
     depends_on: Annotated[
-        list[Reference] | None, Field(description="ids whose outcome it needs; for those without an id, positions from 1")
+        list[Reference] | None, Field(description="ids whose outcomes it needs; without ids, positions from 1")
     ] = None
-    priority: Annotated[int, Field(ge=1, le=10, description="10 is the most urgent")] = 5
-    expected_value: Annotated[float, Field(ge=0, le=1, description="How much it brings the goal forward")] = 0.5
-    kind: Annotated[str, Field(max_length=60, description="What sort of work: research, code, write, check …")] = "work"
+    priority: Annotated[int, Field(ge=1, le=10, description="10 is most urgent")] = 5
+    expected_value: Annotated[float, Field(ge=0, le=1, description="How much it advances the goal")] = 0.5
+    kind: Annotated[str, Field(max_length=60, description="Type of work: research, code, write, check …")] = "work"
     mode: SubGoalMode = "inline"
-    role: Annotated[str, Field(description="Of the sub-agent, in mode agent")] = "researcher"
-    cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: none of its own")] = 0
+    role: Annotated[str, Field(description="Role of the sub-agent, in mode agent")] = "researcher"
+    cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: no limit")] = 0
 
 
 def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
@@ -78,24 +78,27 @@ class PlanForm(Form):
 class ReplanForm(PlanForm):
     sub_goals: Steps = []
     reason: Annotated[str, Field(description="What changes, in one sentence")] = ""
-    new_goal: Annotated[str, Field(description="Only if the goal itself has to change: its new wording")] = ""
-    give_up: Annotated[str, Field(description="Only if the goal cannot be reached: why")] = ""
+    new_goal: Annotated[str, Field(description="New wording, only if the goal itself must change")] = ""
+    give_up: Annotated[str, Field(description="Why, only if the goal cannot be reached")] = ""
 
 
 def build_plan_question(goal: Goal, roles: Roles, experience: Sequence[Experience]) -> Question[PlanForm]:
-    told = prompts.render_planning(goal, roles, experience)
-    return Question("strong", prompts.PLANNER, told, SUBMIT_PLAN, PlanForm, lambda form: check_plan(form, (), roles))
+    def check(form: PlanForm) -> None:
+        check_plan(form, (), roles)
+
+    text = prompts.render_planning(goal, roles, experience)
+    return Question("strong", prompts.PLANNER, text, {"goal": goal.description}, SUBMIT_PLAN, PlanForm, check)
 
 
 def build_replan_question(
     goal: Goal, roles: Roles, experience: Sequence[Experience], known: Sequence[SubGoal], why: str
 ) -> Question[ReplanForm]:
-    def checked(form: ReplanForm) -> None:
+    def check(form: ReplanForm) -> None:
         if not form.give_up.strip():
             check_plan(form, known, roles)
 
-    told = prompts.render_replanning(goal, roles, experience, known, why)
-    return Question("strong", prompts.REPLANNER, told, SUBMIT_REPLAN, ReplanForm, checked)
+    text = prompts.render_replanning(goal, roles, experience, known, why)
+    return Question("strong", prompts.REPLANNER, text, prompts.to_facts(known), SUBMIT_REPLAN, ReplanForm, check)
 
 
 def check_plan(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:
@@ -116,7 +119,7 @@ def check_plan(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:
 def check_step(step: PlannedSubGoal, there: dict[str, SubGoal], roles: Roles) -> None:
     if EXISTING_ID.fullmatch(step.id):
         if step.id not in there or there[step.id].status not in OPEN_STATUSES:
-            raise Invalid(f"{step.id} is no sub-goal that is still open: leave it out, or give a new one a name of your own.")
+            raise Invalid(f"{step.id} is not an open sub-goal: leave it out, or give a new sub-goal another id.")
         return
     if not text.check_text(step.description, "description", DESCRIPTION_LIMIT).strip():
         raise Invalid(f"description of {text.to_one_line(step.id)} is missing.")
@@ -134,7 +137,7 @@ def check_unique(what: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            raise Invalid(f"The {what} {text.to_one_line(value)[:100]!r} is there twice.")
+            raise Invalid(f"The {what} {text.to_one_line(value)[:100]!r} occurs twice.")
         seen.add(value)
 
 
@@ -153,7 +156,7 @@ def check_dependencies(steps: Sequence[PlannedSubGoal], there: dict[str, SubGoal
     edges = {named[step.id]: [named[below] for below in list_dependencies(step, there) if below in named] for step in steps}
     if cycle := find_cycle(edges):
         shown = " → ".join(text.to_one_line(steps[place].id) for place in [*cycle[:20], cycle[0]])
-        raise Invalid(f"These wait for each other and none could ever start: {shown}.")
+        raise Invalid(f"These depend on each other, so none could start: {shown}.")
 
 
 def list_dependencies(step: PlannedSubGoal, there: dict[str, SubGoal]) -> list[str]:

@@ -5,15 +5,13 @@ transaction, which ends where a model's answer or work on a sub-goal is needed. 
 pursuing the same goal again resumes it.
 """
 
-import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, spending
 from headway.agents.loop.context import Runtime
-from headway.agents.loop.driver import MAX_STORAGE_REFUSALS, STORAGE_RETRY_S, drive
+from headway.agents.loop.driver import drive
 from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
 from headway.autonomy.next_step import advance
@@ -21,12 +19,11 @@ from headway.autonomy.pursuit_step import AskQuestion, NextAction, PursuitStep, 
 from headway.ledger.errors import CommitUncertain, StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
+from headway.storage.retry import MAX_REFUSALS, StorageRetry
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-
-log = logging.getLogger("headway.pursuit")
 
 
 class QuestionAnswer(NamedTuple):
@@ -52,19 +49,15 @@ async def pursue(means: Runtime, limits: GoalLimits, job: Job) -> None:
 
 
 async def commit_step(means: Runtime, work: Callable[..., NextAction], told: QuestionAnswer | None) -> NextAction:
-    """Commit one step. Waits while the database is unreachable, and raises after MAX_STORAGE_REFUSALS refused writes."""
-    refusals = 0
+    """Commit one step. Waits while the database is unreachable, and raises after MAX_REFUSALS refused writes."""
+    retry = StorageRetry("a goal", MAX_REFUSALS)
     while True:
         try:
             return await means.database.write(partial(work, told=told))
         except StorageError as error:
             if isinstance(error, CommitUncertain):
                 told = None  # it may be committed and charged; the rows show it, so nothing is planned or charged twice
-            refusals += not error.is_transient
-            if refusals >= MAX_STORAGE_REFUSALS:
-                raise
-            log.warning("a goal waits for the database: %s", error)
-            await asyncio.sleep(STORAGE_RETRY_S)
+            await retry.wait(error)
 
 
 def apply_step(tx: Transaction, means: Runtime, limits: GoalLimits, job: Job, told: QuestionAnswer | None) -> NextAction:

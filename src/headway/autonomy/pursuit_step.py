@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from headway.actions import goals, jobs, notices, pauses, runs, spending
+from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.notices import NoticeSubject
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.step import BUDGET_CHECK_MS, OVERHEAD_CHARACTERS
@@ -84,7 +84,7 @@ class PursuitStep:
 
     def find(self, sub_goal_id: int) -> SubGoal:
         found = goal_store.find_sub_goal(self.tx, self.goal.tenant_id, sub_goal_id)
-        assert found is not None, "a goal's sub-goals stay"
+        assert found is not None, "sub-goals are never deleted"
         return found
 
     def list_running(self) -> list[SubGoal]:
@@ -139,11 +139,11 @@ class PursuitStep:
             funded = spending.reserve(self.tx, self.run, self.estimate(need.question), self.means.limits.budget)
             if funded is None:
                 self.rest(self.tx.now + BUDGET_CHECK_MS)
-                pauses.pause_run(self.tx, self.run, POOL_EXHAUSTED)
+                goals.pause_run(self.tx, self.run, POOL_EXHAUSTED)
                 return None
             self.keep(funded)
             if self.is_out_of_budget or self.run.status != "running":
-                self.keep(pauses.resume_run(self.tx, self.run))
+                self.keep(goals.resume_run(self.tx, self.run))
         return need
 
     def estimate(self, question: Question[Any]) -> int:

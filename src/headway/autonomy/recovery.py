@@ -44,7 +44,7 @@ def notify_tenant(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: I
         )
         more = f" and {len(found) - GOALS_LIMIT} more" if len(found) > GOALS_LIMIT else ""
         about = NoticeSubject(goal_id=found[0].id if len(found) == 1 else None)
-        notices.notify(tx, tenant_id, "recovered", f"Interrupted, and going on from the last checkpoint: {named}{more}.", about)
+        notices.notify(tx, tenant_id, "recovered", f"Interrupted, resuming from the last checkpoint: {named}{more}.", about)
 
 
 def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[int]:

@@ -28,7 +28,7 @@ class ResumptionForm(Form):
 
 
 def build_question(goal: Goal, half_done: Sequence[SubGoal]) -> Question[ResumptionForm]:
-    return Question("mid", prompts.RESUMER, prompts.render_interrupted(goal, half_done), SUBMIT_RESUMPTION, ResumptionForm)
+    return Question("mid", prompts.RESUMER, prompts.render_interrupted(goal, half_done), {}, SUBMIT_RESUMPTION, ResumptionForm)
 
 
 def apply_decisions(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], filled: FormResult[ResumptionForm]) -> None:

@@ -62,7 +62,7 @@ class Invalid(HeadwayError):
 
 
 class EmptySubject(Invalid):
-    """A todo needs a subject: say in a few words what is to be done."""
+    """A todo needs a subject: a few words that say what to do."""
 
 
 class TextTooLong(Invalid):
@@ -78,7 +78,7 @@ class UnknownStatus(Invalid):
 
 
 class BadCursor(Invalid):
-    """The cursor is not one this list gave out."""
+    """This list did not give out that cursor. Pass a page's next_cursor unchanged, or omit it to start from the first page."""
 
 
 class BadDocument(Invalid):
@@ -90,7 +90,7 @@ class BadTool(Invalid):
 
 
 class OutOfReach(Invalid):
-    """What this needs cannot be reached right now; it may work in a while."""
+    """A required service cannot be reached right now. Try again later."""
 
 
 class DependencyCycle(Invalid):
@@ -98,7 +98,7 @@ class DependencyCycle(Invalid):
 
 
 class Unauthorized(HeadwayError):
-    """A valid token is needed: send `Authorization: Bearer hw_…`. `headway token new` makes one."""
+    """A valid token is needed: send `Authorization: Bearer hw_…`. `headway token new` creates one."""
 
 
 class Forbidden(HeadwayError):
@@ -126,7 +126,7 @@ class Leased(Conflict):
 
 
 class LeaseLost(Conflict):
-    """The lease is gone: it ran out and the todo was taken over, ended or released."""
+    """The lease is no longer valid: it expired, or the todo was claimed again, ended or released."""
 
 
 class NameTaken(Conflict):
@@ -134,15 +134,15 @@ class NameTaken(Conflict):
 
 
 class KeyReused(Conflict):
-    """This Idempotency-Key was used before with another request."""
+    """This Idempotency-Key was already used with a different request. Use a new key."""
 
 
 class KeyBusy(Conflict):
-    """Another request with this Idempotency-Key is still being answered; ask again shortly."""
+    """Another request with this Idempotency-Key is still in progress. Try again shortly."""
 
 
 class TurnRowsStay(Conflict):
-    """Rows of a turn's plan are never deleted; cancel it instead."""
+    """Todos in a turn's plan cannot be deleted. Cancel the todo instead."""
 
 
 class TurnRunning(Conflict):
@@ -154,7 +154,7 @@ class TurnEnded(Conflict):
 
 
 class Halted(HeadwayError):
-    """Headway is halted: nothing starts until an operator lifts it with `headway unhalt`."""
+    """Headway is halted: nothing starts until an operator lifts the halt with `headway unhalt`."""
 
 
 class TurnFailed(HeadwayError):
@@ -162,7 +162,7 @@ class TurnFailed(HeadwayError):
 
 
 class Closed(HeadwayError):
-    """Headway was closed before this ended; it goes on when Headway is opened again."""
+    """Headway was closed before this ended. It resumes when Headway is opened again."""
 
 
 class SettingsError(HeadwayError):
@@ -199,8 +199,8 @@ class DatabaseUnreachable(StorageError):
 
 
 class DatabaseTooNew(StorageError):
-    """The database was made by a newer Headway; upgrade this one."""
+    """The database was created by a newer version of Headway. Upgrade this one."""
 
 
 class CommitUncertain(StorageError):
-    """The database went away while committing: the change may or may not be stored. Look before repeating it."""
+    """The database connection was lost during a commit, so the change may or may not be stored. Check before you repeat it."""

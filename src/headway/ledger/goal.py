@@ -74,25 +74,25 @@ class SubGoal(NamedTuple):
     priority: int  # 10 is the most urgent
     expected_value: float  # from 0 to 1
     cost_limit: int  # 0: no limit
-    status: SubGoalStatus
-    outcome: str | None  # JSON
-    reason: str  # why it failed or was skipped
-    divergence: Divergence | None  # None: not judged yet
-    divergence_reason: str
-    judged_under: int  # the plan in force when it was judged
-    run_id: str | None
-    cost: int  # for inline work in progress, the run's cost at the start
-    interrupted: int  # 1: a crash interrupted it and it has not been reviewed yet
-    interventions: int
-    checks: int
-    checked_at: int
-    progress_at: int  # when a check-in last saw progress,
-    progress_steps: int  # and the counters at that time
-    progress_effects: int
-    created_at: int
-    updated_at: int
-    started_at: int
-    ended_at: int
+    status: SubGoalStatus = "pending"
+    outcome: str | None = None  # JSON
+    reason: str = ""  # why it failed or was skipped
+    divergence: Divergence | None = None  # None: not judged yet
+    divergence_reason: str = ""
+    judged_under: int = 0  # the plan in force when it was judged
+    run_id: str | None = None
+    cost: int = 0  # for inline work in progress, the run's cost at the start
+    interrupted: int = 0  # 1: a crash interrupted it and it has not been reviewed yet
+    interventions: int = 0
+    checks: int = 0
+    checked_at: int = 0
+    progress_at: int = 0  # when a check-in last saw progress,
+    progress_steps: int = 0  # and the counters at that time
+    progress_effects: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    started_at: int = 0
+    ended_at: int = 0
     depends_on: tuple[int, ...] = ()
 
     @property
@@ -213,7 +213,7 @@ def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
         return f"#{major.id} diverged: {major.divergence_reason}"
     minor = [one for one in judged if one.divergence == "minor"]
     if len(minor) > MINOR_DIVERGENCE_LIMIT or (len(judged) >= MIN_JUDGED and len(minor) * 2 > len(judged)):
-        return f"{len(minor)} of {len(judged)} outcomes diverged a little: " + " ".join(one.divergence_reason for one in minor[:5])
+        return f"{len(minor)} of {len(judged)} outcomes diverged slightly: " + " ".join(one.divergence_reason for one in minor[:5])
     lost = list_stranded(sub_goals)
     if lost:
         return f"#{lost[0][0].id} waits for #{lost[0][1].id}, which was {lost[0][1].status}."

@@ -1,6 +1,6 @@
-"""Dependency graphs: cycle detection and which nodes are ready."""
+"""Dependency graphs: cycle detection."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from headway.ledger.errors import DependencyCycle
 
@@ -38,9 +38,4 @@ def check_acyclic(edges: Mapping[int, Sequence[int]]) -> None:
     cycle = find_cycle(edges)
     if cycle:
         shown = " → ".join(f"#{node}" for node in [*cycle[:20], cycle[0]])
-        raise DependencyCycle(f"These todos wait for each other and none could ever start: {shown}.")
-
-
-def list_ready(pending: Iterable[int], edges: Mapping[int, Sequence[int]], ended: set[int]) -> list[int]:
-    """List the pending nodes whose dependencies have all ended, in the given order."""
-    return [node for node in pending if all(below in ended for below in edges.get(node, ()))]
+        raise DependencyCycle(f"These todos wait for each other, so none could ever start: {shown}.")

@@ -1,4 +1,5 @@
-"""A job: durable work that is queued, retried after transient failures and kept as a dead letter when it fails for good."""
+"""Jobs: durable work that is queued, retried after transient failures and kept as a dead letter when it fails for good. A halt
+stops all of them."""
 
 import json
 from typing import Any, Final, Literal, NamedTuple
@@ -12,6 +13,13 @@ MAX_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
 NEVER: Final = 2**62  # not due until something wakes it
 LEASE_MS: Final = 5_000  # a process without a heartbeat for this long counts as dead
+
+
+class Halt(NamedTuple):
+    """The kill switch while it is on: why and since when nothing runs."""
+
+    why: str
+    since: int
 
 
 class Job(NamedTuple):

@@ -90,9 +90,9 @@ def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
         for name, one in value.items() if isinstance(value, dict) else enumerate(value):
             check_numbers(one, (*path, name))
     elif isinstance(value, int) and not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
-        raise Invalid(f"Invalid arguments: {format_path(path)}: the number is outside of 64 bits")
+        raise Invalid(f"Invalid arguments: {format_path(path)}: the number does not fit in 64 bits")
     elif isinstance(value, float) and not isfinite(value):
-        raise Invalid(f"Invalid arguments: {format_path(path)}: NaN and infinity are not numbers here")
+        raise Invalid(f"Invalid arguments: {format_path(path)}: NaN and infinity are not allowed")
 
 
 def check_texts(value: Any, path: tuple[str | int, ...] = ()) -> None:

@@ -10,7 +10,7 @@ Status = Literal["pending", "in_progress", "completed", "canceled"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
 OPEN_STATUSES: Final[tuple[Status, ...]] = ("in_progress", "pending")  # in the order in which they are shown
-ENDED: Final[tuple[Status, ...]] = ("completed", "canceled")
+ENDED_STATUSES: Final[tuple[Status, ...]] = ("completed", "canceled")
 LEGAL_TRANSITIONS: Final[dict[Status, tuple[Status, ...]]] = {
     "pending": ("in_progress", "completed", "canceled"),
     "in_progress": ("pending", "completed", "canceled"),
@@ -106,6 +106,15 @@ class Todo(NamedTuple):
         }
 
 
+class Lease(NamedTuple):
+    """An agent's exclusive right to work on a todo for a limited time. The token proves it."""
+
+    todo_id: int
+    agent_id: str
+    token: str
+    expires_at: int
+
+
 class Draft(NamedTuple):
     """A todo as a caller requests it; the ledger fills in the rest."""
 
@@ -180,8 +189,8 @@ def check_position(position: int) -> int:
 def check_completed_at(moment: int, status: Status) -> int:
     """Check a completion time supplied by the caller. It may be ahead of this machine's clock, because clocks differ and an export
     from another machine must import unchanged."""
-    if status not in ENDED:
-        raise Invalid(f"completed_at is only accepted with an ended status ({' or '.join(ENDED)}); this todo is {status}.")
+    if status not in ENDED_STATUSES:
+        raise Invalid(f"completed_at is only accepted with an ended status ({' or '.join(ENDED_STATUSES)}); this todo is {status}.")
     if not 1_000 <= moment <= LATEST_SECOND * 1_000:
         raise Invalid(f"completed_at must be a time in epoch seconds between 1 and {LATEST_SECOND:,}.")
     return moment
@@ -190,7 +199,7 @@ def check_completed_at(moment: int, status: Status) -> int:
 def compute_timestamps(draft: Draft, now: int) -> tuple[int, int]:
     """Return (started_at, completed_at) for a new todo."""
     ended_at = now if draft.completed_at is None else draft.completed_at
-    return (now if draft.status == "in_progress" else 0, ended_at if draft.status in ENDED else 0)
+    return (now if draft.status == "in_progress" else 0, ended_at if draft.status in ENDED_STATUSES else 0)
 
 
 def change_status(todo: Todo, to: Status, now: int) -> Todo:

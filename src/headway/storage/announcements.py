@@ -35,7 +35,7 @@ class AnnouncementListener:
                     connection.execute(f"LISTEN {CHANNEL}".encode())
                     self._receive(connection)
             except psycopg.Error as error:
-                log.warning("announcements are off until Postgres is back: %s", type(error).__name__)
+                log.warning("no announcements until Postgres can be reached again: %s", type(error).__name__)
                 self.stop_requested.wait(RECONNECT_S)
 
     def _receive(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:

@@ -8,13 +8,10 @@ processes may run on different machines, so all of them use the server's clock.
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from headway.storage.transaction import Transaction
+from headway.storage.transaction import DriftReader, Transaction
 
 Clock = Callable[[], int]
-DriftReader = Callable[["Transaction"], int]
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 MIN_DRIFT_MS = 1_000  # smaller differences are normal between clocks
@@ -31,7 +28,7 @@ def read_steady_ms() -> int:
     return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic_ns()) // 1_000_000
 
 
-def no_drift(_tx: "Transaction") -> int:
+def no_drift(_tx: Transaction) -> int:
     """Return 0, for clocks that do not jump."""
     return 0
 
@@ -44,7 +41,7 @@ def build_machine_drift() -> DriftReader:
     """Build the drift reader for SQLite. It compares the boot clock with the offset stored since the machine's last boot."""
     known: list[int] = []
 
-    def drift(tx: "Transaction") -> int:
+    def drift(tx: Transaction) -> int:
         if not known:
             boot = read_boot_id()
             row = tx.one("SELECT ahead_ms FROM machine_clocks WHERE boot_id = ?", boot)
@@ -57,7 +54,7 @@ def build_machine_drift() -> DriftReader:
     return drift
 
 
-def store_boot_offset(tx: "Transaction", boot: str) -> None:
+def store_boot_offset(tx: Transaction, boot: str) -> None:
     """Store the offset between the boot clock and the time. The first writing transaction after a boot does this."""
     if boot and not tx.read_only:
         tx.run("DELETE FROM machine_clocks")

@@ -218,7 +218,7 @@ def check_url(url: str) -> str:
     except psycopg.ProgrammingError:
         readable = False
     if not readable:
-        raise SettingsError("HEADWAY_DATABASE_URL cannot be read; in its password, write @ as %40, / as %2F and % as %25.")
+        raise SettingsError("HEADWAY_DATABASE_URL is not a valid URL. In the password, write @ as %40, / as %2F and % as %25.")
     return url
 
 
@@ -239,7 +239,7 @@ def to_headway_error(error: psycopg.Error) -> HeadwayError:
     # The server's message may contain the host and user of the connection string, but never its password.
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
     if isinstance(error, BUSY_ERRORS):
-        return DatabaseBusy(f"Postgres gave up waiting for others ({reason}); nothing was changed. Try again shortly.")
+        return DatabaseBusy(f"Postgres gave up waiting for other transactions ({reason}); nothing was changed. Try again shortly.")
     if isinstance(error, CONNECTION_ERRORS):
         return DatabaseUnreachable(f"Postgres cannot be reached: {reason}")
     return StorageError(f"The database refused the statement: {error.diag.message_primary or type(error).__name__}")

@@ -16,11 +16,12 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
-from headway.storage.clocks import Clock, DriftReader, build_machine_drift, no_drift, wall_clock
+from headway.storage.clocks import Clock, build_machine_drift, no_drift, wall_clock
 from headway.storage.transaction import (
     SQLITE,
     CommitListener,
     Dialect,
+    DriftReader,
     LoggedTransaction,
     Row,
     Work,

@@ -44,7 +44,7 @@ class TaskFile(NamedTuple):
     def checked_name(self) -> str:
         name = self.conversation_uuid.replace("-", "").lower()
         if len(name) != 32 or not all(character in "0123456789abcdef" for character in name):
-            raise Invalid("A task file is named by a conversation's UUID.")
+            raise Invalid("A task file's name must be a conversation's UUID.")
         return name
 
     def read(self) -> list[Task]:
@@ -144,7 +144,7 @@ def load_document(path: str, *others: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DatabaseDamaged(f"{path} is not valid JSON: {error}") from error
     if not is_task_list(document):
-        raise DatabaseDamaged(f"{path} does not hold a task list.")
+        raise DatabaseDamaged(f"{path} does not contain a task list.")
     return document  # type: ignore[no-any-return]
 
 

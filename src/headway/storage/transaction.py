@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
-from headway.storage.clocks import DriftReader
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -89,6 +88,7 @@ class Transaction(Protocol):
 
 
 Work = Callable[[Transaction], T]
+DriftReader = Callable[[Transaction], int]  # reads how far the steady clock is ahead of the transaction's `now`
 
 
 class LoggedTransaction(ABC):
@@ -177,7 +177,7 @@ class LoggedTransaction(ABC):
         try:
             return work(self)
         except Exception:  # noqa: BLE001  if returning to the savepoint fails too, that error propagates
-            get_logger().warning("a look-up that one can do without failed", exc_info=True)
+            get_logger().warning("an optional lookup failed", exc_info=True)
             return None
         finally:
             self.run("ROLLBACK TO SAVEPOINT glance")

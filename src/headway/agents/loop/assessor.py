@@ -10,9 +10,9 @@ from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 
 from headway.agents import prompts
+from headway.agents.facts import Facts, build_runtime_message
 from headway.agents.loop.requests import Assess, Summarise, Summary, Verdict
 from headway.agents.models.client import ModelFailed, ModelReply, Models
-from headway.agents.transcript import build_user_message
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line
@@ -51,7 +51,7 @@ async def judge(models: Models, need: Assess) -> Verdict:
     """
     question = prompts.render_assessment(need.item.subject, need.item.completion_criteria, need.answer)
     try:
-        reply = await ask_cheap_model(models, prompts.ASSESSOR, question)
+        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": need.answer})
     except (ModelFailed, SettingsError) as error:
         if is_transient(error) and not need.is_last_attempt:
             raise
@@ -59,9 +59,7 @@ async def judge(models: Models, need: Assess) -> Verdict:
     whole = reply.response.finish_reason in (None, "stop")
     judgement = parse_judgement(reply.response.text or "") if whole else None
     if judgement is None:
-        return Verdict(
-            need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's own answer made no sense).", call=reply.call
-        )
+        return Verdict(need.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
     reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."
     return Verdict(need.item, judgement.ok, reason, reply.call)
 
@@ -77,7 +75,8 @@ def parse_judgement(text: str) -> Judgement | None:
 async def summarise(models: Models, need: Summarise) -> Summary:
     """Summarise a cut-off text. If no summary can be had, fall back to the end of the text rather than fail the turn."""
     try:
-        reply = await ask_cheap_model(models, prompts.SUMMARISER, escape_frames(need.text[-CUT_OFF_LIMIT:]))
+        text = escape_frames(need.text[-CUT_OFF_LIMIT:])
+        reply = await ask_cheap_model(models, prompts.SUMMARISER, text, {"cut_off": text})
     except (ModelFailed, SettingsError) as error:
         if is_transient(error) and not need.is_last_attempt:
             raise
@@ -89,6 +88,6 @@ def is_transient(error: HeadwayError) -> bool:
     return isinstance(error, ModelFailed) and error.passes
 
 
-async def ask_cheap_model(models: Models, instructions: str, question: str) -> ModelReply:
+async def ask_cheap_model(models: Models, instructions: str, question: str, facts: Facts) -> ModelReply:
     parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
-    return await models.ask("cheap", [build_user_message(question)], parameters)
+    return await models.ask("cheap", [build_runtime_message(question, facts)], parameters)

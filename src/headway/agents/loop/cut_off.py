@@ -8,17 +8,17 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 
+from headway.agents.facts import build_runtime_message
 from headway.agents.loop.requests import Summarise
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL
-from headway.agents.transcript import build_user_message
 
 MAX_PARTS: Final = 5  # per result
 RESTART_PREFIX_LENGTH: Final = 50  # characters; a continuation that repeats this many of the first part's characters is a restart
 CODE_FENCE: Final = re.compile(r"\s*```\w*\n(.*?)\n?(?:```\s*)?", re.DOTALL)
 CONTINUE_PROMPT: Final = (
-    "The length limit cut your answer off. Continue it exactly where it stops, from the next character on, as plain text. "
-    "Do not repeat anything, do not comment, and do not start over."
+    "The length limit cut your answer off. Continue exactly where it stops, from the next character, as plain text. "
+    "Do not repeat anything, comment, or start over."
 )
 
 
@@ -49,14 +49,14 @@ def is_json(text: str) -> bool:
 
 def request_rest(part: str) -> list[ModelMessage]:
     """Build the messages that ask for the rest of a cut-off answer; none if there is no partial answer."""
-    return [ModelResponse([TextPart(part)]), build_user_message(CONTINUE_PROMPT)] if part else []
+    return [ModelResponse([TextPart(part)]), build_runtime_message(CONTINUE_PROMPT)] if part else []
 
 
 def handle(step: Step, response: ModelResponse) -> Summarise | None:
     """Ask for the rest of a sub-agent's result. Other cut-off answers, and results in too many parts, are summarised instead."""
     if step.turn_id or not is_result(response) or count_parts(response) >= MAX_PARTS:
         return Summarise(render_cut_off(response), step.is_last_attempt)
-    step.append(build_user_message(CONTINUE_PROMPT))
+    step.append(build_runtime_message(CONTINUE_PROMPT))
     return None
 
 

@@ -5,19 +5,16 @@ needs a model's answer or a tool's result. No state lives only in memory: if the
 driving the same run again resumes it.
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
-from typing import TypeVar
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
 from headway.agents import prompts, transcript
+from headway.agents.facts import build_runtime_message
 from headway.agents.loop import assessor, cut_off, gates, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
@@ -44,23 +41,21 @@ from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
 from headway.ledger.writ_parser import WritParser
+from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
-log = logging.getLogger("headway.loop")
-
-T = TypeVar("T")
-STORAGE_RETRY_S = 1.0
-NOT_OWNER = Stop("it has ended, or somebody else goes on with it")
-MAX_STORAGE_REFUSALS = 3  # refused writes of one step before the run stops, so that it never continues without a checkpoint
+NOT_OWNER = Stop("it has ended, or another process continues it")
 RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 
 
 async def drive(means: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
     """Drive a run until it ends, must stop here, or has received `answers` model answers."""
-    work = await retry_storage(lambda: means.database.read(partial(load_context, means=means, run=run)))
-    entries = await retry_storage(partial(load_journal, work))
+    work = await retry_storage(
+        lambda: means.database.read(partial(load_context, means=means, run=run)), f"run {run.id}", max_refusals=1
+    )
+    entries = await load_journal(work)
     news: Reply = None
     if taken_over:
         means.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
@@ -84,11 +79,11 @@ async def drive(means: Runtime, run: Run, *, taken_over: bool = False, answers: 
 async def commit_step(work: RunContext, entries: list[TranscriptEntry], news: Reply) -> tuple[Request, list[TranscriptEntry]]:
     """Commit one step. A failed commit is retried; if it had succeeded after all, the journal shows it.
 
-    After MAX_STORAGE_REFUSALS refused writes the error is raised.
+    After MAX_REFUSALS refused writes the error is raised.
     """
     unpaid = news.call if isinstance(news, ModelAnswered | Summary | Verdict) else None
     here = copy_context()  # ledger tools run on another thread but belong to the current trace span
-    refusals = 0
+    retry = StorageRetry(f"run {work.run.id}", MAX_REFUSALS)
     meant: list[Request] = []  # the request that the last attempt would have returned
     lost: Effect | None = None
     while True:
@@ -99,15 +94,11 @@ async def commit_step(work: RunContext, entries: list[TranscriptEntry], news: Re
                 await charge_late(work, unpaid)
             return need, entries
         except StorageError as error:
-            refusals += not error.is_transient
-            if refusals >= MAX_STORAGE_REFUSALS:
-                raise
             if isinstance(error, CommitUncertain):
                 unpaid = None  # the step may have charged it already; never charge twice
                 lost = next((need.effect for need in meant if isinstance(need, CallTool)), None)
-            log.warning("run %s waits for the database: %s", work.run.id, error)
-            await asyncio.sleep(STORAGE_RETRY_S)
-        stored = await retry_storage(partial(load_journal, work))
+            await retry.wait(error)
+        stored = await load_journal(work)
         if len(stored) > len(entries):
             entries, news = stored, None
 
@@ -166,19 +157,15 @@ def record_reply(step: Step, news: Reply) -> None:
     if isinstance(news, ModelAnswered | Summary | Verdict):
         step.held = jobs.clear_failures(step.tx, step.held)
     match news:
-        case ModelAnswered(response, call, stored):
-            step.charge(call)
-            step.run = step.run._replace(iterations=step.run.iterations + 1)
-            step.append(response, stored)
-            if response.tool_calls and response.finish_reason not in ("length", "content_filter", "error"):
-                step.say(response.text or "")
+        case ModelAnswered():
+            record_answer(step, news)
         case ToolReturned():
             tool_calls.accept_result(step, news)
         case Summary(text, call):
             step.charge(call)
             step.say(get_text(step.entries[-1].message))  # text that users have already seen stays in the conversation
             step.withdraw_last()
-            step.append(build_user_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
+            step.append(build_runtime_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
         case Verdict():
             step.charge(news.call)
             gates.apply_verdict(step, news)
@@ -186,6 +173,15 @@ def record_reply(step: Step, news: Reply) -> None:
             step.end(RunEnd.fail(message, code))
         case RetryableFailure(message, retry_after_s):
             step.handle_transient_failure(message, retry_after_s)
+
+
+def record_answer(step: Step, answer: ModelAnswered) -> None:
+    """Append the model's message to the transcript, and pay for it."""
+    step.charge(answer.call)
+    step.run = step.run._replace(iterations=step.run.iterations + 1)
+    step.append(answer.response, answer.stored)
+    if answer.response.tool_calls and answer.response.finish_reason not in ("length", "content_filter", "error"):
+        step.say(answer.response.text or "")
 
 
 def advance(step: Step) -> Request | None:
@@ -219,9 +215,9 @@ def prepare_model_request(step: Step) -> AskModel | Stop:
         return step.give_up(prompts.describe_step_limit(step.run.iterations), "incomplete" if left else "limit")
     step.run = step.run._replace(limit=limit)
     if step.run.hint:
-        step.append(build_user_message(prompts.render_check_in(step.run.hint)))
+        step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
-    return AskModel(prompts.render_turn_context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
+    return AskModel(prompts.build_turn_context(step.run.task, plan, step.work.mode) if plan else None, len(plan), len(left))
 
 
 async def fulfil_request(work: RunContext, entries: list[TranscriptEntry], need: Request) -> Reply:
@@ -251,8 +247,8 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], nee
     return None
 
 
-async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: str | None) -> ModelAnswered:
-    messages = select_window(work.before, entries) + ([build_user_message(context)] if context else [])
+async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: ModelRequest | None) -> ModelAnswered:
+    messages = [*select_window(work.before, entries), *([context] if context else [])]
     voice = AnswerStream(work, len(entries))
     reply = await work.means.models.ask(work.role.tier, messages, work.parameters, voice)
     voice.ended()
@@ -260,19 +256,9 @@ async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: s
 
 
 async def load_journal(work: RunContext) -> list[TranscriptEntry]:
-    return await work.means.database.read(lambda tx: transcript.load(tx, work.run))
-
-
-async def retry_storage(read: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a read until the database is reachable again, so that an outage does not end the run."""
-    while True:
-        try:
-            return await read()
-        except StorageError as error:
-            if not error.is_transient:
-                raise
-            log.warning("a run waits for the database: %s", error)
-            await asyncio.sleep(STORAGE_RETRY_S)
+    return await retry_storage(
+        lambda: work.means.database.read(lambda tx: transcript.load(tx, work.run)), f"run {work.run.id}", max_refusals=1
+    )
 
 
 class AnswerStream:

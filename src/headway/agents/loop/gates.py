@@ -7,10 +7,11 @@ from pydantic_ai.messages import ModelRequest
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
 from headway.agents import prompts
+from headway.agents.facts import build_runtime_message, to_metadata
 from headway.agents.loop import writ_calls
 from headway.agents.loop.requests import Assess, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
-from headway.agents.transcript import TranscriptEntry, build_user_message, get_text
+from headway.agents.transcript import TranscriptEntry, get_text
 from headway.ledger.run import RunEnd
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
@@ -23,7 +24,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
         return told
     if told:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
-        step.append(ModelRequest(told))
+        step.append(ModelRequest(told, metadata=to_metadata()))
         return None
     if not text.strip():
         return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text)
@@ -49,7 +50,7 @@ def reject_answer(step: Step, reason: str, message: str, answer: str, last_words
     step.tell("refused", {"remaining": len(list_open_items(plan)), "reason": reason})
     if refusals >= step.limits.refusals:
         return step.give_up(last_words, "incomplete", answer)
-    step.append(build_user_message(message))
+    step.append(build_runtime_message(message))
     return None
 
 
@@ -79,4 +80,4 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         return
     step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
     step.tell_after_list("todos_resubmitting", {"next": state.current.subject, "state": state.as_json()})
-    step.append(build_user_message(prompts.render_next_item(state.current.subject)))
+    step.append(build_runtime_message(prompts.render_next_item(state.current.subject)))

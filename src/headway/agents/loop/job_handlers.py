@@ -5,7 +5,7 @@ from functools import partial
 
 from headway.actions import jobs, run_ends, runs, turns
 from headway.agents.loop.context import Runtime
-from headway.agents.loop.driver import drive, retry_storage
+from headway.agents.loop.driver import drive
 from headway.agents.tools.execution import resolve_scope
 from headway.agents.tools.toolbox import Result, call_external, call_in_transaction, to_result
 from headway.agents.transcript import to_storable
@@ -14,6 +14,7 @@ from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.run import RunEnd
 from headway.ledger.scope import Scope
+from headway.storage.retry import retry_storage
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
@@ -71,12 +72,13 @@ async def call_tool(means: Runtime, job: Job) -> None:
         await means.database.write(work)
         return
     if json.loads(job.result) == IN_FLIGHT and not tool.idempotent:
-        result = Result({"error": "It was interrupted, and nobody knows whether it had its effect."}, is_error=True)
+        result = Result({"error": "It was interrupted, and whether it took effect is unknown."}, is_error=True)
     elif await means.database.write(partial(mark_tool_started, job=job, owner=means.owner)):
         result = await call_external(tool, wanted["arguments"], execution)
     else:
         return
-    await retry_storage(lambda: means.database.write(partial(record_tool_result, means=means, job=job, result=result)))
+    stored = partial(record_tool_result, means=means, job=job, result=result)
+    await retry_storage(lambda: means.database.write(stored), f"{job.kind} {job.id}", max_refusals=1)
 
 
 def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:

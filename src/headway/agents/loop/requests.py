@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.agents.tools.toolbox import Result, Tool
 from headway.ledger.run import Effect
@@ -11,7 +11,7 @@ from headway.storage.stores.spending import ModelCall
 
 
 class AskModel(NamedTuple):
-    context: str | None  # the current plan, if there is one
+    context: ModelRequest | None  # the current plan, if there is one
     planned: int = 0  # number of items in the plan
     left: int = 0
 

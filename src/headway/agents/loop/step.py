@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage
 
-from headway.actions import goals, jobs, notices, pauses, run_ends, runs, spending, turns
+from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
 from headway.agents import prompts, transcript
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Request, Sleep, Stop, Summarise
@@ -132,7 +132,7 @@ class Step:
             self.rest()
             return Stop("paused")
         if not isinstance(need, Stop) and self.run.status != "running":
-            self.run = pauses.resume_run(self.tx, self.run)
+            self.run = goals.resume_run(self.tx, self.run)
         return need
 
     def rest(self) -> None:
@@ -148,7 +148,7 @@ class Step:
             if not goals.can_spend(self.tx, goal):
                 return False
         if not self.reserve_cost(need):
-            pauses.pause_run(self.tx, self.run, prompts.POOL_EXHAUSTED)
+            goals.pause_run(self.tx, self.run, prompts.POOL_EXHAUSTED)
             return False
         return True
 

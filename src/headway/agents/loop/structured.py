@@ -16,11 +16,12 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, Mo
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from headway.agents.facts import Facts, build_runtime_message
 from headway.agents.loop import cut_off
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.roles import Tier
 from headway.agents.tools.toolbox import compact_schema, describe_validation_error
-from headway.agents.transcript import build_user_message, to_storable_value
+from headway.agents.transcript import to_storable_value
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import format_inline
 from headway.storage.stores.spending import ModelCall
@@ -53,6 +54,7 @@ class Question(NamedTuple, Generic[T]):
     tier: Tier
     instructions: str
     text: str
+    facts: Facts
     tool: str  # the tool whose call submits the form
     form: type[T]
     check: Callable[[T], None] = lambda _filled: None  # raises Invalid with the reason if the form is wrong
@@ -73,7 +75,7 @@ class FormResult(NamedTuple, Generic[T]):
 
 async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
     """Ask the model once. The caller decides whether to ask the follow-up question."""
-    asked = [build_user_message(question.text), *question.exchange, *cut_off.request_rest(question.partial)]
+    asked = [build_runtime_message(question.text, question.facts), *question.exchange, *cut_off.request_rest(question.partial)]
     try:
         reply = await models.ask(question.tier, asked, build_parameters(question))
     except (ModelFailed, SettingsError) as error:
@@ -96,21 +98,15 @@ async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
 
 def build_parameters(question: Question[T]) -> ModelRequestParameters:
     schema = build_schema(question.form)
-    tool = ToolDefinition(name=question.tool, description="Hand in your answer.", parameters_json_schema=schema)
-    return ModelRequestParameters(
-        function_tools=[tool],
-        instruction_parts=[InstructionPart(content=f"{question.instructions}\n\n{describe_submission(question)}")],
-    )
+    tool = ToolDefinition(name=question.tool, description="Submit your answer.", parameters_json_schema=schema)
+    instructions = f"{question.instructions}\n\nSubmit your complete answer with one call of {question.tool}."
+    return ModelRequestParameters(function_tools=[tool], instruction_parts=[InstructionPart(content=instructions)])
 
 
 @cache
 def build_schema(form: type[Form]) -> dict[str, Any]:
     """Build a form's JSON schema. Cached, because this takes longer than all other work on a question."""
     return compact_schema(form.model_json_schema())
-
-
-def describe_submission(question: Question[T]) -> str:
-    return f"Hand your answer in by calling {question.tool}, once and completely."
 
 
 def extract_answer(response: ModelResponse, tool: str) -> str:
@@ -121,21 +117,21 @@ def extract_answer(response: ModelResponse, tool: str) -> str:
 
 def parse_answer(response: ModelResponse, written: str, question: Question[T]) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
-        raise Invalid(f"Your answer did not come through ({response.finish_reason}). Make it shorter.")
+        raise Invalid(f"Your answer did not arrive in full ({response.finish_reason}). Make it shorter.")
     found = None if cut_off.is_json(written) else JSON_OBJECT.search(written)
     document = found[0] if found else written.strip()
     if not document.startswith(("{", "[")):
-        raise Invalid(describe_submission(question))
+        raise Invalid(f"Your answer does not call {question.tool}.")
     try:
         return question.form.model_validate(to_storable_value(json.loads(document)))
     except ValidationError as error:
         raise Invalid(describe_validation_error(error)) from None
     except (ValueError, RecursionError):
-        raise Invalid("Your answer is not one JSON object.") from None
+        raise Invalid("Your answer is not a JSON object.") from None
 
 
 def build_rejection(response: ModelResponse, wrong: str, tool: str) -> ModelRequest:
-    message = f"This cannot be taken: {format_inline(wrong, COMPLAINT_LIMIT)} Mend it and call {tool} again."
+    message = f"Rejected: {format_inline(wrong, COMPLAINT_LIMIT)} Fix it and call {tool} again."
     if not response.tool_calls:
-        return build_user_message(message)
+        return build_runtime_message(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

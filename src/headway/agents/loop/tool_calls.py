@@ -23,7 +23,7 @@ RESULT_LIMIT: Final = 50_000  # characters of a tool's result that are sent to t
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 INTERRUPTED_MESSAGE: Final = (
     "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
-    "It may have had its effect. Look before you call it again."
+    "It may have taken effect. Check before you call it again."
 )
 
 
@@ -187,7 +187,7 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 def describe_unknown_tool(step: Step, name: str) -> str:
     known = ", ".join(tool.name for tool in step.work.parameters.function_tools)
-    return f"There is no tool named {name[:80]!r}. There are: {known}."
+    return f"There is no tool named {name[:80]!r}. Available: {known}."
 
 
 def parse_arguments(call: ToolCallPart) -> Any:

@@ -34,7 +34,7 @@ TRANSIENT_STATUSES: Final = (408, 409, 425, 429)
 MESSAGE_LIMIT: Final = 500
 QUOTE_LIMIT: Final = 300  # characters quoted from the start of the response, and as many from its end
 MAX_TOKENS: Final = 1_000_000_000  # upper bound for one call
-ADVICE: Final = "Check that the provider's address and the model's name are right and that the provider works, then try again."
+ADVICE: Final = "Check the provider's address, the model's name and the provider's status, then try again."
 RETRY_DELAY: Final = re.compile(r"'retryDelay': '(\d{1,9}(?:\.\d{1,9})?)s'")
 # Anything that could be an API key, because providers quote the key they rejected.
 SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
@@ -52,7 +52,7 @@ def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
     """Reject a response that the provider's library accepted but that is not a valid answer, before it is stored or charged."""
     used = response.usage
     if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (used.input_tokens, used.output_tokens)):
-        raise MalformedAnswer(f"It says that it used {used.input_tokens} tokens to read and {used.output_tokens} to write")
+        raise MalformedAnswer(f"It reports {used.input_tokens} input and {used.output_tokens} output tokens")
     if not received.begun:  # a model in this process
         return
     told_why = response.finish_reason == "content_filter" or "finish_reason" in (response.provider_details or {})
@@ -61,7 +61,7 @@ def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
     if not told_why and not response.parts:
         raise MalformedAnswer
     if response.finish_reason == "tool_call" and not response.tool_calls:
-        raise MalformedAnswer("It says that it calls tools, and calls none that has a name")
+        raise MalformedAnswer("It announces tool calls, but none of them has a name")
     transcript.decode(transcript.encode(response))  # must round-trip, or it could not be loaded from the journal
 
 
@@ -109,7 +109,7 @@ def describe_failure(name: str, error: Exception, received: ReceivedBody, hush: 
 def get_provider_message(error: Exception, received: ReceivedBody) -> str:
     """Return the provider's own message if there is one, otherwise the library's."""
     if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError | OSError | AnswerInterrupted | MalformedAnswer):
-        stumbled = f"Its library failed with {type(error).__name__}; Headway's log tells more"
+        stumbled = f"Its library failed with {type(error).__name__}; see Headway's log"
         return MalformedAnswer.__doc__ or "" if received.begun else stumbled
     body = error.body if isinstance(error, ModelAPIError) else None
     if isinstance(body, dict):

@@ -58,5 +58,5 @@ def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) 
     A single private address rejects the host, because a legitimate public host has none.
     """
     if not addresses or not all(allowed(str(address.place[0])) for address in addresses):
-        raise Invalid(f"{host[:200]} does not lead to a public address.")
+        raise Invalid(f"{host[:200]} does not resolve to a public address.")
     return addresses

@@ -21,8 +21,8 @@ REPORT_TOOL = "report_outcome"
 
 class Delegate(Arguments):
     agent: Annotated[NonEmptyText, Field(description="Role of the worker")]
-    task: Annotated[NonEmptyText, Field(description="All it needs to know: it sees nothing else of this conversation")]
-    todoId: Annotated[str | None, Field(description="The item of your plan that this is")] = None
+    task: Annotated[NonEmptyText, Field(description="All it needs to know: it does not see this conversation")]
+    todoId: Annotated[str | None, Field(description="The plan item to delegate")] = None
 
 
 def start_delegation(tx: Transaction, execution: Execution, wanted: Delegate) -> PendingRun:
@@ -53,7 +53,7 @@ def complete_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome
 
 class SpawnAgent(Arguments):
     task: NonEmptyText
-    context: Annotated[Any, Field(description="Anything it should know: an object or a text")] = None
+    context: Annotated[Any, Field(description="What it should know: an object or text")] = None
     role: NonEmptyText = "researcher"
 
 
@@ -102,8 +102,8 @@ def cancel_agent(tx: Transaction, execution: Execution, wanted: RunId) -> dict[s
 
 
 class ReportOutcome(Arguments):
-    summary: Annotated[NonEmptyText, Field(description="What came of it, in words")]
-    data: Annotated[Any, Field(description="What came of it, as data")] = None
+    summary: Annotated[NonEmptyText, Field(description="The outcome in words")]
+    data: Annotated[Any, Field(description="The outcome as data")] = None
     success: bool = True
 
 
@@ -121,7 +121,7 @@ def get_child(tx: Transaction, execution: Execution, run_id: str) -> Run:
     """Return a sub-agent that the calling run started. Any other run's sub-agents are not found."""
     child = run_store.find(tx, execution.scope.tenant_id, text.check_text(run_id, "run_id"))
     if child is None or child.parent_run_id != execution.run_id:
-        raise NotFound(f"No sub-agent {run_id[:80]!r} of yours.")
+        raise NotFound(f"You have no sub-agent {run_id[:80]!r}.")
     return child
 
 
@@ -143,21 +143,21 @@ AGENT_TOOLS = (
         look=poll_delegation,
         needs=has_run,
     ),
-    Tool("spawn_agent", "Begin a sub-agent that works beside you.", "agents", SpawnAgent, spawn_agent, needs=has_run),
+    Tool("spawn_agent", "Start a sub-agent that works in parallel.", "agents", SpawnAgent, spawn_agent, needs=has_run),
     Tool(
         "await_agent",
-        "Wait for a sub-agent; one that takes longer is still running, and you may wait again.",
+        "Wait for a sub-agent. If it is still running at the timeout, you may wait again.",
         "agents",
         AwaitAgent,
         begin_wait=start_await,
         look=poll_await,
         needs=has_run,
     ),
-    Tool("check_agent", "How a sub-agent is doing.", "agents", RunId, check_agent, needs=has_run),
+    Tool("check_agent", "Check the state of a sub-agent.", "agents", RunId, check_agent, needs=has_run),
     Tool("cancel_agent", "Stop a sub-agent.", "agents", RunId, cancel_agent, needs=has_run),
     Tool(
         REPORT_TOOL,
-        "End your task with its outcome. (A plain answer does so, too.)",
+        "End your task with its outcome. A plain answer ends it, too.",
         "outcome",
         ReportOutcome,
         report_outcome,

@@ -16,7 +16,7 @@ BITS_LIMIT: Final = 4_096  # for integers: more than a thousand digits, and fast
 DIGITS_LIMIT: Final = 300
 
 TOO_LARGE: Final = "The result is too large."
-SUPPORTED_SYNTAX: Final = "Known: numbers, + - * / // % **, parentheses, sqrt, round, abs, min, max, sum, pi, e."
+SUPPORTED_SYNTAX: Final = "Supported: numbers, + - * / // % **, parentheses, sqrt, round, abs, min, max, sum, pi, e."
 
 
 def calculate(expression: str) -> Number | str:
@@ -50,7 +50,7 @@ def evaluate(node: ast.expr) -> Number:
             return check_number(OPERATIONS[type(sign)](evaluate(left), evaluate(right)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             return check_number(FUNCTIONS[name](*evaluate_arguments(arguments)))
-    raise Invalid(f"The expression contains something that is not arithmetic. {SUPPORTED_SYNTAX}")
+    raise Invalid(f"The expression is not only arithmetic. {SUPPORTED_SYNTAX}")
 
 
 def evaluate_arguments(arguments: list[ast.expr]) -> list[Number]:

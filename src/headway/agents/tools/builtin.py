@@ -44,7 +44,7 @@ def now(tx: Transaction, _execution: Execution, wanted: Now) -> dict[str, Any]:
     try:
         zone = ZoneInfo(wanted.timezone)
     except (KeyError, ValueError, OSError):  # unknown, malformed, or the name of a folder of zones
-        raise Invalid(f"Unknown timezone {to_one_line(wanted.timezone[:80])!r}; name one like Europe/Berlin, or UTC.") from None
+        raise Invalid(f"Unknown timezone {to_one_line(wanted.timezone[:80])!r}; use a name such as Europe/Berlin or UTC.") from None
     moment = (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=tx.now)).astimezone(zone)
     return {"now": moment.isoformat(timespec="seconds"), "weekday": WEEKDAYS[moment.weekday()]}
 
@@ -64,7 +64,7 @@ def remember(tx: Transaction, execution: Execution, wanted: Remember) -> dict[st
 
 
 class Recall(Arguments):
-    query: Annotated[str, Field(description="words that all have to occur; empty: the newest")] = ""
+    query: Annotated[str, Field(description="words that must all occur; empty: the newest")] = ""
     limit: Annotated[int, Field(ge=1, le=50)] = 10
 
 
@@ -102,7 +102,7 @@ class HttpGet(Arguments):
 
 
 class RunCommand(Arguments):
-    command: Annotated[tuple[str, ...], Field(min_length=1, description="the program and its arguments; no shell reads them")]
+    command: Annotated[tuple[str, ...], Field(min_length=1, description="the program and its arguments, without a shell")]
 
 
 def has_workspace(execution: Execution) -> bool:
@@ -110,7 +110,7 @@ def has_workspace(execution: Execution) -> bool:
 
 
 LEDGER_BUILTINS: Final = (
-    Tool("now", "The current time and weekday.", "builtin", Now, now, idempotent=True),
+    Tool("now", "Get the current time and weekday.", "builtin", Now, now, idempotent=True),
     Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, remember),
     Tool(
         "recall",
@@ -123,7 +123,7 @@ LEDGER_BUILTINS: Final = (
 )
 CALCULATE_TOOL: Final = Tool(
     "calculate",
-    "Arithmetic: + - * / // % **, sqrt, round, abs, min, max, sum, pi, e.",
+    "Do arithmetic: + - * / // % **, sqrt, round, abs, min, max, sum, pi, e.",
     "builtin",
     Calculate,
     on_thread=calculate,
@@ -137,9 +137,9 @@ def build_workspace_tool(name: str, description: str, arguments: type[Arguments]
 
 
 WORKSPACE_BUILTINS: Final = (
-    build_workspace_tool("read_file", "Read a text file of the workspace.", ReadFile, read_file),
-    build_workspace_tool("write_file", "Write a text file of the workspace, whole; folders are made.", WriteFile, write_file),
-    build_workspace_tool("list_files", "The files of the workspace, or below one of its folders.", ListFiles, list_files),
+    build_workspace_tool("read_file", "Read a text file in the workspace.", ReadFile, read_file),
+    build_workspace_tool("write_file", "Write a whole text file in the workspace; creates folders.", WriteFile, write_file),
+    build_workspace_tool("list_files", "List the files in the workspace or in a folder.", ListFiles, list_files),
 )
 
 

@@ -71,9 +71,9 @@ def find_tool(function: Any) -> Tool | None:
 
 def build_tool(function: Callable[..., Any], name: str, idempotent: bool, timeout_s: float) -> Tool:  # noqa: FBT001
     if not NAME_PATTERN.fullmatch(name):
-        raise BadTool(f"{name[:80]!r} cannot be a tool's name: letters, digits, _ and -, at most 64 of them.")
+        raise BadTool(f"{name[:80]!r} is not a valid tool name. Use at most 64 letters, digits, _ and -.")
     if not 0 < timeout_s <= MAX_TIMEOUT_S:
-        raise BadTool(f"{name}: timeout_s must be above 0 and at most {MAX_TIMEOUT_S:,}.")
+        raise BadTool(f"{name}: timeout_s must be greater than 0 and at most {MAX_TIMEOUT_S:,}.")
     description = inspect.getdoc(function)
     if not description or not description.strip():
         raise BadTool(f"{name} needs a docstring: it tells the model what the tool does.")
@@ -111,7 +111,7 @@ def parse_signature(function: Callable[..., Any], name: str) -> Signature:
 
 def build_field(parameter: inspect.Parameter, tool: str) -> tuple[Any, FieldInfo]:
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise BadTool(f"{tool}: {parameter} is not possible; a model names each argument.")
+        raise BadTool(f"{tool}: {parameter} is not supported; a model passes each argument by name.")
     if parameter.annotation is parameter.empty:
         raise BadTool(f"{tool}: the parameter {parameter.name} needs a type.")
     if isinstance(parameter.default, FieldInfo):
@@ -139,7 +139,7 @@ def to_json(name: str, value: Any) -> Any:
         plain = to_jsonable_python(value)
         json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise Invalid(f"{name} was run, but its result, of type {type(value).__name__}, cannot be written as JSON.") from None
+        raise Invalid(f"{name} ran, but its result of type {type(value).__name__} cannot be encoded as JSON.") from None
     return plain
 
 
@@ -149,9 +149,9 @@ def collect_tools(functions: Iterable[Callable[..., Any]], taken: Collection[str
     for function in functions:
         one = find_tool(function)
         if one is None:
-            raise BadTool(f"{getattr(function, '__name__', function)!s} is no tool yet: mark it with @tool.")
+            raise BadTool(f"{getattr(function, '__name__', function)!s} is not a tool. Decorate it with @tool.")
         if one.name in taken or one.name in found:
-            raise BadTool(f"There is a tool named {one.name} already; choose another name: @tool(name=…).")
+            raise BadTool(f"A tool named {one.name} already exists. Choose another name: @tool(name=…).")
         found[one.name] = one
     return tuple(found.values())
 

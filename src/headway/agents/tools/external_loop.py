@@ -31,7 +31,7 @@ class ExternalLoop(NamedTuple):
         tools = self.available.tools.values()
         known = {*ALLOWED_FAMILIES, *self.available.tools}
         if unknown := [name for name in names if name not in known]:
-            raise NotFound(f"No family of tools and no tool is named {unknown[0][:80]!r}. Families: {', '.join(ALLOWED_FAMILIES)}.")
+            raise NotFound(f"No tool or family of tools is named {unknown[0][:80]!r}. Families: {', '.join(ALLOWED_FAMILIES)}.")
         wanted = [tool for tool in tools if tool.name in names or (tool.family in names and not tool.is_hidden)]
         granted = [tool for tool in wanted if self.execution.role.grants(tool.family, tool.name)]
         return self._replace(chosen=Toolbox(granted))

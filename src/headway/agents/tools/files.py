@@ -64,7 +64,7 @@ def write(workspace: str, path: str, content: str) -> dict[str, Any]:
         raise Invalid(f"content has {len(data):,} bytes; at most {WRITE_LIMIT:,} are allowed.")
     parts = split_path(path)
     if not parts:
-        raise Invalid("path names no file.")
+        raise Invalid("path does not name a file.")
     scratch = f"{SCRATCH_PREFIX}{uuid4().hex}"
     with translate_errors(path):
         os.makedirs(workspace, mode=0o700, exist_ok=True)
@@ -91,7 +91,7 @@ def list_folder(workspace: str, path: str = ".") -> dict[str, Any]:
         found: list[dict[str, Any]] = []
         for one in walk_folder(folder, "".join(f"{part}/" for part in parts), MAX_DEPTH):
             if len(found) == LIST_LIMIT:
-                return {"files": found, "truncated": f"There are more than {LIST_LIMIT}; list a folder below."}
+                return {"files": found, "truncated": f"There are more than {LIST_LIMIT} files; list a single folder."}
             found.append(one)
     return {"files": found}
 
@@ -125,10 +125,10 @@ def split_path(path: str) -> list[str]:
     """Split a path into the names below the workspace; empty for the workspace itself."""
     path = posixpath.normpath(text.check_text(path, "path", PATH_LIMIT))
     if path.startswith("/"):
-        raise Invalid("path is relative to the workspace, without a slash at its beginning.")
+        raise Invalid("path must be relative to the workspace, without a leading slash.")
     parts = [part for part in path.split("/") if part != "."]
     if ".." in parts:
-        raise Invalid("path leads outside of the workspace.")
+        raise Invalid("path leads outside the workspace.")
     return parts
 
 

@@ -16,14 +16,14 @@ Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is the 
 
 
 class SetGoal(Arguments):
-    description: Annotated[NonEmptyText, Field(description="What is to be achieved, complete in itself")]
-    success_criteria: Annotated[str, Field(description="How anybody can tell that it was achieved")] = ""
+    description: Annotated[NonEmptyText, Field(description="What to achieve, self-contained")]
+    success_criteria: Annotated[str, Field(description="How anyone can check that it was achieved")] = ""
     priority: Priority = DEFAULT_PRIORITY
 
 
 class DiscoverGoal(Arguments):
-    description: Annotated[NonEmptyText, Field(description="What is to be achieved, complete in itself")]
-    evidence: Annotated[NonEmptyText, Field(description="What you saw that makes it worth doing")]
+    description: Annotated[NonEmptyText, Field(description="What to achieve, self-contained")]
+    evidence: Annotated[NonEmptyText, Field(description="What makes it worth doing")]
     priority: Priority = DEFAULT_PRIORITY
 
 
@@ -32,7 +32,7 @@ def set_goal(tx: Transaction, execution: Execution, wanted: SetGoal) -> dict[str
     new = NewGoal(wanted.description, wanted.success_criteria, wanted.priority)
     if execution.scope.turn_id is not None:
         return encode_goal(goals.add(tx, execution.scope.tenant_id, new, execution.limits))
-    return encode_goal(create_discovered_goal(tx, execution, new, "Set by an agent in the course of another goal."))
+    return encode_goal(create_discovered_goal(tx, execution, new, "Set by an agent that pursued another goal."))
 
 
 def discover_goal(tx: Transaction, execution: Execution, wanted: DiscoverGoal) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def encode_goal(goal: Goal) -> dict[str, Any]:
 GOAL_TOOLS = (
     Tool(
         "set_goal",
-        "Set a goal that the user asked for, to be pursued without them by an agent of its own, beside this conversation.",
+        "Set a goal that the user asked for. Another agent pursues it in the background.",
         "goals",
         SetGoal,
         set_goal,
@@ -65,7 +65,7 @@ GOAL_TOOLS = (
     ),
     Tool(
         "discover_goal",
-        "Propose a goal that nobody asked for and that seems worth doing. The operator decides.",
+        "Propose a worthwhile goal that the user did not ask for. The operator decides.",
         "goals",
         DiscoverGoal,
         discover_goal,

@@ -48,7 +48,7 @@ def todo_add(tx: Transaction, execution: Execution, wanted: TodoAddArguments) ->
 class TodoListArguments(Arguments):
     status: Literal[StatusWord, "all"] | None = None
     limit: PageLimit = 50
-    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
+    cursor: Annotated[str | None, Field(description="next_cursor of the previous page")] = None
 
 
 def todo_list(tx: Transaction, execution: Execution, wanted: TodoListArguments) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class TodoUpdateArguments(Arguments):
     subject: NonEmptyText | None = None
     description: str | None = None
     outcome: str | None = None
-    lease_token: Annotated[str | None, Field(description="of your claim")] = None
+    lease_token: Annotated[str | None, Field(description="from your claim")] = None
 
 
 def todo_update(tx: Transaction, execution: Execution, wanted: TodoUpdateArguments) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def todo_ready(tx: Transaction, execution: Execution, wanted: TodoReadyArguments
 
 
 class TodoClaimArguments(Arguments):
-    agent_id: Annotated[NonEmptyText | None, Field(description="who is to have it, if not you")] = None
+    agent_id: Annotated[NonEmptyText | None, Field(description="who gets it, if not you")] = None
     lease_s: Annotated[float, Field(ge=1, le=claims.MAX_LEASE_S)] = claims.DEFAULT_LEASE_S
 
 
@@ -112,19 +112,19 @@ def find_list_id(execution: Execution) -> int | None:
 
 
 LEDGER_TOOLS = (
-    Tool("todo_add", "Write a todo down in the ledger, where it outlives this session.", "ledger", TodoAddArguments, todo_add),
-    Tool("todo_list", "The todos of the ledger; by default the open ones.", "ledger", TodoListArguments, todo_list),
+    Tool("todo_add", "Add a todo to the ledger, where it outlives this session.", "ledger", TodoAddArguments, todo_add),
+    Tool("todo_list", "List the todos of the ledger; by default the open ones.", "ledger", TodoListArguments, todo_list),
     Tool("todo_update", "Change a todo: status, subject, description, outcome.", "ledger", TodoUpdateArguments, todo_update),
     Tool(
         "todo_ready",
-        "Todos that could be started now: pending and not waiting for others.",
+        "List todos that can start now: pending and not waiting for others.",
         "ledger",
         TodoReadyArguments,
         todo_ready,
     ),
     Tool(
         "todo_claim",
-        "Take the next ready todo, with a lease, so that nobody else works on it.",
+        "Take the next ready todo with a lease, so that no one else works on it.",
         "ledger",
         TodoClaimArguments,
         todo_claim,

@@ -35,7 +35,7 @@ class NewPlanItem(Arguments):
     context: Text = ""
     completionCriteria: Text = ""
     agentType: Annotated[str | None, build_validator(check_agent_type)] = None
-    order: Annotated[int | None, Field(description="1-indexed place; default: the end")] = None
+    order: Annotated[int | None, Field(description="1-indexed position; default: the end")] = None
 
 
 class CreateTodo(Arguments):
@@ -181,7 +181,7 @@ def update_plan(tx: Transaction, execution: Execution, wanted: UpdatePlan) -> di
 PLAN_TOOLS = (
     Tool(
         "create_todo",
-        "Plan this turn: add one or more items, all in one call. For work of several distinct steps; not for a simple question.",
+        "Plan this turn: add all items in one call. For work with several distinct steps, not for a simple question.",
         "turn_plan",
         CreateTodo,
         create_todo,
@@ -189,16 +189,16 @@ PLAN_TOOLS = (
     ),
     Tool(
         "list_todo",
-        "The turn's plan with a summary; by default what remains.",
+        "Show the turn's plan with a summary; by default the open items.",
         "turn_plan",
         ListTodo,
         list_todo,
         needs=has_turn,
     ),
-    Tool("start_todo", "Mark an item of the plan as in progress.", "turn_plan", StartTodo, start_todo, needs=has_turn),
+    Tool("start_todo", "Mark a plan item as in progress.", "turn_plan", StartTodo, start_todo, needs=has_turn),
     Tool(
         "complete_todo",
-        "End an item of the plan with its outcome. Every item must be ended before the final answer.",
+        "End a plan item with its outcome. End every item before the final answer.",
         "turn_plan",
         CompleteTodo,
         complete_todo,
@@ -206,7 +206,7 @@ PLAN_TOOLS = (
     ),
     Tool(
         "manage_todos",
-        "The turn's list as a queue: add steps at the end, delete by id or exact description. The first open one is current.",
+        "Use the turn's list as a queue: add items at the end, delete by id or exact description. The first open item is current.",
         "queue",
         ManageTodos,
         manage_todos,
@@ -214,17 +214,17 @@ PLAN_TOOLS = (
     ),
     Tool(
         "write_todos",
-        "Write the turn's whole list. Items that stay keep their history; ones left out are canceled and reported.",
+        "Replace the turn's whole list. Items that stay keep their history; items left out are canceled and reported.",
         "turn_plan",
         WriteTodos,
         write_todos,
         needs=has_turn,
         is_hidden=True,
     ),
-    Tool("TodoWrite", "The same as write_todos.", "turn_plan", WriteTodos, write_todos, needs=has_turn, is_hidden=True),
+    Tool("TodoWrite", "Same as write_todos.", "turn_plan", WriteTodos, write_todos, needs=has_turn, is_hidden=True),
     Tool(
         "update_plan",
-        "Write the turn's whole plan as steps; steps left out are canceled and reported.",
+        "Replace the turn's whole plan; steps left out are canceled and reported.",
         "turn_plan",
         UpdatePlan,
         update_plan,

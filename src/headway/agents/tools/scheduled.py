@@ -12,7 +12,7 @@ from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 
-NEEDS_AGENT = "it belongs to a turn or to an agent at work, and a schedule has neither"
+NEEDS_AGENT = "it needs a turn or a running agent, and a schedule has neither"
 NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway schedule put`"
 
 

@@ -47,14 +47,14 @@ def run(command: Sequence[str], listed: Sequence[str], workspace: str, limit_s: 
     kill_group(process)
     if exit_code is None:
         last_words = output.said()[-TAIL_LIMIT:] or "nothing"
-        raise Invalid(f"{command[0]} did not end within {limit_s:g} s and was stopped. It said: {last_words}")
+        raise Invalid(f"{command[0]} did not finish within {limit_s:g} s and was stopped. Its last output: {last_words}")
     return {"exit_code": exit_code, "output": output.said()}
 
 
 def resolve_program(name: str, listed: Sequence[str]) -> str:
     """Return the path of an allowlisted program. A name with a slash is always rejected."""
     if name not in listed or os.sep in name:
-        raise Invalid(f"{text.to_one_line(name[:80])!r} is not among the commands that may be run: {', '.join(listed)}.")
+        raise Invalid(f"{text.to_one_line(name[:80])!r} is not an allowed command. Allowed: {', '.join(listed)}.")
     program = shutil.which(name, path=build_search_path())
     if program is None:
         raise Invalid(f"{name} is not installed here.")

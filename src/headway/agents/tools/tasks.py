@@ -122,7 +122,7 @@ def build_task_tool(name: str, description: str, arguments: type[Arguments], act
 
 
 TASK_TOOLS = (
-    build_task_tool("ListTasks", "This conversation's task list.", NoArguments, list_tasks),
+    build_task_tool("ListTasks", "List this conversation's tasks.", NoArguments, list_tasks),
     build_task_tool("AddTask", "Add a task to this conversation's list.", AddTask, add_task),
     build_task_tool("CompleteTask", "Mark a task as done.", TaskId, build_set_done(done=True)),
     build_task_tool("UncompleteTask", "Mark a task as not done.", TaskId, build_set_done(done=False)),

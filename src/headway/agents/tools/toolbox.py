@@ -155,7 +155,7 @@ class Toolbox:
     def find(self, name: str) -> Tool:
         tool = self.tools.get(match_name(name, self.tools))
         if tool is None:
-            raise NotFound(f"No tool named {name[:80]!r}. There are: {', '.join(self.tools)}.")
+            raise NotFound(f"No tool named {name[:80]!r}. Available: {', '.join(self.tools)}.")
         return tool
 
     def only(self, families: Collection[ToolFamily]) -> "Toolbox":
@@ -239,10 +239,10 @@ def start_call(tool: Tool, execution: Execution, wanted: Arguments) -> Awaitable
 
 
 def build_timeout_result(tool: Tool) -> Result:
-    message = f"{tool.name} did not end within {tool.timeout_s:g} s"
+    message = f"{tool.name} did not finish within {tool.timeout_s:g} s"
     if tool.idempotent:
         return to_result(tool.refuse(f"{message}."))._replace(passes=True)
-    said = to_result(tool.refuse(f"{message}. It may have had its effect all the same: look before you do it again."))
+    said = to_result(tool.refuse(f"{message}. It may still have taken effect: check before you call it again."))
     return said._replace(is_uncertain=True)
 
 
@@ -301,7 +301,7 @@ def to_result(value: Any) -> Result:
 
 def describe_missing_grant(tool: Tool, execution: Execution) -> str:
     if tool.family in ("turn_plan", "queue"):
-        return f"{tool.name} belongs to the supervisor; the role {execution.role.name} works on what it was given."
+        return f"{tool.name} belongs to the supervisor; the role {execution.role.name} works only on its task."
     return f"The role {execution.role.name} is not granted {tool.name}."
 
 

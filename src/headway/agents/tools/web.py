@@ -74,9 +74,9 @@ def fetch(
             raise OutOfReach(f"{target.host} took too long to answer.") from None
         except (OSError, HTTPException, ValueError) as error:
             kind = Invalid if isinstance(error, ValueError) else OutOfReach
-            raise kind(f"{target.host} could not be asked: {to_one_line(str(error))[:200] or type(error).__name__}.") from None
+            raise kind(f"{target.host} could not be fetched: {to_one_line(str(error))[:200] or type(error).__name__}.") from None
         url = urljoin(url, location.encode("latin-1", "replace").decode("utf-8", "replace"))
-    raise Invalid(f"The page is redirected more than {MAX_REDIRECTS} times.")
+    raise Invalid(f"The page redirects more than {MAX_REDIRECTS} times.")
 
 
 def parse_url(url: str, hosts: Collection[str]) -> Target:
@@ -92,7 +92,7 @@ def parse_url(url: str, hosts: Collection[str]) -> Target:
     if "@" in parts.netloc:
         raise Invalid("url must not contain a user name or a password.")
     if not is_host_allowed(host, hosts):
-        raise Invalid(f"{host[:200]} is not among the hosts that may be asked: {', '.join(hosts)}.")
+        raise Invalid(f"{host[:200]} is not an allowed host. Allowed: {', '.join(hosts)}.")
     path = quote(parts.path or "/", SAFE_PATH_CHARACTERS) + (f"?{quote(parts.query, SAFE_PATH_CHARACTERS)}" if parts.query else "")
     return Target(parts.scheme, host, DEFAULT_PORTS[parts.scheme] if port is None else port, path)
 
@@ -187,7 +187,7 @@ def encode_page(url: str, response: HTTPResponse) -> dict[str, Any]:
     if not TEXT_TYPE.match(content_type.partition(";")[0].strip().lower()):
         raise Invalid(f"The page is not text but {content_type}.")
     if response.getheader("Content-Encoding", "identity").lower() != "identity":
-        raise Invalid("The page is compressed although it was asked for as it is.")
+        raise Invalid("The page is compressed although it was requested uncompressed.")
     body = response.read(BODY_LIMIT)
     charset = CHARSET.search(content_type)
     page = decode_body(body, charset[1] if charset else "utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -167,7 +167,7 @@ def change_sub_goal(
         one.id,
         one.status,
     )
-    assert row is not None, "a sub-goal is changed by whoever holds its goal still"
+    assert row is not None, "lock the goal before changing its sub-goals"
     if "divergence" in changed or after.status in ("failed", "skipped"):
         tx.run(f"{UPDATE_WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", one.id)
     return after, written

@@ -1,13 +1,7 @@
 """SQL for the kill switch, which applies to the whole installation rather than to a tenant."""
 
-from typing import NamedTuple
-
+from headway.ledger.job import Halt
 from headway.storage.transaction import Transaction
-
-
-class Halt(NamedTuple):
-    why: str
-    since: int
 
 
 def find_active(tx: Transaction) -> Halt | None:

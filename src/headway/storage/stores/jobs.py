@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from headway.ledger.cursors import NEWEST
 from headway.ledger.job import NEVER, Job, JobState
 from headway.storage.clocks import SERVER_TIME_SQL
-from headway.storage.newest_first import FIRST_PAGE, RowCursor
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
@@ -73,8 +73,8 @@ def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
     tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
 
 
-def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: RowCursor = FIRST_PAGE) -> list[Job]:
-    """List jobs, newest first."""
+def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: tuple[int, str] = NEWEST) -> list[Job]:
+    """List jobs, newest first. `before` is the creation time and id of the last job of the previous page."""
     chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} AND (created_at, id) < (?, ?)
@@ -87,7 +87,7 @@ def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
     return [load_job(tx, row) for row in rows]
 
 
-def delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
+def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
     """Return those of the given jobs that are delayed."""
     if not job_ids:
         return []

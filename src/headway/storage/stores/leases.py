@@ -1,15 +1,7 @@
 """SQL for leases: which agent works on a todo, until when, and the token that proves it."""
 
-from typing import NamedTuple
-
+from headway.ledger.todo import Lease
 from headway.storage.transaction import Transaction
-
-
-class Lease(NamedTuple):
-    todo_id: int
-    agent_id: str
-    token: str
-    expires_at: int
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:

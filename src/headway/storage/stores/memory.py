@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from headway.ledger.scope import TENANT_WIDE, Scope
+from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 
 COLUMNS = "id, conversation_id, agent_id, kind, text, created_at"
@@ -46,15 +46,3 @@ def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: in
         limit,
     )
     return [MemoryEntry._make(row) for row in rows]
-
-
-def delete(tx: Transaction, scope: Scope, entry_id: int) -> bool:
-    """Delete an entry and return whether it existed where the scope can see it."""
-    row = tx.one(
-        "DELETE FROM memory_entries WHERE tenant_id = ? AND id = ? AND conversation_id IN (?, ?) RETURNING id",
-        scope.tenant_id,
-        entry_id,
-        TENANT_WIDE,
-        scope.conversation_id,
-    )
-    return row is not None

@@ -2,8 +2,8 @@
 
 from itertools import chain
 
+from headway.ledger.cursors import NEWEST
 from headway.ledger.run import Effect, Run
-from headway.storage.newest_first import FIRST_PAGE, RowCursor
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
@@ -71,9 +71,9 @@ def save(tx: Transaction, run: Run) -> None:
 
 
 def list_page(
-    tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: RowCursor = FIRST_PAGE
+    tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: tuple[int, str] = NEWEST
 ) -> list[Run]:
-    """List runs, newest first."""
+    """List runs, newest first. `before` is the creation time and id of the last run of the previous page."""
     named = {"turn_id": turn_id, "goal_id": goal_id}
     chosen = {column: value for column, value in named.items() if value is not None}
     where = "".join(f" AND {column} = ?" for column in chosen)

@@ -4,31 +4,21 @@ Each part of a list is read in order through an index, with a limit, so a page c
 hundred thousand.
 """
 
-import re
 from functools import cache
 from typing import Any, NamedTuple
 
-from headway.ledger.errors import BadCursor
+from headway.ledger.cursors import CursorCodec
 from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import STATUSES, Status, Todo
 from headway.storage.stores.todos import COLUMNS, load_todo
 from headway.storage.transaction import Transaction
 
-# part.key.id, see TodoCursor
-CURSOR_PATTERN = r"^([0-9]\.[0-9]{1,18}\.[0-9]{1,18})?$"
+CURSORS = CursorCodec("todos", (0, 0, 0))  # the part of the list, the sort key in it and the id
 
 
 class TodoListPage(NamedTuple):
     todos: list[Todo]
     next_cursor: str | None
-
-
-class TodoCursor(NamedTuple):
-    """The position where a page ended: the part of the list, the sort key and the id."""
-
-    part: int
-    key: int
-    id: int
 
 
 class SelectedLists(NamedTuple):
@@ -85,11 +75,11 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
     columns, lists = select_lists(tenant_id, selection)
     wanted = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
     parts = build_parts(columns, len(lists), wanted)
-    start = decode_cursor(cursor) if cursor else None
+    first_part, *last_keys = CURSORS.decode(cursor)
     todos: list[Todo] = []
     last_part = 0
-    for number in range(start.part if start else 0, len(parts)):
-        after = start if start and start.part == number else None
+    for number in range(first_part, len(parts)):
+        after = last_keys if cursor and number == first_part else None
         room = limit - len(todos)
         found = read_part(tx, parts[number], lists, room + 1, after)  # one more, to see whether there is a next page
         if found and room:
@@ -97,22 +87,17 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
         todos += found[:room]
         if len(found) > room:
             last = todos[-1]
-            return TodoListPage(
-                todos, encode_cursor(TodoCursor(last_part, last.completed_at if last.ended else last.position, last.id))
-            )
+            sort_key = last.completed_at if last.ended else last.position
+            return TodoListPage(todos, CURSORS.encode((last_part, sort_key, last.id)))
     return TodoListPage(todos, None)
 
 
 def read_part(
-    tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: TodoCursor | None
+    tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: list[int] | None
 ) -> list[Todo]:
     todos: list[Todo] = []
     for one in part.lists:
-        rows = (
-            tx.all(part.from_cursor, *lists[one], after.key, after.id, limit)
-            if after
-            else tx.all(part.from_start, *lists[one], limit)
-        )
+        rows = tx.all(part.from_cursor, *lists[one], *after, limit) if after else tx.all(part.from_start, *lists[one], limit)
         todos += map(load_todo, rows)
     if len(part.lists) > 1:
         todos.sort(key=lambda todo: (-todo.completed_at, -todo.id))
@@ -154,13 +139,3 @@ def count_all_by_status(tx: Transaction) -> dict[Status, int]:
     row = tx.one("SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists")
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
-
-
-def encode_cursor(place: TodoCursor) -> str:
-    return ".".join(map(str, place))
-
-
-def decode_cursor(cursor: str) -> TodoCursor:
-    if not re.fullmatch(CURSOR_PATTERN, cursor):
-        raise BadCursor
-    return TodoCursor._make(map(int, cursor.split(".")))

@@ -189,7 +189,7 @@ def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> lis
     unbroken = takewhile(lambda numbered: numbered[1][1] <= numbered[0], enumerate(rows, position))
     run = [int(todo_id) for _, (todo_id, _) in unbroken]
     if len(run) > SHIFT_LIMIT:
-        raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a place nearer to the end.")
+        raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a position closer to the end.")
     for place, todo_id in enumerate(run, position + 1):
         tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", place, tx.now, tenant_id, todo_id)
     reserve_positions(tx, tenant_id, todo, position + len(run))

@@ -119,12 +119,12 @@ class UnusedFlags(NamedTuple):
         for name in self.flags:
             if getattr(call, name) is not None:
                 _program, _, command = context.command_path.partition(" ")
-                raise click.UsageError(f"{command} {self.why}; leave --{name.replace('_', '-')} away.", context)
+                raise click.UsageError(f"{command} {self.why}; omit --{name.replace('_', '-')}.", context)
 
 
 NO_UNUSED_FLAGS = UnusedFlags()
-TENANT_WIDE = UnusedFlags(("conversation",), "is for all conversations of a tenant")
-INSTALLATION_WIDE = UnusedFlags(("tenant", "conversation"), "is for the whole installation")
+TENANT_WIDE = UnusedFlags(("conversation",), "applies to all conversations of a tenant")
+INSTALLATION_WIDE = UnusedFlags(("tenant", "conversation"), "applies to the whole installation")
 
 
 def build_shared_flags() -> list[click.Parameter]:
@@ -132,11 +132,11 @@ def build_shared_flags() -> list[click.Parameter]:
         return click.Option(names, expose_value=False, callback=store_flag, **options)
 
     return [
-        flag("--json", "as_json", is_flag=True, help="Answer with one JSON document on standard output."),
-        flag("--tenant", metavar="NAME", help="Whose rows (default: the local tenant)."),
-        flag("--conversation", metavar="ID|KEY", help="The conversation's list (default: none)."),
+        flag("--json", "as_json", is_flag=True, help="Print one JSON document to standard output."),
+        flag("--tenant", metavar="NAME", help="The tenant to act for (default: the local tenant)."),
+        flag("--conversation", metavar="ID|KEY", help="The conversation to use (default: none)."),
         flag("--home", metavar="DIR", help="Where Headway keeps its files (default: .headway)."),
-        flag("--database-url", metavar="URL", help="sqlite:///PATH or postgresql://…"),
+        flag("--database-url", metavar="URL", help="The database: sqlite:///PATH or postgresql://…"),
     ]
 
 

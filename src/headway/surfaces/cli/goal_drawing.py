@@ -19,7 +19,7 @@ GOAL_MARKS = {"active": "▶", "paused": "‖", "completed": "✔", "abandoned":
 GOAL_STYLES = {"active": "bold cyan", "paused": "bold yellow", "completed": "bold green", "abandoned": "dim"}
 SUB_GOAL_MARKS = {"pending": "○", "in-progress": "▶", "completed": "✔", "failed": "✕", "skipped": "⤼"}
 SUB_GOAL_STYLES = {"pending": "", "in-progress": "bold cyan", "completed": "green", "failed": "red", "skipped": "dim"}
-DIVERGENCE_LABELS = {"minor": "a little off", "major": "off"}
+DIVERGENCE_LABELS = {"minor": "minor divergence", "major": "major divergence"}
 BAR_WIDTH = 20
 LAST_ENTRIES = 5
 MAX_NAMED_DEPENDENCIES = 4
@@ -67,7 +67,7 @@ def print_goals(goals: Sequence[dict[str, Any]], *, more: bool) -> None:
     if not goals:
         click.echo("no goals")
     elif more and is_terminal():
-        build_console().print("… and more: --limit shows them", style="dim")
+        build_console().print("… more: use --limit N", style="dim")
 
 
 def print_lines(lines: Sequence[StyledLine]) -> None:

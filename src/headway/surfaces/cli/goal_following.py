@@ -5,18 +5,14 @@ import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
-from headway.actions import goal_views, halts
-from headway.actions.feed import wait_for_database
+from headway.actions import goal_views, halts, jobs, runs
 from headway.assembly import Headway
+from headway.feed import FeedEvent
 from headway.ledger.errors import StorageError
-from headway.ledger.job import LEASE_MS
 from headway.settings import Settings
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores import runs as run_store
+from headway.storage.retry import StorageRetry
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Invocation
-from headway.surfaces.cli.feed_events import decode_events
 from headway.surfaces.cli.goal_drawing import LAST_ENTRIES
 from headway.surfaces.cli.goal_view import GoalView, open_goal_view
 from headway.surfaces.log_lines import configure_plain_logging
@@ -61,7 +57,7 @@ class GoalFollower:
         view.begin(goal, entries)
         if goal["status"] == "active":
             known = entries[-1]["n"] if entries else 0
-            happening = decode_events(self.headway.feed.follow(channel, reader))
+            happening = self.headway.feed.follow(channel, reader)
             tasks = {loop.create_task(self.show(view, happening, known)), loop.create_task(self.pursue_when_alone(view))}
             ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in others:
@@ -73,20 +69,22 @@ class GoalFollower:
             loop.remove_signal_handler(one)
         self.headway.feed.leave(channel, reader)
 
-    async def show(self, view: GoalView, happening: AsyncIterator[tuple[str, dict[str, Any]]], known: int) -> None:
+    async def show(self, view: GoalView, happening: AsyncIterator[list[FeedEvent]], known: int) -> None:
         """Show events until the goal is no longer active or the user stops watching."""
-        async for kind, data in happening:
-            if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > known:
-                view.entry(data["entry"])
-            elif kind == "goal_changed" and data["goal"]["id"] == self.goal_id:
-                view.update(await self.headway.database.read(self.look))
-                if data["goal"]["status"] != "active":
-                    return
-            elif kind in ("halted", "unhalted"):
-                view.note("Everything is halted." if kind == "halted" else "Everything goes on.")
+        async for events in happening:
+            for kind, data in [(event.kind, event.decode_data()) for event in events]:
+                if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > known:
+                    view.entry(data["entry"])
+                elif kind == "goal_changed" and data["goal"]["id"] == self.goal_id:
+                    view.update(await self.headway.database.read(self.look))
+                    if data["goal"]["status"] != "active":
+                        return
+                elif kind in ("halted", "unhalted"):
+                    view.note("Everything is halted." if kind == "halted" else "The halt is lifted.")
 
     async def pursue_when_alone(self, view: GoalView) -> None:
         """Pursue the goal here once no other process works on the database. Raise Halted when a halt has stopped it."""
+        retry = StorageRetry("the goal")
         while True:
             try:
                 halted, others = await self.headway.database.read(load_engine_state)
@@ -94,11 +92,11 @@ class GoalFollower:
                     await self.headway.database.read(halts.check)
                 elif not self.is_pursuing and not halted and not others:
                     await self.pursue()
-                    view.note("Nobody else is at work on this database: it is pursued here.")
-                elif self.is_pursuing and await self.headway.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
+                    view.note("No other process works on this database, so the goal is pursued here.")
+                elif self.is_pursuing and await self.headway.database.read(jobs.has_orphans):
                     await self.adopt()  # the process that pursued it before has died
             except StorageError as error:
-                await wait_for_database(error)
+                await retry.wait(error)
             await asyncio.sleep(ENGINE_POLL_S)
 
     async def pursue(self) -> None:
@@ -114,7 +112,7 @@ class GoalFollower:
 
     def requeue_runs(self, tx: Transaction) -> list[str]:
         """Return the ids of the goal's open runs, after requeuing those whose process has died."""
-        found = [run.id for run in run_store.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
+        found = [run.id for run in runs.list_page(tx, self.tenant_id, None, MAX_RUNS, self.goal_id) if not run.ended]
         self.headway.engine.recover(tx, found)
         return found
 
@@ -127,4 +125,4 @@ class GoalFollower:
 
 def load_engine_state(tx: Transaction) -> tuple[bool, int]:
     """Return whether everything is halted, and how many other workers are alive."""
-    return halt_store.find_active(tx) is not None, job_store.count_live_workers(tx, LEASE_MS)
+    return halts.find_active(tx) is not None, jobs.count_live_workers(tx)

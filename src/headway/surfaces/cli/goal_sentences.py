@@ -38,12 +38,12 @@ def describe_plan(data: Data) -> str:
 
 def describe_replan(data: Data) -> str:
     changes = ", ".join(f"{len(data.get(what, ()))} {what}" for what in ("added", "kept", "dropped"))
-    return f"Plan {data.get('plan_no')} ({changes}), because {shorten(data.get('why'))}"
+    return f"Plan {data.get('plan_no')} ({changes}): {shorten(data.get('why'))}"
 
 
 def describe_start(data: Data) -> str:
-    who = "the main agent itself" if data.get("mode") == "inline" else f"a {data.get('role')}"
-    return f"{format_sub_goal(data)} began, by {who}."
+    who = "the main agent" if data.get("mode") == "inline" else f"a {data.get('role')}"
+    return f"{format_sub_goal(data)} started, by {who}."
 
 
 def describe_end(data: Data) -> str:
@@ -58,17 +58,17 @@ def describe_evaluation(data: Data) -> str:
         case "none":
             return f"{format_sub_goal(data)} came out as expected."
         case "minor":
-            return f"{format_sub_goal(data)} is a little off: {shorten(data.get('reason'))}"
-    return f"{format_sub_goal(data)} is off: {shorten(data.get('reason'))}"
+            return f"{format_sub_goal(data)} diverged slightly: {shorten(data.get('reason'))}"
+    return f"{format_sub_goal(data)} diverged: {shorten(data.get('reason'))}"
 
 
 def describe_intervention(data: Data) -> str:
-    what = {"message": "was given a hint", "rescope": "was cut anew", "cancel": "was given up", "wait": "gets more time"}
-    return f"{format_sub_goal(data)} {what.get(str(data.get('action')), 'was looked after')}: {shorten(data.get('why'))}"
+    what = {"message": "got a hint", "rescope": "was rescoped", "cancel": "was canceled", "wait": "got more time"}
+    return f"{format_sub_goal(data)} {what.get(str(data.get('action')), 'was checked')}: {shorten(data.get('why'))}"
 
 
 def describe_interruption(data: Data) -> str:
-    return f"A process was lost while {len(data.get('agents', ()))} of its agents were at work."
+    return f"A process died while {len(data.get('agents', ()))} of its agents were running."
 
 
 def describe_decision(data: Data) -> str:
@@ -77,13 +77,13 @@ def describe_decision(data: Data) -> str:
 
 
 def describe_goal_evaluation(data: Data) -> str:
-    return "The goal was found to be met." if data.get("met") else f"The goal is not met yet: {shorten(data.get('reason'))}"
+    return "The goal is met." if data.get("met") else f"The goal is not met yet: {shorten(data.get('reason'))}"
 
 
 SENTENCES: dict[str, Callable[[Data], str]] = {
     "goal_set": describe_goal_set,
     "goal_proposed": lambda data: f"An agent proposed the goal: {shorten(data.get('evidence'))}",
-    "cycle_began": lambda _data: "Its pursuit began.",
+    "cycle_began": lambda _data: "A planning cycle began.",
     "planned": describe_plan,
     "replanned": describe_replan,
     "sub_goal_started": describe_start,
@@ -92,10 +92,10 @@ SENTENCES: dict[str, Callable[[Data], str]] = {
     "evaluated": describe_evaluation,
     "intervened": describe_intervention,
     "interrupted": describe_interruption,
-    "recovered": lambda _data: "It goes on from the last checkpoint.",
+    "recovered": lambda _data: "Recovered from the last checkpoint.",
     "goal_evaluated": describe_goal_evaluation,
     "paused": lambda data: f"Paused: {shorten(data.get('reason'))}",
-    "resumed": lambda _data: "It goes on.",
+    "resumed": lambda _data: "Resumed.",
     "decided": describe_decision,
     "abandoned": lambda data: f"Abandoned: {shorten(data.get('reason'))}",
     "completed": lambda data: f"Completed: {shorten(data.get('summary'))}",

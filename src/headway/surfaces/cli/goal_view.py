@@ -117,7 +117,7 @@ class LiveGoalView:
         if left_out:
             shown.append(Text(f"… {left_out} lines above: `headway goal show {goal['id']}` shows them", "dim"))
         shown += [to_single_row(row, width) for row in rows[left_out:]]
-        return [*shown, Spinner("dots", Text("Ctrl-C leaves", "dim"))]
+        return [*shown, Spinner("dots", Text("Ctrl-C stops watching", "dim"))]
 
 
 def to_single_row(line: drawing.StyledLine, width: int) -> "RenderableType":

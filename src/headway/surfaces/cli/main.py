@@ -87,7 +87,7 @@ def main() -> None:
         # Commands handle errors of the files they use, and click handles broken pipes. What remains is mostly a full disk behind
         # standard output.
         discard_output()
-        exit_with_message(f"The system refused: {error.strerror or error}.", 1)
+        exit_with_message(f"Operating system error: {error.strerror or error}.", 1)
     sys.exit(code)
 
 

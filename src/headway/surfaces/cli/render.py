@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.ledger.text import to_lines, to_one_line
-from headway.ledger.todo import Status, Todo
-from headway.storage.stores.leases import Lease
+from headway.ledger.todo import Lease, Status, Todo
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +78,7 @@ def print_todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: b
         if todos:
             print_todos(todos)
         if more:
-            build_console().print("… and more: --limit shows them", style="dim")
+            build_console().print("… more: use --limit N", style="dim")
         return
     print_todos(todos)
     if more:
@@ -90,7 +89,7 @@ def print_todo_list(todos: Sequence[Todo], counts: dict[Status, int], *, more: b
 
 def print_more_hint(shown: int) -> None:
     """Say on standard error that the list is incomplete, so that the hint is not part of the output."""
-    click.echo(f"{shown} shown, there are more: --limit N", err=True)
+    click.echo(f"{shown} shown, more exist: use --limit N", err=True)
 
 
 def print_todo(todo: Todo, lease: Lease | None = None) -> None:

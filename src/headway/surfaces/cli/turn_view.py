@@ -133,7 +133,7 @@ class LiveTurnView:
 
     def on_turn_finished(self, data: dict[str, Any]) -> None:
         if data["incomplete"]:
-            self.note(f"{len(data['incomplete'])} left open", "yellow")
+            self.note(f"{len(data['incomplete'])} todos left open", "yellow")
 
     def note(self, words: str, style: str = "dim") -> None:
         from rich.text import Text  # noqa: PLC0415
@@ -141,7 +141,7 @@ class LiveTurnView:
         self.print(Text(f"· {to_one_line(words)}", style))
 
     def show_resume_hint(self, conversation_id: int) -> None:
-        self.note(f"conversation {conversation_id}: go on with `headway chat --conversation {conversation_id}`")
+        self.note(f"conversation {conversation_id}: continue with `headway chat --conversation {conversation_id}`")
 
     def print(self, shown: "RenderableType") -> None:
         self.refresh()  # the printed text replaces the live text below

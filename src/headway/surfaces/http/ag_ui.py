@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headway.ledger.events import encode_json
+from headway.surfaces.http.server_sent_events import frame_data
 from headway.surfaces.http.turn_events import (
     SideEvent,
     TextAppended,
@@ -37,7 +38,7 @@ class AgUiEncoder:
 
     def tell(self, kind: str, data: Document) -> str:
         beats = self.translator.hear(kind, data)
-        return "".join(f"data: {encode_json(event)}\n\n" for beat in beats for event in self.events(beat))
+        return "".join(frame_data(encode_json(event)) for beat in beats for event in self.events(beat))
 
     def events(self, beat: TurnEvent) -> Iterator[Document]:
         match beat:

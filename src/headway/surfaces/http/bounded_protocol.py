@@ -29,7 +29,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.head_size += len(data)
         super().data_received(data)
         if self.in_head and self.head_size > HEAD_LIMIT and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
+            self.send_400_response("The request headers are too large.")
         if self.in_head and self.head_size and self.waiting is None:
             self.start_head_timer()
 
@@ -55,4 +55,4 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.start_head_timer()  # the last request is still being answered; the next one may take as long
         elif not self.transport.is_closing():
-            self.send_400_response(f"The head of the request did not arrive within {self.patience_s:g} s.")
+            self.send_400_response(f"The request headers did not arrive within {self.patience_s:g} s.")

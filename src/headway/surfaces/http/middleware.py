@@ -112,8 +112,8 @@ class Exchange:
         if isinstance(error, TimeoutError):
             return build_timeout_problem(self.scope)
         name = self.request_id.decode()
-        log.error("a request failed", exc_info=error, extra={"fields": {"request_id": name}})
-        return Problem(500, "internal", f"Something broke here; request {name}.")
+        log.error("request failed", exc_info=error, extra={"fields": {"request_id": name}})
+        return Problem(500, "internal", f"Internal error. The server's log has the details of request {name}.")
 
     def check_rate(self) -> None:
         bearer = find_header(self.scope["headers"], b"authorization")
@@ -123,7 +123,9 @@ class Exchange:
         self.left = self.rate_limiter.take(caller)
         if self.left < 0:
             self.left = 0
-            raise Problem(429, "rate_limited", f"More than {self.rate_limiter.rate} requests a second.", {"Retry-After": "1"})
+            raise Problem(
+                429, "rate_limited", f"Rate limit exceeded: {self.rate_limiter.rate} requests a second.", {"Retry-After": "1"}
+            )
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -164,16 +166,16 @@ class Exchange:
 
 def build_routing_problem(error: HTTPException, scope: Scope, routes: Sequence[Route]) -> Problem:
     if error.status_code != 405:
-        return Problem(error.status_code, "no_such_path", "There is nothing at this path.")
+        return Problem(error.status_code, "no_such_path", "No route matches this path.")
     at_path = (route for route in routes if route.matches(scope)[0] is not Match.NONE)
     methods = sorted({method for route in at_path for method in route.methods or ()})
-    return Problem(405, "method_not_allowed", "This path does not take that method.", {"Allow": ", ".join(methods)})
+    return Problem(405, "method_not_allowed", "This path does not support that method.", {"Allow": ", ".join(methods)})
 
 
 def build_timeout_problem(scope: Scope) -> Problem:
     if scope.get("headway.reading"):
         return Problem(408, "slow_body", f"The body did not arrive within {REQUEST_TIMEOUT_S:.0f} s.")
-    said = f"No answer within {REQUEST_TIMEOUT_S:.0f} s. What had begun by then may still be stored; look before repeating it."
+    said = f"No answer within {REQUEST_TIMEOUT_S:.0f} s. The request may still have taken effect. Check before you repeat it."
     return Problem(503, "timeout", said, {"Retry-After": "5"})
 
 

@@ -26,7 +26,7 @@ IDEMPOTENCY_KEY_PARAMETER = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key and body give the same answer again for 24 hours.",
+    "description": "For 24 hours, repeating a request with the same key and body returns the first response.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"},
 }
 
@@ -69,8 +69,8 @@ def build_body_schema(body: Any) -> dict[str, Any]:
 
 def build_success_response(shape: type[BaseModel] | None) -> dict[str, Any]:
     if shape is None:
-        return {"description": "Nothing to say"}
-    return {"description": "Done", "content": {"application/json": {"schema": build_reference(shape)}}}
+        return {"description": "No content"}
+    return {"description": "Success", "content": {"application/json": {"schema": build_reference(shape)}}}
 
 
 def build_reference(shape: type[BaseModel]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
     """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
-    about = "The work ledger and the engine room of LLM agents."
+    about = "A work ledger and runtime for LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=about, routes=routes)
     models = [one for module in SCHEMA_MODULES for one in vars(module).values() if is_document_schema(one)]
     _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=SCHEMA_REF)

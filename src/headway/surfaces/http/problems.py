@@ -46,11 +46,11 @@ STATUS_TITLES = {
     409: "Conflict",
     413: "Content too large",
     415: "Unsupported media type",
-    422: "Not valid",
+    422: "Validation failed",
     429: "Too many requests",
     500: "Internal error",
     503: "Unavailable",
-    507: "Out of space",
+    507: "Insufficient storage",
 }
 
 

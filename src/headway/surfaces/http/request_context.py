@@ -165,13 +165,13 @@ def check_same_site(request: Request) -> None:
     host = request.headers.get("host", "")
     bound_to = request.app.state.headway.settings.host
     if bound_to in LOOPBACK_NAMES and parse_host_name(host) not in LOOPBACK_NAMES:
-        raise Forbidden("This server answers sessions only under a loopback name.")  # DNS rebinding
+        raise Forbidden("Sessions are only accepted under a loopback host name.")  # DNS rebinding
     if request.method in SAFE_METHODS:
         return
     origin = request.headers.get("origin")
     same_origin = request.headers.get("sec-fetch-site") == "same-origin"
     if not (origin in (f"http://{host}", f"https://{host}") if origin else same_origin):
-        raise Forbidden("A session may only be used from its own page; programs send a bearer token instead.")
+        raise Forbidden("A session can only be used from its own page. Programs must send a bearer token.")
 
 
 def parse_host_name(host: str) -> str:
@@ -202,4 +202,4 @@ async def read_body(request: Request) -> bytes:
 
 
 def build_too_large_problem() -> Problem:
-    return Problem(413, "too_large", f"A body may have at most {BODY_LIMIT:,} bytes.")
+    return Problem(413, "too_large", f"The body may have at most {BODY_LIMIT:,} bytes.")

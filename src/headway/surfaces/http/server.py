@@ -15,11 +15,11 @@ from typing import Literal
 
 import uvicorn
 
+from headway.actions import tenants
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.settings import Settings, build_local_url
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores import tenants as tenant_store
 from headway.surfaces.http.app import WebApp
 from headway.surfaces.http.request_context import LOOPBACK_NAMES
 from headway.surfaces.log_lines import configure_json_logging
@@ -96,10 +96,10 @@ def replace_port(settings: Settings, port: int) -> Settings:
 
 def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url) as database:
-        if not database.read(tenant_store.has_permanent_token):
+        if not database.read(tenants.has_permanent_token):
             raise SettingsError(
-                f"Listening on {settings.host} would let others in, and there are no tokens to tell them apart. "
-                "Make one first: `headway token new --tenant NAME`, or listen on 127.0.0.1."
+                f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "
+                "Create one with `headway token new --tenant NAME`, or listen on 127.0.0.1."
             )
 
 

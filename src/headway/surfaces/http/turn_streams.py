@@ -3,29 +3,28 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.responses import Response
 
-from headway.actions import conversations
+from headway.actions import turns
+from headway.feed import FeedEvent
 from headway.ledger.errors import TurnRunning
 from headway.ledger.job import Job
-from headway.storage.stores import events as event_store
-from headway.storage.transaction import Transaction
 from headway.surfaces.http.request_context import Action, RequestContext
-from headway.surfaces.http.routes.events import ChunkTranslator, EventStream
+from headway.surfaces.http.routes.events import EventStream, StreamEncoder
+from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT, encode_events
 
 BeginTurn = Action[dict[str, Any]]
 EventEncoder = Callable[[str, dict[str, Any]], str]
 
 TURN_POLL_S = 0.1  # how often to check whether the running turn has ended
 REQUEST_ALLOWANCE_S = 30  # for everything except the wait
-HEARTBEAT_COMMENT = b": ping\n\n"  # a comment, because other protocols have no heartbeat event
 
 
 async def stream_turn(
-    call: RequestContext, begin: BeginTurn, begun: list[Job], wait_s: float, translate: ChunkTranslator | None = None
+    call: RequestContext, begin: BeginTurn, begun: list[Job], wait_s: float, encode: StreamEncoder = encode_events
 ) -> Response:
     """Start a turn and return a stream of its events that ends with it. Disconnecting does not stop the turn."""
     feed = call.headway.feed
@@ -38,19 +37,13 @@ async def stream_turn(
             feed.leave(channel, reader)
             return answer
         turn_id = str(json.loads(bytes(answer.body))["turn_id"])
-        reader.conversation_id, start = await call.read(lambda tx, tenant_id: get_turn_start(tx, tenant_id, turn_id))
+        reader.conversation_id, start = await call.read(lambda tx, tenant_id: turns.find_start(tx, tenant_id, turn_id))
     except BaseException:
         feed.leave(channel, reader)
         raise
     reader.follow_turn(turn_id, start - 1)
     call.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
-    return EventStream(feed, channel, reader, call, translate)
-
-
-def get_turn_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]:
-    """Return the conversation of a turn and the number of its first event."""
-    conversation_id = conversations.get_turn(tx, tenant_id, turn_id).conversation_id
-    return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
+    return EventStream(feed, channel, reader, call, encode)
 
 
 async def begin_when_free(call: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
@@ -73,18 +66,11 @@ def start_jobs(call: RequestContext, begun: list[Job]) -> None:
         call.headway.engine.take(job)
 
 
-def build_translator(tell: EventEncoder) -> Callable[[bytes], bytes]:
-    """Return a function that translates our event stream into another protocol."""
+def build_encoder(encode: EventEncoder) -> StreamEncoder:
+    """Return a function that encodes a turn's events in another protocol."""
 
-    def translate(chunk: bytes) -> bytes:
-        return b"".join(HEARTBEAT_COMMENT if kind == "ping" else tell(kind, data).encode() for kind, data in decode_events(chunk))
+    def encode_turn(events: Sequence[FeedEvent]) -> bytes:
+        frames = (HEARTBEAT_COMMENT if event.kind == "ping" else encode(event.kind, event.decode_data()) for event in events)
+        return "".join(frames).encode()
 
-    return translate
-
-
-def decode_events(chunk: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the events in a chunk of whole frames. The last two lines of each frame are its event name and its data."""
-    for frame in chunk.decode().split("\n\n"):
-        if frame:
-            *_, kind, data = frame.split("\n")
-            yield kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+    return encode_turn

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headway.ledger.events import encode_json
+from headway.surfaces.http.server_sent_events import DONE_FRAME, frame_data
 from headway.surfaces.http.turn_events import (
     SideEvent,
     TextAppended,
@@ -24,7 +25,6 @@ from headway.surfaces.http.turn_events import (
 UI_STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
 SERVER_TOOL_FLAGS = {"providerExecuted": True, "dynamic": True}  # the client neither knows nor calls our tools
 WITHDRAWN_METADATA = {"headway": {"withdrawn": True}}
-DONE_FRAME = "data: [DONE]\n\n"
 Document = dict[str, Any]
 
 
@@ -38,7 +38,7 @@ class UiStreamEncoder:
     def tell(self, kind: str, data: Document) -> str:
         said = ""
         for beat in self.translator.hear(kind, data):
-            said += "".join(f"data: {encode_json(part)}\n\n" for part in self.parts(beat))
+            said += "".join(frame_data(encode_json(part)) for part in self.parts(beat))
             if isinstance(beat, TurnFinished | TurnErrored | TurnCanceled):
                 said += DONE_FRAME
         return said

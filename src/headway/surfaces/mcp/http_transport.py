@@ -60,7 +60,7 @@ class HttpTransport:
         call = RequestContext(Request(scope, receive))
         scope[TENANT_SCOPE_KEY] = await call.read(lambda _tx, tenant_id: tenant_id)
         if scope["method"] == "GET":  # a stream that would never send anything
-            raise Problem(405, "no_stream", "There is nothing to listen to here: it only answers. Send POST.", {"Allow": "POST"})
+            raise Problem(405, "no_stream", "This endpoint has no event stream. Send POST.", {"Allow": "POST"})
         self.first_request.set()
         assert self.opened is not None
         manager = await asyncio.shield(self.opened)

@@ -27,14 +27,14 @@ TODO_URI_PREFIX = "headway://todos/"
 JSON_MEDIA_TYPE = "application/json"
 
 INSTRUCTIONS = (
-    "Headway keeps a todo list that outlives this session. Write work down with todo_add, see it with todo_list, "
-    "mark progress with todo_update. For the steps of the task at hand use create_todo and complete_todo."
+    "Headway keeps a todo list that outlives this session. Add work with todo_add, list it with todo_list, "
+    "mark progress with todo_update. For the steps of the current task, use create_todo and complete_todo."
 )
 PLANNING_PROMPT = """Plan and carry out this objective: {objective}
 
 1. Break it into distinct steps and call create_todo once with all of them.
 2. Work through them in order: start_todo, do it, complete_todo with the outcome.
-3. Answer only when list_todo shows nothing left; cancel with a reason what turned out not to be needed.
+3. Answer only when list_todo shows no open items; cancel unnecessary items with a reason.
 Skip the plan if a single step is enough."""
 
 
@@ -75,7 +75,7 @@ class McpHandlers:
             return to_mcp_result(await self.headway.remote_tools.call(tool.name, params.arguments or {}))
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
-        known = {"open": "What is in progress or pending", "ready": "What could be started now"}
+        known = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
@@ -101,14 +101,14 @@ class McpHandlers:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, mime_type=JSON_MEDIA_TYPE, text=text)])
 
     async def list_prompts(self, _context: McpContext, _params: Any) -> types.ListPromptsResult:
-        argument = types.PromptArgument(name="objective", description="What is to be achieved", required=True)
-        prompt = types.Prompt(name="plan", description="Plan an objective as todos and work them off", arguments=[argument])
+        argument = types.PromptArgument(name="objective", description="What to achieve", required=True)
+        prompt = types.Prompt(name="plan", description="Plan an objective as todos and work through them", arguments=[argument])
         return types.ListPromptsResult(prompts=[prompt])
 
     async def get_prompt(self, _context: McpContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         objective = (params.arguments or {}).get("objective", "").strip()
         if params.name != "plan" or not objective:
-            raise MCPError(types.INVALID_PARAMS, "There is one prompt, `plan`, and it needs an `objective`.")
+            raise MCPError(types.INVALID_PARAMS, "The only prompt is `plan`, and it needs an `objective`.")
         content = types.TextContent(type="text", text=PLANNING_PROMPT.format(objective=objective))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 

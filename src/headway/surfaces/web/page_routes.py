@@ -32,7 +32,7 @@ async def serve_static_file(request: Request) -> Response:
     """Serve a file of the current build. A page of another build gets a 404, and shows that it is out of date."""
     found = load_site().files.get(request.path_params["name"])
     if found is None or request.path_params["build"] != load_site().build:
-        raise Problem(404, "no_such_path", "There is no such file in this version of the page.")
+        raise Problem(404, "no_such_path", "This version of the page has no such file.")
     return build_file_response(request, found, CACHE_FOREVER)
 
 

@@ -6,27 +6,25 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from headway.agents import prompts
+from headway.agents.facts import Facts
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall
 from headway.ledger.framing import format_inline
+from headway.ledger.goal import OPEN_STATUSES
 
 FAILURE_WORDS: Final = re.compile(
     r"\b(?:failed|could(?: not|n['’]t)|can(?:not|['’]t)|unable|was not able|not done)\b", re.IGNORECASE
 )
 BY_RULE_REASON: Final = "Rehearsal, by rule: there is an outcome, and it does not say that it failed."
 READ_ONLY_TOOLS: Final = frozenset(("read_file", "list_files", "recall", "todo_list"))
-GOAL_PATTERN: Final = re.compile(r"\[GOAL\]\n(.*?)\n\[END GOAL\]", re.DOTALL)
-NODE_PATTERN: Final = re.compile(r"- (#[0-9]+) \[([a-z-]+)(?:, needs ([#0-9, ]+))?\] (.*)")
-MAJOR_MARK: Final = "(diverged, major:"
 NOTE_FILE: Final = "not-done.md"
 LONG_WORD: Final = re.compile(r"[a-z0-9]{4,20}")
 
 
-def assess_answer(question: str) -> str:
-    said = question.partition("\n\nAnswer:\n")[2].strip()
-    if not said:
+def assess_answer(answer: str) -> str:
+    if not answer.strip():
         return json.dumps({"ok": False, "reason": "The answer is empty."})
-    if FAILURE_WORDS.search(said):
+    if FAILURE_WORDS.search(answer):
         return json.dumps({"ok": False, "reason": "The answer says that it was not done."})
     return json.dumps({"ok": True, "reason": "Rehearsal, by rule: there is an answer, and it does not say that it failed."})
 
@@ -38,20 +36,15 @@ def summarise(text: str) -> str:
     return f"It began: {sentences[0]} … It ended: {sentences[-1]}"
 
 
-def fill_form(offered: Collection[str], question: str) -> RehearsalCall | None:
+def fill_form(offered: Collection[str], facts: Facts) -> RehearsalCall | None:
     """Fill in the form that is asked for; return None if the model is not asked for one."""
     wanted = next((name for name in FORMS if name in offered), None)
-    return RehearsalCall(wanted, FORMS[wanted](question)) if wanted else None
+    return RehearsalCall(wanted, FORMS[wanted](facts)) if wanted else None
 
 
-def extract_goal(question: str) -> str:
-    found = GOAL_PATTERN.search(question)
-    return found[1] if found else question
-
-
-def plan_goal(question: str) -> dict[str, Any]:
+def plan_goal(facts: Facts) -> dict[str, Any]:
     """Plan one sub-goal per piece of work. Pieces that only read files come after those that write them."""
-    pieces = split_goal(extract_goal(question))
+    pieces = split_goal(facts["goal"])
     sub_goals: list[dict[str, Any]] = []
     parallel = sum(not is_read_only(piece) for piece in pieces) > 1
     for place, piece in enumerate(pieces, 1):
@@ -61,7 +54,7 @@ def plan_goal(question: str) -> dict[str, Any]:
             {
                 "id": f"step-{place}",
                 "description": piece,
-                "expected_outcome": "It was done, and says what came of it.",
+                "expected_outcome": "The work is done, and its result is stated.",
                 "depends_on": [one["id"] for one in sub_goals] if last else [],
                 "priority": max(1, 11 - place),
                 "expected_value": 0.9,
@@ -88,7 +81,7 @@ def split_goal(goal: str) -> list[str]:
     name, wish = "-".join(LONG_WORD.findall(goal.lower())[:3]) or "goal", format_inline(goal, 200)
     return [
         f"Write {name}-brief.md: The goal is this: {wish}",
-        f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have somebody else look at it",
+        f"Write {name}-checklist.md: [ ] agree on what done means; [ ] do it; [ ] have someone else review it",
         "List the files",
     ]
 
@@ -98,45 +91,44 @@ def is_read_only(piece: str) -> bool:
     return isinstance(call, RehearsalCall) and call.tool in READ_ONLY_TOOLS
 
 
-def replan_goal(question: str) -> dict[str, Any]:
+def replan_goal(facts: Facts) -> dict[str, Any]:
     """Record failed work as not done, once, and keep the remaining sub-goals without it."""
-    nodes = [found.groups() for line in question.split("\n") if (found := NODE_PATTERN.match(line))]
-    gone = {key for key, status, _, _ in nodes if status in ("failed", "skipped")}
-    lost = [told for key, _, _, told in nodes if key in gone or MAJOR_MARK in told]
-    if not lost or any(NOTE_FILE in told for _, _, _, told in nodes):
+    known = facts["sub_goals"]
+    gone = {one["id"] for one in known if one["status"] in ("failed", "skipped")}
+    lost = [one for one in known if one["id"] in gone or one["divergence"] == "major"]
+    if not lost or any(NOTE_FILE in one["description"] for one in known):
         return {"sub_goals": [], "give_up": "This is the rehearsal model: it follows rules, and none of them helps here."}
     kept = [
-        {"id": key, "depends_on": [below for below in (needs or "").split(", ") if below and below not in gone]}
-        for key, status, needs, _ in nodes
-        if status in ("pending", "in-progress")
+        {"id": one["id"], "depends_on": [below for below in one["depends_on"] if below not in gone]}
+        for one in known
+        if one["status"] in OPEN_STATUSES
     ]
-    words = "; ".join(format_inline(told, 200) for told in lost)
+    words = "; ".join(format_inline(f"{one['description']}: {one['outcome']}", 200) for one in lost)
     note = {
         "id": "note",
         "description": f"Write {NOTE_FILE}: {words}",
-        "expected_outcome": "What was not done is written down.",
+        "expected_outcome": "The file says what was not done.",
         "kind": "write",
     }
-    return {"sub_goals": [*kept, note], "reason": "What failed is written down, and the rest goes on."}
+    return {"sub_goals": [*kept, note], "reason": "The failed work is written down, and the rest continues."}
 
 
-def evaluate_outcome(question: str) -> dict[str, Any]:
-    outcome = question.partition("\n\nOutcome:\n")[2]
-    if FAILURE_WORDS.search(outcome):
+def evaluate_outcome(facts: Facts) -> dict[str, Any]:
+    if FAILURE_WORDS.search(facts["outcome"]):
         return {"divergence": "major", "reason": "The outcome says that it was not done."}
     return {"divergence": "none", "reason": BY_RULE_REASON}
 
 
-def judge_goal(question: str) -> dict[str, Any]:
-    done = question.partition("\n\nWhat was done:\n")[2]
-    return {"met": "[failed" not in done, "reason": BY_RULE_REASON if "[failed" not in done else "Something failed on the way."}
+def judge_goal(facts: Facts) -> dict[str, Any]:
+    failed = any(one["status"] == "failed" for one in facts["sub_goals"])
+    return {"met": not failed, "reason": "A sub-goal failed." if failed else BY_RULE_REASON}
 
 
-FORMS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
+FORMS: Final[dict[str, Callable[[Facts], dict[str, Any]]]] = {
     prompts.SUBMIT_PLAN: plan_goal,
     prompts.SUBMIT_REPLAN: replan_goal,
     prompts.SUBMIT_EVALUATION: evaluate_outcome,
     prompts.SUBMIT_VERDICT: judge_goal,
-    prompts.SUBMIT_INTERVENTION: lambda _question: {"action": "message", "text": "Try another way, or end with what you have."},
-    prompts.SUBMIT_RESUMPTION: lambda _question: {"sub_goals": []},
+    prompts.SUBMIT_INTERVENTION: lambda _facts: {"action": "message", "text": "Try another way, or end with what you have."},
+    prompts.SUBMIT_RESUMPTION: lambda _facts: {"sub_goals": []},
 }

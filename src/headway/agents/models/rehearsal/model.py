@@ -1,7 +1,8 @@
 """The rehearsal model: a rule-based stand-in for an LLM, so that the whole system can be tried without an API key.
 
 It plans with the real tools, performs the steps that the built-in tools can do, says where an LLM would be needed, and drains its
-plan. It is stateless: every answer, including the ids of its tool calls, is derived from the messages alone.
+plan. It is stateless: every answer, including the ids of its tool calls, is derived from the messages alone. It reads users' words
+and tool results, but never the wording of the runtime's messages: their facts say the same as data.
 """
 
 import re
@@ -15,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
-from headway.agents import prompts
+from headway.agents.facts import Facts, find_facts
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal import judging as questions
 from headway.agents.models.rehearsal import reading
@@ -32,6 +33,7 @@ from headway.agents.tools.toolbox import to_result
 from headway.agents.transcript import to_storable
 from headway.ledger.framing import format_inline
 from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.todo import OPEN_STATUSES
 
 DISCLAIMER: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
@@ -48,18 +50,6 @@ SMALL_TALK: Final = re.compile(
     r"\s*(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|thanks?|thank you|bye|goodbye|help|who are you|what are you"
     r"|what can you do|how are you)\b[^\n]{0,40}",
     re.IGNORECASE,
-)
-
-FRAME_PATTERN: Final = re.compile(r"\[TURN CONTEXT\]\nOriginal request: (.*)\n(Plan: (?:.*\n)*)\[END TURN CONTEXT\]")
-OPEN_LINE: Final = re.compile(r"- \[(pending|in_progress)\] (.*) \(id ([0-9a-f-]{1,40})\)")
-ENDED_LINE: Final = re.compile(r"- \[(completed|cancell?ed)\] (.*)")
-RUNTIME_MESSAGE: Final = re.compile(
-    r"Not finished: \S+ items? (?:is|are) of your plan still open\. |Your answer does not do for the current item \(|"
-    + "|".join(
-        map(
-            re.escape, (prompts.EMPTY_ANSWER_NUDGE, prompts.CUT_OFF_PREFIX, prompts.NEXT_ITEM_PREFIX, prompts.CHECK_IN_PREFIX, "[/")
-        )
-    )
 )
 PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
 BOOKKEEPING_TOOLS: Final = PLANNING_TOOLS | {"list_todo", "manage_todos"}
@@ -96,18 +86,20 @@ def hash_key(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:10]
 
 
-class FramedItem(NamedTuple):
-    status: str
-    title: str
+class RehearsalItem(NamedTuple):
     id: str
+    title: str
+    status: str
 
 
-class FramedPlan(NamedTuple):
-    """The plan as rendered in the runtime's [TURN CONTEXT] frame."""
+class RehearsalPlan(NamedTuple):
+    open: list[RehearsalItem]
+    ended: list[RehearsalItem]
 
-    request: str
-    open: list[FramedItem]
-    ended: list[FramedItem]
+
+class RehearsalRequest(NamedTuple):
+    text: str
+    is_delegated: bool = False  # the answer goes to another agent instead of a user
 
 
 class CompletedCall(NamedTuple):
@@ -130,37 +122,27 @@ class ParsedMessages:
         self.all = messages
         self.offered = frozenset(tool.name for tool in parameters.function_tools)
         self.instructions = [part.content for part in parameters.instruction_parts or ()]
-        self.plan = parse_plan_frame(messages)
+        self.facts = merge_facts(messages)
+        self.plan = load_plan(self.facts)
 
     @cached_property
-    def turn(self) -> tuple[str, list[ModelMessage]]:
+    def turn(self) -> tuple[RehearsalRequest, list[ModelMessage]]:
         """The turn's request and the messages since. Earlier turns of the conversation may precede it."""
-        messages = self.all[:-1] if self.plan else self.all
-        asked = [(place, text) for place, message in enumerate(messages) if (text := find_request(message)) is not None]
-        if self.plan:
-            meant = [one for one in asked if format_inline(one[1], prompts.REQUEST_LIMIT) == self.plan.request]
-            place, request = meant[-1] if meant else (-1, self.plan.request)
-        else:
-            own = [one for one in asked if not RUNTIME_MESSAGE.match(one[1])]
-            place, request = (own or asked or [(-1, "")])[-1]
-        return request, messages[place + 1 :]
+        asked = [(place, request) for place, message in enumerate(self.all) if (request := find_request(message))]
+        place, request = asked[-1] if asked else (-1, RehearsalRequest(""))
+        return request, self.all[place + 1 :]
 
     @property
-    def request(self) -> str:
-        return reading.extract_task(self.turn[0])
-
-    @property
-    def is_delegated(self) -> bool:
-        """Whether the answer goes to another agent instead of a user."""
-        return self.request != self.turn[0]
+    def request(self) -> RehearsalRequest:
+        return self.turn[0]
 
     @cached_property
     def steps(self) -> list[str]:
-        return reading.split_request(self.request)
+        return reading.split_request(self.request.text)
 
-    def find_step(self, item: FramedItem) -> str:
-        """Return the full step for an item, because the plan may show a shortened title."""
-        return next((step for step in self.steps if format_inline(format_title(step)) == item.title), item.title)
+    def find_step(self, item: RehearsalItem) -> str:
+        """Return the full step for an item, whose title may be shortened."""
+        return next((step for step in self.steps if format_title(step) == item.title), item.title)
 
     @cached_property
     def made(self) -> list[CompletedCall]:
@@ -176,7 +158,7 @@ class ParsedMessages:
             for call in message.tool_calls
         ]
 
-    def find_call(self, tool: str, item: FramedItem | None = None) -> CompletedCall | None:
+    def find_call(self, tool: str, item: RehearsalItem | None = None) -> CompletedCall | None:
         found = (one for one in reversed(self.made) if one.tool == tool)
         return next((one for one in found if item is None or one.arguments.get("todoId") == item.id), None)
 
@@ -227,11 +209,30 @@ def parse_arguments(call: ToolCallPart) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-def find_request(message: ModelMessage) -> str | None:
-    """Return the text of a user message, or None. Text next to tool results comes from the runtime, not from a user."""
+def merge_facts(messages: Iterable[ModelMessage]) -> Facts:
+    """Merge the facts of all messages. Later ones replace earlier ones."""
+    merged: Facts = {}
+    for message in messages:
+        merged.update(find_facts(message) or {})
+    return merged
+
+
+def load_plan(facts: Facts) -> RehearsalPlan | None:
+    if "plan" not in facts:
+        return None
+    items = [RehearsalItem(**item) for item in facts["plan"]]
+    still_open = [item for item in items if item.status in OPEN_STATUSES]
+    return RehearsalPlan(still_open, [item for item in items if item.status not in OPEN_STATUSES])
+
+
+def find_request(message: ModelMessage) -> RehearsalRequest | None:
+    """Return the request that a user's message or a delegation makes. Text next to tool results comes from the runtime."""
     if not isinstance(message, ModelRequest) or not all(isinstance(part, UserPromptPart) for part in message.parts):
         return None
-    return "\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart))
+    facts = find_facts(message)
+    if facts is not None:
+        return RehearsalRequest(facts["task"], is_delegated=True) if "task" in facts else None
+    return RehearsalRequest("\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)))
 
 
 def format_prompt(part: UserPromptPart) -> str:
@@ -239,25 +240,12 @@ def format_prompt(part: UserPromptPart) -> str:
     return to_storable("\n".join(piece for piece in pieces if isinstance(piece, str)))
 
 
-def parse_plan_frame(messages: list[ModelMessage]) -> FramedPlan | None:
-    """Parse the runtime's plan frame, which directly follows another request. A similar text elsewhere comes from a user."""
-    if len(messages) < 2 or not isinstance(messages[-2], ModelRequest):
-        return None
-    found = FRAME_PATTERN.fullmatch(find_request(messages[-1]) or "")
-    if not found:
-        return None
-    lines = found[2].split("\n")
-    still_open = [FramedItem(*item.groups()) for line in lines if (item := OPEN_LINE.fullmatch(line))]
-    ended = [FramedItem(item[1], item[2], "") for line in lines if (item := ENDED_LINE.fullmatch(line))]
-    return FramedPlan(found[1], still_open, ended)
-
-
 def choose_reply(scene: ParsedMessages) -> RehearsalReply:
-    if prompts.ASSESSOR in scene.instructions:
-        return questions.assess_answer(scene.request)
-    if prompts.SUMMARISER in scene.instructions:
-        return questions.summarise(scene.request)
-    if form := questions.fill_form(scene.offered, scene.request):
+    if "answer" in scene.facts:
+        return questions.assess_answer(scene.facts["answer"])
+    if "cut_off" in scene.facts:
+        return questions.summarise(scene.facts["cut_off"])
+    if form := questions.fill_form(scene.offered, scene.facts):
         return [PlannedCall(form, "form")]
     if scene.offered >= PLANNING_TOOLS:
         return work_on_plan(scene, scene.plan) if scene.plan else plan_steps(scene)
@@ -282,7 +270,7 @@ def create_plan(scene: ParsedMessages, call: RehearsalCall) -> RehearsalReply:
     return [PlannedCall(call, "plan")]
 
 
-def work_on_plan(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
+def work_on_plan(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
         return conclude(scene, plan)
     last = scene.last_response
@@ -299,7 +287,7 @@ def work_on_plan(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
     return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
 
 
-def find_next_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem | None:
+def find_next_item(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
     """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
     tried = scene.find_call("complete_todo")
     refused = [place for place, item in enumerate(plan.open, 1) if tried and tried.arguments.get("todoId") == item.id]
@@ -309,7 +297,7 @@ def find_next_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem | None
     return next(iter((*begun, *waiting, *left)), None)
 
 
-def conclude(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
+def conclude(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     last = scene.last_response
     asked = [call.tool_call_id for call in last.tool_calls if call.tool_name == "list_todo"] if last else []
     if not asked and "list_todo" in scene.offered:
@@ -325,12 +313,12 @@ def parse_items(result: Any) -> list[tuple[str, str, str]]:
     return [(str(item.get("status")), str(item.get("title")), str(item.get("outcome") or "")) for item in known]
 
 
-def work_on_queue(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
+def work_on_queue(scene: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
     if not plan.open:
         return append_disclaimer(
             render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in plan.ended])
         )
-    item = get_current_item(scene, plan)
+    item = get_current_item(plan)
     step = scene.find_step(item)
     end = resolve_step(scene, step, item.id)
     if isinstance(end, PlannedCall):
@@ -340,12 +328,9 @@ def work_on_queue(scene: ParsedMessages, plan: FramedPlan) -> RehearsalReply:
     return end.text if len(plan.open) > 1 else append_disclaimer(end.text)
 
 
-def get_current_item(scene: ParsedMessages, plan: FramedPlan) -> FramedItem:
-    """Return the item that the runtime named last, else the one in progress, else the first."""
-    said = [text for message in scene.turn[1] if (text := find_request(message)) and text.startswith(prompts.NEXT_ITEM_PREFIX)]
-    named = format_inline(said[-1].removeprefix(prompts.NEXT_ITEM_PREFIX)) if said else ""
-    ranked = sorted(plan.open, key=lambda item: (item.title != named, item.status != "in_progress"))
-    return ranked[0]
+def get_current_item(plan: RehearsalPlan) -> RehearsalItem:
+    """Return the item in progress, else the first. The runtime judges an answer against the same item."""
+    return next((item for item in plan.open if item.status == "in_progress"), plan.open[0])
 
 
 def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
@@ -358,10 +343,10 @@ def work_without_plan(scene: ParsedMessages) -> RehearsalReply:
         if isinstance(end, PlannedCall) and place >= begun:
             return [end]
         ends.append((step, StepOutcome("done earlier.") if isinstance(end, PlannedCall) else end))
-    if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(scene.request)):
+    if not ends or (len(ends) == 1 and SMALL_TALK.fullmatch(scene.request.text)):
         return GREETING
     said = render_report(ends) if len(ends) > 1 else NO_RULE_ANSWER if ends[0][1] is REHEARSED_OUTCOME else ends[0][1].text
-    if not scene.is_delegated:
+    if not scene.request.is_delegated:
         return append_disclaimer(said)
     if all(end.ok for _, end in ends) or "report_outcome" not in scene.offered:
         return said

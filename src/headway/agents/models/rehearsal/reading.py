@@ -36,17 +36,6 @@ class RecentResults(NamedTuple):
     path: str | None = None
 
 
-# The task of a delegated run, between the envelope and the context.
-DELEGATED_TASK: Final = re.compile(
-    r"\[(DELEGATION|GOAL) CONTEXT\]\n.*?\n\[END \1 CONTEXT\]\n\n(.*?)(?:\n\nContext:\n.*)?", re.DOTALL
-)
-
-
-def extract_task(request: str) -> str:
-    found = DELEGATED_TASK.fullmatch(request)
-    return found[2] if found else request
-
-
 VERBS: Final = frozenset(
     re.findall(
         r"\w+",

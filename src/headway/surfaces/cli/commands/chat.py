@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions import conversations, halts, jobs, turns
-from headway.actions.feed import FeedReader
+from headway.actions import conversations, halts, jobs, runs, turns, views
+from headway.feed import FeedReader
 from headway.ledger import text
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.scope import Scope
 from headway.settings import Settings
-from headway.storage.stores import conversations as conversation_store
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Command, Invocation, TenantDatabase, pass_invocation, read_standard_input
-from headway.surfaces.cli.feed_events import decode_events
 from headway.surfaces.cli.turn_view import TurnView, open_turn_view
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -35,8 +31,8 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 
 @click.command(cls=Command)
 @click.argument("message", required=False)
-@click.option("--queue", is_flag=True, help="Work item by item, each answer judged by an assessor.")
-@click.option("-c", "--continue", "going_on", is_flag=True, help="Go on with the newest conversation.")
+@click.option("--queue", is_flag=True, help="Work through one item at a time; an assessor checks each answer.")
+@click.option("-c", "--continue", "going_on", is_flag=True, help="Continue the newest conversation.")
 @pass_invocation
 def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
@@ -47,7 +43,7 @@ def chat(call: Invocation, message: str | None, queue: bool, going_on: bool) -> 
     if message is None and not at_terminal:
         message = read_standard_input()
     if message is None and call.as_json:
-        raise click.UsageError("--json needs a MESSAGE, or one on standard input")
+        raise click.UsageError("--json needs a MESSAGE, as an argument or on standard input")
     if message is not None:
         message = parse_message(message)
     settings = call.settings()
@@ -71,7 +67,7 @@ def parse_message(message: str) -> str:
     """Validate a message before a conversation is opened for it."""
     words = text.check_text(message.strip(), "The message")
     if not words:
-        raise Invalid("Say something: the message is empty.")
+        raise Invalid("The message is empty.")
     return words
 
 
@@ -79,13 +75,13 @@ def choose_conversation(desk: TenantDatabase, *, going_on: bool) -> int:
     desk.database.read(halts.check)
     if desk.scope.conversation_id:
         return desk.scope.conversation_id
-    newest = desk.read(conversation_store.list_page, sys.maxsize, 1) if going_on else []
+    newest = desk.read(views.list_conversations, 1) if going_on else []
     return newest[0].id if newest else desk.write(conversations.add).id
 
 
 def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
     model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL_MODEL else settings.model
-    click.echo(f"Talking to {model}. Ctrl-D ends the talk.", err=True)
+    click.echo(f"Chatting with {model}. Press Ctrl-D to end.", err=True)
     while True:
         try:
             words = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
@@ -129,7 +125,7 @@ class ChatSession:
         with open_turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
             if left_behind := await headway.database.write(self.interrupted):
-                view.note("Finishing the turn that was interrupted.")
+                view.note("Finishing the interrupted turn first.")
                 await self.follow(left_behind, view, lambda: headway.engine.adopt(left_behind.id))
             scope = self.scope
             job = await headway.database.write(
@@ -142,10 +138,10 @@ class ChatSession:
 
     def interrupted(self, tx: Transaction) -> Job | None:
         """Requeue the running turn of this conversation if its process has died, and return its job. None: nothing to resume."""
-        run = run_store.find_running_turn(tx, self.scope.tenant_id, self.scope.conversation_id)
+        run = turns.find_running(tx, self.scope.tenant_id, self.scope.conversation_id)
         if run is None:
             return None
-        with_sub_agents = run_store.list_page(tx, run.tenant_id, run.turn_id, 500)
+        with_sub_agents = runs.list_page(tx, run.tenant_id, run.turn_id, 500)
         self.opened.engine.recover(tx, [one.id for one in with_sub_agents])
         job = jobs.get(tx, run.tenant_id, run.id)
         waits_for_money = conversations.get_turn(tx, run.tenant_id, run.turn_id or "").status == "paused"
@@ -161,10 +157,11 @@ class ChatSession:
         watch = loop.create_task(self.leave_when_halted(job, reader))
         loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
         try:
-            async for kind, data in decode_events(headway.feed.follow(channel, reader)):
-                view.show(kind, data)
-                if kind in END_EVENTS:
-                    return
+            async for events in headway.feed.follow(channel, reader):
+                for event in events:
+                    view.show(event.kind, event.decode_data())
+                    if event.kind in END_EVENTS:
+                        return
         finally:
             watch.cancel()
             loop.remove_signal_handler(signal.SIGINT)
@@ -174,7 +171,7 @@ class ChatSession:
 
     async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
         """Close the reader once a halt has stopped the turn, because a halted turn publishes no further events."""
-        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halt_store.find_active):
+        while job.id in self.opened.engine.tasks or not await self.opened.database.read(halts.find_active):
             await asyncio.sleep(HALT_POLL_S)
         reader.leave()
 

@@ -7,7 +7,7 @@ from headway.surfaces.cli.context import Command, Invocation, UnusedFlags, pass_
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETION_VARIABLE = "_HEADWAY_COMPLETE"  # click reads the shell's completion request from this variable
-NO_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "looks at no ledger")
+NO_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "does not use a ledger")
 
 
 @click.command(cls=Command, unused=NO_LEDGER)

@@ -27,9 +27,9 @@ from headway.surfaces.cli.context import Command, Invocation, UnusedFlags, pass_
 from headway.surfaces.cli.render import is_terminal
 
 INTRODUCTION = (
-    "A dinner for friends, in three scenes. The agents are played by the rehearsal model: it follows",
-    "rules, is no LLM, and needs no key. All the rest is real: the database, the tools, the processes,",
-    "and the one that is killed.",
+    "A dinner for friends, in three scenes. The agents use the rehearsal model, which follows rules,",
+    "is not an LLM and needs no key. Everything else is real: the database, the tools, the processes",
+    "and the crash.",
 )
 REQUEST = "Calculate 8*45, then write the result to budget.txt, and then list the files"
 GOAL = (
@@ -45,18 +45,18 @@ KILL_DELAY_S = 0.15  # how long the half-finished plan stays visible before the 
 SHOW_CURSOR = "\r\x1b[?25h"  # a killed process leaves the cursor hidden, in the middle of a line
 WIDTH = 96
 NEXT_COMMANDS = (
-    ("headway serve", "the page, the API and MCP, at one address"),
-    ("headway chat", "talk to an agent, with its todo list in sight"),
-    ('headway goal add "…"', "something to be pursued without you"),
-    ("HEADWAY_MODEL=openai-chat:gpt-5-mini headway chat", "with a real model, and OPENAI_API_KEY set"),
+    ("headway serve", "the web page, the API and MCP, at one address"),
+    ("headway chat", "chat with an agent and watch its todo list"),
+    ('headway goal add "…"', "a goal that agents pursue without you"),
+    ("HEADWAY_MODEL=openai-chat:gpt-5-mini headway chat", "with a real model (needs OPENAI_API_KEY)"),
 )
-OWN_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "makes a ledger of its own (--keep DIR)")
-REPEAT_COMMAND = ("headway demo --keep DIR", "once more, and then look around: headway serve --home DIR")
+OWN_LEDGER = UnusedFlags(("tenant", "conversation", "home", "database_url"), "creates its own ledger (--keep DIR)")
+REPEAT_COMMAND = ("headway demo --keep DIR", "keep the results; see them with headway serve --home DIR")
 
 
 @click.command(cls=Command, unused=OWN_LEDGER)
 @click.option(
-    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Where to leave what the demo made (default: nowhere)."
+    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the demo's ledger in this folder (default: delete it)."
 )
 @pass_invocation
 def demo(call: Invocation, keep: str | None) -> None:
@@ -77,7 +77,7 @@ def demo(call: Invocation, keep: str | None) -> None:
 
 def show_next_commands(stage: "DemoRunner", keep: str | None, words: str) -> None:
     stage.title("What to try next")
-    kept = (f"headway serve --home {shlex.quote(keep)}", "look around in what was made here") if keep else REPEAT_COMMAND
+    kept = (f"headway serve --home {shlex.quote(keep)}", "see the results of this demo") if keep else REPEAT_COMMAND
     for command, what in (*NEXT_COMMANDS, kept):
         stage.say(f"  {stage.styled(f'{command:<51}', fg='cyan')} {what}")
     stage.say("", words)
@@ -88,7 +88,7 @@ def open_home(keep: str | None) -> Iterator[Path]:
     """Yield a folder for the demo's ledger, so that no existing data is touched. A temporary folder is deleted afterwards."""
     if keep is not None:
         if (Path(keep) / "headway.db").exists():
-            raise Invalid(f"{keep} holds a ledger already: name a folder that does not.")
+            raise Invalid(f"{keep} already contains a ledger. Choose another folder.")
         yield Path(keep).absolute()
         return
     folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))
@@ -153,36 +153,36 @@ def read_local_tenant(tx: Transaction, view: Callable[..., Any], arguments: tupl
 
 def plan_and_drain(stage: DemoRunner) -> str:
     stage.title("1 of 3: a plan, drained")
-    stage.say("A request of several steps. The agent writes them down, and may not stop while one is open.")
+    stage.say("A request with several steps. The agent plans them as todos and may not stop while one is open.")
     stage.run("chat", REQUEST)
     return REQUEST
 
 
 def pursue_goal(stage: DemoRunner) -> dict[str, Any]:
     stage.title("2 of 3: a goal, pursued without you")
-    stage.say("It becomes a graph. Sub-agents work side by side on what is ready; each outcome is judged.")
+    stage.say("The goal becomes a graph. Sub-agents work in parallel, and each outcome is evaluated.")
     stage.run("goal", "add", GOAL)
-    stage.say("Who did it: three sub-agents, sent by one main agent.")
+    stage.say("Three sub-agents did the work, started by one main agent:")
     stage.run("agents", "list", "--goal", "1")
     return find_goal_summary(stage, 1)
 
 
 def survive_crash(stage: DemoRunner) -> dict[str, Any]:
-    stage.title("3 of 3: killed half way")
-    stage.say("Five invitations. In the middle of it the process is killed: SIGKILL, no clean-up, no goodbye.")
+    stage.title("3 of 3: killed halfway")
+    stage.say("Five invitations. Halfway through, the process is killed with SIGKILL: it cannot clean up.")
     process = stage.begin("goal", "add", INVITATIONS)
     kill_after_first_outcome(stage, process)
     if is_terminal():
         stage.say(SHOW_CURSOR)
     done = find_goal_summary(stage, 2)["progress"]
-    state = f"✕ Killed. {done['completed']} of {done['total']} sub-goals were done, {done['in_progress']} half done."
+    state = f"✕ Killed. {done['completed']} of {done['total']} sub-goals were done, {done['in_progress']} in progress."
     stage.say(stage.styled(state, fg="red", bold=True))
-    stage.say("Somebody else looks. In about five seconds the lease of the dead one runs out; then it goes on.")
+    stage.say("Another process takes over in about five seconds, when the lease of the killed one expires.")
     stage.run("goal", "watch", "2")
     journal = [entry.as_json() for entry in stage.read(goal_views.list_entries, 2, 500)]
     ended = [entry["data"]["sub_goal_id"] for entry in journal if entry["kind"] == "sub_goal_ended"]
     twice = len(ended) - len(set(ended))
-    verdict = f"✔ {len(set(ended))} sub-goals ended, {twice} of them twice: {'somebody' if twice else 'nobody'} was invited twice."
+    verdict = f"✔ {len(set(ended))} sub-goals ended, {twice} of them twice: {'a' if twice else 'no'} friend was invited twice."
     stage.say(stage.styled(verdict, fg="red" if twice else "green", bold=True))
     return {
         **find_goal_summary(stage, 2),

@@ -4,16 +4,14 @@ from typing import Any, NamedTuple
 
 import click
 
+from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError
-from headway.ledger.job import LEASE_MS
+from headway.ledger.job import Halt
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
-from headway.storage.stores import halts as halt_store
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores.halts import Halt
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
 
@@ -51,11 +49,11 @@ def inspect_database(settings: Settings) -> list[Finding]:
     try:
         with DirectDatabase(settings.database_url) as database:
             detail = database.read(check_database)
-            halt = database.read(halt_store.find_active)
-            workers = database.read(lambda tx: job_store.count_live_workers(tx, LEASE_MS))
+            halt = database.read(halts.find_active)
+            workers = database.read(jobs.count_live_workers)
     except HeadwayError as error:
         return [Finding("database", str(error), ok=False)]
-    at_work = f"{workers} at work" if workers else "nobody is at work: start `headway serve` or `headway worker`"
+    at_work = f"{workers} running" if workers else "no process is running: start `headway serve` or `headway worker`"
     checked = [Finding("database", f"{redact_database_url(settings.database_url)} ({detail})"), Finding("engine", at_work)]
     return [*checked, build_halt_finding(halt)] if halt else checked
 
@@ -63,14 +61,14 @@ def inspect_database(settings: Settings) -> list[Finding]:
 def build_halt_finding(halt: Halt) -> Finding:
     """Report an active halt as a warning: it is intended, but it explains why nothing runs."""
     reason = f": {halt.why}" if halt.why else ""
-    detail = f"everything is halted since {format_time(halt.since)}{reason}. `headway unhalt` lets it go on."
+    detail = f"halted since {format_time(halt.since)}{reason}. Lift the halt with `headway unhalt`."
     return Finding("halt", detail, warning=True)
 
 
 def inspect_channels(settings: Settings) -> list[Finding]:
     """Check that each notification URL can be parsed. Nothing is sent, and no URL is shown because it may contain a key."""
     if not settings.notify:
-        return [Finding("operator", "no channels: notices are in the inbox and in the log; set HEADWAY_NOTIFY to send them")]
+        return [Finding("operator", "no channels: notices go to the inbox and the log only; set HEADWAY_NOTIFY to send them")]
     import apprise  # noqa: PLC0415  slow to import
 
     return [
@@ -80,7 +78,7 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 
 def describe_channel(channel: Any) -> str:
-    return str(channel.service_name) if channel else "HEADWAY_NOTIFY has an address here that no service understands"
+    return str(channel.service_name) if channel else "this entry of HEADWAY_NOTIFY is not the URL of a known service"
 
 
 def inspect_models(settings: Settings) -> list[Finding]:
@@ -92,7 +90,7 @@ def inspect_models(settings: Settings) -> list[Finding]:
 
 def inspect_model(name: str, tier: str) -> Finding:
     if name == REHEARSAL_MODEL:
-        detail = "rehearsal: the built-in stand-in that follows rules. It is not an LLM; set HEADWAY_MODEL to use one."
+        detail = "rehearsal: a built-in stand-in that follows rules, not an LLM; set HEADWAY_MODEL to use one."
         return Finding(tier, detail)
     from headway.agents.models.client import build_model  # noqa: PLC0415  takes a second to import
 

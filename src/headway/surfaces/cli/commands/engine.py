@@ -6,19 +6,17 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import dead_letters, engine_views, goals, runs, schedules, turns
+from headway.actions import dead_letters, goals, runs, schedules, turns, views
 from headway.actions import jobs as job_actions
-from headway.actions.engine_views import RunFilter
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
+from headway.actions.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, to_dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.storage.stores import jobs as job_store
-from headway.storage.stores import runs as run_store
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
@@ -41,13 +39,13 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--dead", is_flag=True, help="Only those that wait for a decision.")
+@click.option("--dead", is_flag=True, help="Only dead jobs.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_jobs(call: Invocation, limit: int, *, dead: bool) -> None:
     """List jobs, newest first."""
     with call.desk() as desk:
-        page = desk.read(engine_views.list_jobs, "dead" if dead else None, limit)
+        page = desk.read(views.list_jobs, "dead" if dead else None, limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
 
 
@@ -90,7 +88,7 @@ def cancel_job(call: Invocation, job_id: str) -> None:
 
 @jobs.command("drop")
 @click.argument("job_id")
-@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
 def drop_job(call: Invocation, job_id: str, *, yes: bool) -> None:
     """Delete a dead job for good."""
@@ -106,10 +104,10 @@ def cancel_with_hint(desk: TenantDatabase, cancel: Callable[..., T], row_id: str
     try:
         return desk.write(cancel, row_id)
     except Conflict as error:
-        run = desk.read(run_store.find, row_id)
-        if run is None or run.ended or run.parent_run_id is not None or run.goal_id is not None:
+        turn_id = desk.read(turns.find_id_by_run, row_id)
+        if turn_id is None:
             raise
-        raise Conflict(f"{error} `headway turn cancel {run.turn_id}` does so.") from None
+        raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
 
 
 def format_job(job: Job) -> str:
@@ -124,14 +122,14 @@ def agents() -> None:
 
 
 @agents.command("list")
-@click.option("--turn", metavar="UUID", help="Only those of a turn.")
-@click.option("--goal", type=GOAL_ID, metavar="ID", help="Only those of a goal.")
+@click.option("--turn", metavar="UUID", help="Only runs of this turn.")
+@click.option("--goal", type=GOAL_ID, metavar="ID", help="Only runs of this goal.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_agents(call: Invocation, turn: str | None, goal: int | None, limit: int) -> None:
     """List runs, newest first."""
     with call.desk() as desk:
-        page = desk.read(engine_views.list_agents, RunFilter(turn, goal), limit)
+        page = desk.read(views.list_agents, RunFilter(turn, goal), limit)
     call.answer(page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor)))
 
 
@@ -142,7 +140,7 @@ def show_agent(call: Invocation, run_id: str) -> None:
     """Show everything about a run."""
     with call.desk() as desk:
         run = desk.read(runs.get, run_id)
-        job = desk.read(job_store.find, run_id)
+        job = desk.read(job_actions.find, run_id)
     shown = runs.as_json(run, job.retry_at if job else 0)
     call.answer({"agent": shown}, lambda: print_fields({**(waiting(job) if job else {}), **shown}))
 
@@ -171,13 +169,13 @@ def schedule() -> None:
 
 @schedule.command("put")
 @click.argument("name")
-@click.option("--cron", metavar="EXPRESSION", help='For example "0 6 * * *".')
-@click.option("--tz", metavar="ZONE", help="The time zone of --cron (default: UTC).")
-@click.option("--every", type=SECONDS, metavar="DURATION", help="For example 30s, 15m, 6h.")
-@click.option("--goal", metavar="TEXT", help="Set this goal, once the last one has ended.")
-@click.option("--message", metavar="TEXT", help="Have an agent answer this, in --conversation.")
-@click.option("--tool", "tool_name", metavar="NAME", help="Call a tool.")
-@click.option("--args", "arguments", default="{}", metavar="JSON", help="Its arguments.")
+@click.option("--cron", metavar="EXPRESSION", help='Cron expression, such as "0 6 * * *".')
+@click.option("--tz", metavar="ZONE", help="Time zone of --cron (default: UTC).")
+@click.option("--every", type=SECONDS, metavar="DURATION", help="Interval, such as 30s, 15m or 6h.")
+@click.option("--goal", metavar="TEXT", help="Set this goal, unless the last one is still open.")
+@click.option("--message", metavar="TEXT", help="Send this message to an agent, in --conversation.")
+@click.option("--tool", "tool_name", metavar="NAME", help="Call this tool.")
+@click.option("--args", "arguments", default="{}", metavar="JSON", help="Arguments of --tool, as a JSON object.")
 @pass_invocation
 def put_schedule(
     call: Invocation,
@@ -202,7 +200,7 @@ def put_schedule(
 
 def parse_timing(cron: str | None, tz: str | None, every: float | None) -> Timing:
     if every is not None and tz is not None:
-        raise Invalid("--tz is the time zone of --cron; an interval is the same everywhere: leave --tz away.")
+        raise Invalid("--tz applies to --cron only; omit it with --every.")
     if every is not None and every * 1000 < MIN_INTERVAL_MS:
         raise Invalid("--every must be at least a second.")
     return Timing(cron or "", tz or "UTC", int((every or 0) * 1000))
@@ -218,7 +216,7 @@ def build_message_work(desk: TenantDatabase, message: str | None) -> dict[str, A
     if message is None:
         return {}
     if not desk.scope.conversation_id:
-        raise Invalid("--message needs --conversation: where to say it.")
+        raise Invalid("--message needs --conversation.")
     return {"message": {"conversation_id": desk.scope.conversation_id, "content": message}}
 
 

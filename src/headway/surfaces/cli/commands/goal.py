@@ -5,13 +5,11 @@ from typing import Any, get_args
 
 import click
 
-from headway.actions import goal_views, goals
+from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.ledger.goal import Decision, Goal, GoalStatus
-from headway.ledger.job import LEASE_MS
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
-from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
@@ -34,13 +32,13 @@ def goal() -> None:
 
 @goal.command("add")
 @click.argument("text")
-@click.option("--criteria", default="", metavar="TEXT", help="How to tell that it is reached.")
+@click.option("--criteria", default="", metavar="TEXT", help="What must be true when it is reached.")
 @click.option(
-    "--priority", default=DEFAULT_PRIORITY, show_default=True, type=click.IntRange(0, LOWEST_PRIORITY), help="0 is the highest."
+    "--priority", default=DEFAULT_PRIORITY, show_default=True, type=click.IntRange(0, LOWEST_PRIORITY), help="0 is highest."
 )
-@click.option("--budget", type=DOLLARS, metavar="USD", help="What it may cost.")
-@click.option("--deadline", type=SECONDS, metavar="DURATION", help="How long it may take: 90s, 15m, 6h, 2d.")
-@click.option("--no-wait", is_flag=True, help="Only write it down.")
+@click.option("--budget", type=DOLLARS, metavar="USD", help="Cost limit in US dollars.")
+@click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit, such as 90s, 15m, 6h or 2d.")
+@click.option("--no-wait", is_flag=True, help="Set the goal and exit.")
 @pass_invocation
 def add_goal(
     call: Invocation,
@@ -69,7 +67,7 @@ def add_goal(
 
 
 @goal.command("list")
-@click.option("--status", type=click.Choice(get_args(GoalStatus)), help="Only those.")
+@click.option("--status", type=click.Choice(get_args(GoalStatus)), help="Only goals with this status.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_goals(call: Invocation, status: GoalStatus | None, limit: int) -> None:
@@ -119,7 +117,7 @@ def resume_goal(call: Invocation, goal_id: int) -> None:
 
 @goal.command("abandon")
 @click.argument("goal_id", type=GOAL_ID)
-@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
 def abandon_goal(call: Invocation, goal_id: int, *, yes: bool) -> None:
     """Abandon a goal for good. Finished work is kept."""
@@ -133,7 +131,7 @@ def abandon_goal(call: Invocation, goal_id: int, *, yes: bool) -> None:
 @goal.command("decide")
 @click.argument("goal_id", type=GOAL_ID)
 @click.argument("action", type=click.Choice(get_args(Decision)))
-@click.option("--note", default="", metavar="TEXT", help="What a new plan should know, or why.")
+@click.option("--note", default="", metavar="TEXT", help="A note for the new plan, or the reason.")
 @pass_invocation
 def decide_goal(call: Invocation, goal_id: int, action: Decision, note: str) -> None:
     """Decide about a paused goal: continue it, replan it or abandon it."""
@@ -142,7 +140,7 @@ def decide_goal(call: Invocation, goal_id: int, action: Decision, note: str) -> 
 
 @goal.command("why")
 @click.argument("goal_id", type=GOAL_ID)
-@click.option("--sub-goal", type=SUB_GOAL_ID, metavar="ID", help="Why that one is not further.")
+@click.option("--sub-goal", type=SUB_GOAL_ID, metavar="ID", help="Explain this sub-goal instead.")
 @pass_invocation
 def explain_goal(call: Invocation, goal_id: int, sub_goal: int | None) -> None:
     """Explain why a goal is not making progress."""
@@ -163,14 +161,14 @@ def answer_with_goal(call: Invocation, desk: TenantDatabase, goal_id: int) -> No
     def draw() -> None:
         drawing.print_lines([drawing.render_goal_line(found)])
         if found["status"] == "active":
-            words = "Others are at work and pursue it" if count_workers(desk) else "Nobody is at work: `headway serve` pursues it"
-            click.echo(f"{words}; `headway goal watch {goal_id}` shows how.", err=True)
+            words = "Another process pursues it." if count_workers(desk) else "No process is running: start `headway serve`."
+            click.echo(f"{words} `headway goal watch {goal_id}` shows its progress.", err=True)
 
     call.answer({"goal": found}, draw)
 
 
 def count_workers(desk: TenantDatabase) -> int:
-    return desk.database.read(lambda tx: job_store.count_live_workers(tx, LEASE_MS))
+    return desk.database.read(jobs.count_live_workers)
 
 
 def follow_and_answer(call: Invocation, tenant_id: int, goal_id: int) -> None:
@@ -185,7 +183,7 @@ def follow_and_answer(call: Invocation, tenant_id: int, goal_id: int) -> None:
     def draw() -> None:
         drawing.print_goal_end(found)
         if found["status"] == "active":
-            click.echo(f"Goal #{goal_id} goes on with `headway serve`, or with `headway goal watch {goal_id}`.", err=True)
+            click.echo(f"Goal #{goal_id} continues with `headway serve` or `headway goal watch {goal_id}`.", err=True)
 
     call.answer({"goal": found}, draw)
     if found["status"] in ("paused", "abandoned"):

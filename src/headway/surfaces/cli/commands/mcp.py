@@ -9,8 +9,8 @@ from headway.surfaces.log_lines import configure_plain_logging
 
 
 @click.command(cls=Command)
-@click.option("--turn", metavar="UUID", help="The turn whose plan the session works on (default: one of its own).")
-@click.option("--agent", default="mcp", show_default=True, metavar="NAME", help="Who writes.")
+@click.option("--turn", metavar="UUID", help="The turn whose plan the session works on (default: a new turn).")
+@click.option("--agent", default="mcp", show_default=True, metavar="NAME", help="Agent name to record.")
 @pass_invocation
 def mcp(call: Invocation, turn: str | None, agent: str) -> None:
     """Run an MCP server on standard input and output, for an assistant on this machine."""

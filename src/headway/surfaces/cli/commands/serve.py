@@ -11,14 +11,14 @@ from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation,
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
-@click.option("--host", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
-@click.option("--port", metavar="PORT", help="Default: 8484; 0 takes a free one.")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1).")
+@click.option("--port", metavar="PORT", help="Port to listen on (default: 8484; 0 picks a free one).")
 @click.option(
     "--log-level",
     default="warning",
     show_default=True,
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="info logs every request.",
+    help="Log level; info logs every request.",
 )
 @pass_invocation
 def serve(call: Invocation, host: str | None, port: str | None, log_level: str) -> None:

@@ -9,7 +9,6 @@ from headway.actions import conversations, tenants, views
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import to_one_line
 from headway.storage import task_files
-from headway.storage.stores import tenants as tenant_store
 from headway.surfaces.cli.arguments import TOKEN_ID
 from headway.surfaces.cli.context import (
     INSTALLATION_WIDE,
@@ -42,7 +41,7 @@ def add_tenant(call: Invocation, name: str) -> None:
 def list_tenants(call: Invocation) -> None:
     """List all tenants."""
     with call.database() as database:
-        found = database.read(tenant_store.list_all)
+        found = database.read(tenants.list_all)
     call.answer(
         {"tenants": [one.as_json() for one in found]},
         lambda: click.echo("\n".join(f"{one.id}\t{to_one_line(one.name)}" for one in found) or "no tenants yet"),
@@ -51,7 +50,7 @@ def list_tenants(call: Invocation) -> None:
 
 @tenant.command("rm")
 @click.argument("name")
-@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
 def remove_tenant(call: Invocation, name: str, *, yes: bool) -> None:
     """Delete a tenant and everything it owns, for good."""
@@ -70,8 +69,8 @@ def token() -> None:
 
 
 @token.command("new")
-@click.option("--label", default="", help="What it is for.")
-@click.option("--operator", is_flag=True, help="It may also halt the installation and raise cost limits.")
+@click.option("--label", default="", help="What the token is for.")
+@click.option("--operator", is_flag=True, help="Allow it to halt the installation and change cost limits.")
 @pass_invocation
 def new_token(call: Invocation, label: str, *, operator: bool) -> None:
     """Create a token for --tenant and print it. It cannot be shown again."""
@@ -85,7 +84,7 @@ def new_token(call: Invocation, label: str, *, operator: bool) -> None:
 def list_tokens(call: Invocation) -> None:
     """List the tokens of --tenant, without their secrets."""
     with call.desk() as desk:
-        found = desk.read(tenant_store.list_tokens)
+        found = desk.read(tenants.list_tokens)
     call.answer(
         {"tokens": [one.as_json() for one in found]},
         lambda: click.echo("\n".join(format_token(one) for one in found) or "no tokens yet"),
@@ -106,7 +105,7 @@ def format_token(one: Token) -> str:
     used = f"last used {format_time(one.last_used_at)}" if one.last_used_at else "never used"
     state = f"revoked {format_time(one.revoked_at)}" if one.revoked_at else used
     grant = "\toperator" if one.operator else ""
-    return f"{one.id}\t{to_one_line(one.label) or '-'}{grant}\tmade {format_time(one.created_at)}\t{state}"
+    return f"{one.id}\t{to_one_line(one.label) or '-'}{grant}\tcreated {format_time(one.created_at)}\t{state}"
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -116,7 +115,7 @@ def conversation() -> None:
 
 @conversation.command("new")
 @click.argument("title", default="")
-@click.option("--key", help="A name of your own for it (default: a UUID).")
+@click.option("--key", help="A unique name for it (default: a UUID).")
 @pass_invocation
 def new_conversation(call: Invocation, title: str, key: str | None) -> None:
     """Create a conversation."""

@@ -9,7 +9,6 @@ import click
 from headway.actions import claims, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo
-from headway.storage.stores import leases as lease_store
 from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID, TODO_ID_OR_NONE
 from headway.surfaces.cli.commands.transfer import export, import_todos
@@ -32,25 +31,25 @@ todo.add_command(export)
 todo.add_command(import_todos)
 
 ids_argument = click.argument("ids", nargs=-1, required=True, type=TODO_ID, metavar="ID…")
-outcome_flag = click.option("--outcome", metavar="TEXT", help="What came of it.")
+outcome_flag = click.option("--outcome", metavar="TEXT", help="What the result was.")
 
 
 def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for todos that an agent has claimed."""
-    command = click.option("--force", is_flag=True, help="Do it although another agent holds a lease.")(command)
-    return click.option("--lease-token", metavar="TOKEN", help="The token that `claim` gave out.")(command)
+    command = click.option("--force", is_flag=True, help="Override another agent's lease.")(command)
+    return click.option("--lease-token", metavar="TOKEN", help="The lease token that `claim` printed.")(command)
 
 
 @todo.command()
 @click.argument("subject", nargs=-1, required=True)
 @click.option("--description", "-d", default="", metavar="TEXT", help="Details; - reads them from standard input.")
-@click.option("--criteria", default="", metavar="TEXT", help="How to tell that it is done.")
-@click.option("--agent", default="index", metavar="NAME", help="Who writes it down.")
-@click.option("--agent-type", metavar="NAME", help="The specialist it is meant for.")
+@click.option("--criteria", default="", metavar="TEXT", help="What must be true when it is done.")
+@click.option("--agent", default="index", metavar="NAME", help="The agent that adds it.")
+@click.option("--agent-type", metavar="NAME", help="The type of agent it is meant for.")
 @click.option("--after", "depends_on", multiple=True, type=TODO_ID, metavar="ID", help="Wait for this todo (repeatable).")
 @click.option("--status", default="pending", type=STATUS, metavar="STATUS")
-@click.option("--position", type=int, metavar="N", help="Its place in the list (default: the end).")
-@click.option("--turn", metavar="UUID", help="Make it part of this turn's plan.")
+@click.option("--position", type=int, metavar="N", help="Position in the list (default: last).")
+@click.option("--turn", metavar="UUID", help="Add it to this turn's plan.")
 @pass_invocation
 def add(call: Invocation, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
     """Add a todo."""
@@ -71,10 +70,10 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
 
 
 @todo.command("list")
-@click.option("--all", "everything", is_flag=True, help="Ended todos, too.")
-@click.option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only these (repeatable).")
+@click.option("--all", "everything", is_flag=True, help="Include ended todos.")
+@click.option("--status", "statuses", multiple=True, type=STATUS, metavar="STATUS", help="Only this status (repeatable).")
 @click.option("--turn", metavar="UUID", help="Only this turn's plan.")
-@click.option("--agent", metavar="NAME", help="Only this agent's.")
+@click.option("--agent", metavar="NAME", help="Only todos of this agent.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
 @pass_invocation
 def list_todos(
@@ -96,7 +95,7 @@ def show(call: Invocation, todo_id: int) -> None:
     """Show everything about one todo."""
     with call.desk() as desk:
         one = desk.read(todos.get, todo_id)
-        lease = desk.read(lease_store.find, todo_id)
+        lease = desk.read(claims.find_lease, todo_id)
     call.answer({"todo": one.as_json()}, partial(render.print_todo, one, lease))
 
 
@@ -111,12 +110,12 @@ def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     answer_with_todos(call, started)
 
 
-@todo.command()
+@todo.command("done")
 @ids_argument
 @outcome_flag
 @lease_flags
 @pass_invocation
-def done(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
+def complete(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
     """Complete todos."""
     end_each(call, ids, "completed", outcome, lease)
 
@@ -145,15 +144,15 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @click.option("--subject", metavar="TEXT")
 @click.option("--description", "-d", metavar="TEXT", help="- reads it from standard input.")
 @click.option("--criteria", "completion_criteria", metavar="TEXT")
-@click.option("--agent-type", metavar="NAME", help='The specialist it is meant for; "" for none.')
-@click.option("--position", type=int, metavar="N", help="Its place in the list; whoever stands there makes room.")
+@click.option("--agent-type", metavar="NAME", help='The type of agent it is meant for; "" clears it.')
+@click.option("--position", type=int, metavar="N", help="Position in the list; later todos move down.")
 @click.option(
     "--after",
     "depends_on",
     multiple=True,
     type=TODO_ID_OR_NONE,
     metavar="ID",
-    help='Wait for these instead (repeatable); "" for none.',
+    help='Wait for this todo instead (repeatable); "" clears them.',
 )
 @outcome_flag
 @lease_flags
@@ -168,13 +167,15 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: b
     if "depends_on" in given:
         given["depends_on"] = tuple(one for one in given["depends_on"] if one)
     if not given:
-        raise click.UsageError("Say what to change: --subject, --description, --criteria, --position, --after, …")
+        raise click.UsageError(
+            "Nothing to change. Give at least one of --subject, --description, --criteria, --position, --after, …"
+        )
     change_each(call, (todo_id,), Change(**given), {"lease_token": lease_token, "force": force})
 
 
 @todo.command()
 @ids_argument
-@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @lease_flags
 @pass_invocation
 def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
@@ -197,8 +198,10 @@ def ready(call: Invocation, limit: int) -> None:
 
 
 @todo.command()
-@click.option("--agent", required=True, metavar="NAME", help="Who takes it.")
-@click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="For how long, unless renewed.")
+@click.option("--agent", required=True, metavar="NAME", help="The agent that claims it.")
+@click.option(
+    "--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts, unless it is extended."
+)
 @pass_invocation
 def claim(call: Invocation, agent: str, lease_s: float) -> None:
     """Claim the next ready todo for an agent. If none is ready, prints nothing and exits 3."""
@@ -211,8 +214,8 @@ def claim(call: Invocation, agent: str, lease_s: float) -> None:
 
 @todo.command()
 @click.argument("todo_id", metavar="ID", type=TODO_ID)
-@click.option("--lease-token", required=True, metavar="TOKEN", help="The token that `claim` gave out.")
-@click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="For how long from now.")
+@click.option("--lease-token", required=True, metavar="TOKEN", help="The lease token that `claim` printed.")
+@click.option("--lease", "lease_s", default="60s", show_default=True, type=SECONDS, help="How long the lease lasts from now.")
 @pass_invocation
 def heartbeat(call: Invocation, todo_id: int, lease_token: str, lease_s: float) -> None:
     """Extend the lease on a claimed todo."""

@@ -14,7 +14,9 @@ from headway.ledger.text import to_one_line
 from headway.surfaces.cli import render
 from headway.surfaces.cli.context import INPUT_LIMIT, Command, Invocation, decode_text, pass_invocation, read_standard_input
 
-format_flag = click.option("--format", "form", type=click.Choice(["md", "json"]), help="Default: by the file's name, else json.")
+format_flag = click.option(
+    "--format", "form", type=click.Choice(["md", "json"]), help="File format (default: from the file's name, else json)."
+)
 
 
 def choose_format(file: str, form: str | None) -> str:
@@ -57,12 +59,12 @@ def import_todos(call: Invocation, file: str, form: str | None) -> None:
     answer: dict[str, Any] = {"todos": [one.as_json() for one in imported.added], "known": imported.known}
     call.answer(answer, partial(print_import, imported))
     if from_markdown and (left := checklist.count_skipped_lines(document)):
-        lines = "1 list line was not taken as a todo" if left == 1 else f"{left:,} list lines were not taken as todos"
+        lines = "1 list line was skipped" if left == 1 else f"{left:,} list lines were skipped"
         click.echo(f"note: {lines}: todos look like `- [ ] subject`.", err=True)
 
 
 def print_import(imported: import_export.ImportResult) -> None:
-    known = f", {imported.known} already there" if imported.known else ""
+    known = f", {imported.known} already in the ledger" if imported.known else ""
     click.echo(f"{len(imported.added)} imported{known}", err=True)
     render.print_todos(imported.added)
 

@@ -17,13 +17,13 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import agents
 
-routes = APIRouter(prefix="/v1", tags=["agents' hands"])
+routes = APIRouter(prefix="/v1", tags=["tools"])
 
 TOOL_CALL = TypeAdapter(agents.ToolCall)
 WRIT_TEXT = TypeAdapter(agents.WritText)
 
 
-@routes.get("/tools", summary="The tools, with their schemas", **document_route({200: agents.ManyTools}))
+@routes.get("/tools", summary="List the tools with their schemas", **document_route({200: agents.ManyTools}))
 async def list_tools(request: Request) -> Response:
     call = RequestContext(request)
     await call.read(lambda _tx, _tenant_id: None)
@@ -61,7 +61,7 @@ async def call_tool(request: Request) -> Response:
 
 @routes.post(
     "/writs",
-    summary="Run the slash commands in a text",
+    summary="Run the writs in a text",
     **document_route({200: agents.WritResult}, also=(404,), body=agents.WritText, idempotent=True),
 )
 async def run_writs(request: Request) -> Response:

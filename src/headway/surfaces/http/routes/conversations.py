@@ -18,7 +18,7 @@ CONVERSATION = TypeAdapter(todo_schemas.NewConversation)
 
 @routes.post(
     "/conversations",
-    summary="Open a conversation",
+    summary="Create a conversation",
     **document_route({201: todo_schemas.OneConversation}, body=todo_schemas.NewConversation, idempotent=True),
 )
 async def create(request: Request) -> Response:
@@ -31,7 +31,7 @@ async def create(request: Request) -> Response:
 
 @routes.get(
     "/conversations",
-    summary="The newest conversations",
+    summary="List conversations, newest first",
     **document_route({200: todo_schemas.ManyConversations}, query=todo_schemas.ConversationsQuery),
 )
 async def list_conversations(request: Request) -> Response:
@@ -44,7 +44,7 @@ async def list_conversations(request: Request) -> Response:
 
 @routes.get(
     "/conversations/{conversation_id}",
-    summary="One conversation",
+    summary="Get a conversation",
     **document_route({200: todo_schemas.OneConversation}, also=(404,), path={"conversation_id": int}),
 )
 async def get(request: Request) -> Response:

@@ -7,18 +7,18 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import dead_letters, engine_views, jobs, runs, schedules
-from headway.actions.engine_views import RunFilter
+from headway.actions import dead_letters, jobs, runs, schedules, views
 from headway.actions.schedules import Timing
+from headway.actions.views import RunFilter
 from headway.agents.tools import scheduled
 from headway.ledger.schedule import Schedule
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 from headway.surfaces.http.schemas import engine as shapes
-from headway.surfaces.http.schemas.todos import Deleted
+from headway.surfaces.http.schemas.todos import CursorQuery, Deleted
 
-routes = APIRouter(prefix="/v1", tags=["engine room"])
+routes = APIRouter(prefix="/v1", tags=["engine"])
 
 SCHEDULE = TypeAdapter(shapes.NewSchedule)
 JOB_PATH: dict[str, Any] = {"path": {"job_id": str}}
@@ -26,15 +26,15 @@ RUN_PATH: dict[str, Any] = {"path": {"run_id": str}}
 NAME_PATH: dict[str, Any] = {"path": {"name": str}}
 
 
-@routes.get("/jobs", summary="Jobs, the newest first", **document_route({200: shapes.ManyJobs}, query=shapes.JobsQuery))
+@routes.get("/jobs", summary="List jobs, newest first", **document_route({200: shapes.ManyJobs}, query=shapes.JobsQuery))
 async def list_jobs(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.JobsQuery)
-    page = await call.read(lambda tx, tenant_id: engine_views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
+    page = await call.read(lambda tx, tenant_id: views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
-@routes.get("/jobs/{job_id}", summary="One job", **document_route({200: shapes.OneJob}, also=(404,), **JOB_PATH))
+@routes.get("/jobs/{job_id}", summary="Get a job", **document_route({200: shapes.OneJob}, also=(404,), **JOB_PATH))
 async def get_job(request: Request) -> Response:
     job_id = request.path_params["job_id"]
     return to_json_response(
@@ -44,7 +44,7 @@ async def get_job(request: Request) -> Response:
 
 @routes.post(
     "/jobs/{job_id}/retry",
-    summary="Run a dead job anew, with the same context, or a delayed one now",
+    summary="Run a dead job again with the same context, or a delayed job now",
     **document_route({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
 )
 async def retry_job(request: Request) -> Response:
@@ -56,7 +56,7 @@ async def retry_job(request: Request) -> Response:
 
 @routes.post(
     "/jobs/{job_id}/cancel",
-    summary="Stop a scheduled tool call, or keep it from starting",
+    summary="Cancel a scheduled tool call, running or not yet started",
     **document_route({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
 )
 async def cancel_job(request: Request) -> Response:
@@ -76,18 +76,18 @@ async def drop_job(request: Request) -> Response:
 
 @routes.get(
     "/agents",
-    summary="Agents at work, the newest first",
+    summary="List agent runs, newest first",
     **document_route({200: shapes.ManyAgents}, query=shapes.AgentsQuery),
 )
 async def list_agents(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.AgentsQuery)
     whose = RunFilter(query.turn_id, query.goal_id)
-    page = await call.read(lambda tx, tenant_id: engine_views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
+    page = await call.read(lambda tx, tenant_id: views.list_agents(tx, tenant_id, whose, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
-@routes.get("/agents/{run_id}", summary="One agent's run", **document_route({200: shapes.OneAgent}, also=(404,), **RUN_PATH))
+@routes.get("/agents/{run_id}", summary="Get an agent run", **document_route({200: shapes.OneAgent}, also=(404,), **RUN_PATH))
 async def get_agent(request: Request) -> Response:
     run_id = request.path_params["run_id"]
     return to_json_response(
@@ -97,7 +97,7 @@ async def get_agent(request: Request) -> Response:
 
 @routes.post(
     "/agents/{run_id}/cancel",
-    summary="Stop a sub-agent, and all that it began",
+    summary="Cancel a sub-agent and everything it started",
     **document_route({200: shapes.OneAgent}, also=(404, 409), idempotent=True, **RUN_PATH),
 )
 async def cancel_agent(request: Request) -> Response:
@@ -109,19 +109,17 @@ async def cancel_agent(request: Request) -> Response:
     return answer
 
 
-@routes.get(
-    "/schedules", summary="Recurring work, by name", **document_route({200: shapes.ManySchedules}, query=shapes.SchedulesQuery)
-)
+@routes.get("/schedules", summary="List schedules, by name", **document_route({200: shapes.ManySchedules}, query=CursorQuery))
 async def list_schedules(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(shapes.SchedulesQuery)
+    query = await call.query(CursorQuery)
     page = await call.read(lambda tx, tenant_id: schedules.list_page(tx, tenant_id, query.limit, query.cursor))
     return to_json_response(page.as_json())
 
 
 @routes.put(
     "/schedules/{name}",
-    summary="Make a schedule, or change the one of that name",
+    summary="Create a schedule, or change the existing one",
     **document_route({200: shapes.OneSchedule}, also=(404,), body=shapes.NewSchedule, **NAME_PATH),
 )
 async def put_schedule(request: Request) -> Response:
@@ -139,7 +137,7 @@ async def put_schedule(request: Request) -> Response:
     )
 
 
-@routes.get("/schedules/{name}", summary="One schedule", **document_route({200: shapes.OneSchedule}, also=(404,), **NAME_PATH))
+@routes.get("/schedules/{name}", summary="Get a schedule", **document_route({200: shapes.OneSchedule}, also=(404,), **NAME_PATH))
 async def get_schedule(request: Request) -> Response:
     name = request.path_params["name"]
     found = await RequestContext(request).read(lambda tx, tenant_id: schedules.get(tx, tenant_id, name))
@@ -171,9 +169,11 @@ def add_verb_route(name: str, summary: str, action: Any) -> None:
     routes.post(f"/schedules/{{name}}/{name}", summary=summary, operation_id=f"{name}_schedule", **described_as)(handle)
 
 
-add_verb_route("pause", "Let it rest", lambda tx, tenant_id, name, _limits: schedules.pause(tx, tenant_id, name))
-add_verb_route("resume", "Let it go on, from now", lambda tx, tenant_id, name, _limits: schedules.resume(tx, tenant_id, name))
-add_verb_route("run", "Run it once, now", schedules.run_now)
+add_verb_route("pause", "Pause a schedule", lambda tx, tenant_id, name, _limits: schedules.pause(tx, tenant_id, name))
+add_verb_route(
+    "resume", "Resume a schedule from now on", lambda tx, tenant_id, name, _limits: schedules.resume(tx, tenant_id, name)
+)
+add_verb_route("run", "Run a schedule once, now", schedules.run_now)
 
 
 async def answer_with_schedule(call: RequestContext, action: Action[Schedule]) -> Response:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from fastapi import APIRouter
@@ -11,27 +11,31 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headway.actions import conversations, tenants
-from headway.actions.feed import Feed, FeedChannel, FeedReader
+from headway.feed import Feed, FeedChannel, FeedEvent, FeedReader
 from headway.ledger.errors import StorageError, Unauthorized
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.schemas import todos as todo_schemas
+from headway.surfaces.http.server_sent_events import MEDIA_TYPE, encode_events
 
 routes = APIRouter(prefix="/v1", tags=["events"])
 
-ChunkTranslator = Callable[[bytes], bytes]
+StreamEncoder = Callable[[Sequence[FeedEvent]], bytes]
 
 LAST_EVENT_ID_PARAMETER = {
     "name": "Last-Event-ID",
     "in": "header",
     "required": False,
-    "description": "Go on after this event.",
+    "description": "Continue after this event.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
 STREAM_RESPONSE = {
-    200: {"description": "The events, until somebody hangs up", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    200: {
+        "description": "The events, until the client disconnects",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
 }
 
 
@@ -48,14 +52,14 @@ def document_stream(path: str | None = None, also: tuple[int, ...] = ()) -> dict
     return documentation
 
 
-@routes.get("/events", summary="Everything that happens to this tenant", **document_stream())  # type: ignore[arg-type]
+@routes.get("/events", summary="Stream all events of the tenant", **document_stream())  # type: ignore[arg-type]
 async def tenant_events(request: Request) -> Response:
     return await open_stream(RequestContext(request), None)
 
 
 @routes.get(
     "/conversations/{conversation_id}/events",
-    summary="What happens in a conversation, and tenant-wide",
+    summary="Stream the events of a conversation, and tenant-wide ones",
     **document_stream("conversation_id", (404,)),  # type: ignore[arg-type]
 )
 async def conversation_events(request: Request) -> Response:
@@ -86,23 +90,23 @@ def parse_resume_point(request: Request) -> int | None:
     if text is None or text == "":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise Problem(400, "bad_event_id", "after and Last-Event-ID must be an event's number.")
+        raise Problem(400, "bad_event_id", "after and Last-Event-ID must be an event number.")
     return int(text)
 
 
 class EventStream(Response):
-    """Streams frames as they arrive, straight to the server: a thousand readers cost little more than a thousand writes."""
+    """Streams events as they arrive, straight to the server: a thousand readers cost little more than a thousand writes."""
 
     def __init__(
-        self, feed: Feed, channel: FeedChannel, reader: FeedReader, call: RequestContext, translate: ChunkTranslator | None = None
+        self, feed: Feed, channel: FeedChannel, reader: FeedReader, call: RequestContext, encode: StreamEncoder = encode_events
     ) -> None:
-        super().__init__(headers={"X-Accel-Buffering": "no"}, media_type="text/event-stream")
+        super().__init__(headers={"X-Accel-Buffering": "no"}, media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self.feed = feed
         self.channel = channel
         self.reader = reader
         self.call = call
-        self.translate = translate
+        self.encode = encode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(self._watch_disconnect(receive))
@@ -110,8 +114,9 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             send = scope["headway.send"]  # bypasses the middleware, which only needs the start of the response
             next_look = time.monotonic() + self.feed.heartbeat_s
-            async for chunk in self.feed.follow(self.channel, self.reader):
-                body = self.translate(chunk) if self.translate else chunk
+            async for events in self.feed.follow(self.channel, self.reader):
+                body = self.encode(events)
+                events.clear()  # so that a slow reader keeps the bytes only, not the events as well
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                 if time.monotonic() > next_look:

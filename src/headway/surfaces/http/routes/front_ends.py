@@ -16,24 +16,26 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.schemas import agents, front_ends
 from headway.surfaces.http.schemas.front_ends import Mode
-from headway.surfaces.http.turn_streams import EventEncoder, build_translator, stream_turn
+from headway.surfaces.http.server_sent_events import MEDIA_TYPE
+from headway.surfaces.http.turn_streams import EventEncoder, build_encoder, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
 
 routes = APIRouter(prefix="/v1", tags=["front ends"])
 
-EVENT_STREAM = "text/event-stream"
 RUN_AGENT = TypeAdapter(front_ends.RunAgentInput)
 UI_MESSAGES = TypeAdapter(front_ends.UiMessages)
 
 
 def document_turn_stream(body: Any) -> dict[str, Any]:
     documentation = document_route({200: None}, body=body, query=agents.WaitQuery, idempotent=True)
-    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {EVENT_STREAM: {}}}
+    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {MEDIA_TYPE: {}}}
     documentation["response_class"] = Response
     return documentation
 
 
-@routes.post("/ag-ui", summary="Have an agent answer, as AG-UI events", **document_turn_stream(front_ends.RunAgentInput))
+@routes.post(
+    "/ag-ui", summary="Send a message and stream the answer as AG-UI events", **document_turn_stream(front_ends.RunAgentInput)
+)
 async def run_agent(request: Request) -> Response:
     call = RequestContext(request)
     asked = await call.body(RUN_AGENT)
@@ -41,7 +43,11 @@ async def run_agent(request: Request) -> Response:
     return await answer_with_stream(call, asked.threadId, asked.messages, asked.mode, ag_ui.tell)
 
 
-@routes.post("/ui-stream", summary="Have an agent answer, as a UI message stream", **document_turn_stream(front_ends.UiMessages))
+@routes.post(
+    "/ui-stream",
+    summary="Send a message and stream the answer as a UI message stream",
+    **document_turn_stream(front_ends.UiMessages),
+)
 async def stream_ui(request: Request) -> Response:
     call = RequestContext(request)
     asked = await call.body(UI_MESSAGES)
@@ -62,4 +68,4 @@ async def answer_with_stream(
         begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
         return {"turn_id": turns.get_turn_id(begun[0])}
 
-    return await stream_turn(call, begin, begun, query.wait or 0, build_translator(tell))
+    return await stream_turn(call, begin, begun, query.wait or 0, build_encoder(tell))

@@ -27,7 +27,7 @@ MAX_GOAL_RUNS = 500
 
 @routes.post(
     "/goals",
-    summary="Set a goal; its pursuit begins at once",
+    summary="Set a goal and start to pursue it",
     **document_route({201: shapes.OneGoal}, body=shapes.GoalToSet, idempotent=True),
 )
 async def set_goal(request: Request) -> Response:
@@ -37,7 +37,7 @@ async def set_goal(request: Request) -> Response:
     return await answer_with_goal(call, lambda tx, tenant_id: goals.add(tx, tenant_id, wanted, limits), 201)
 
 
-@routes.get("/goals", summary="Goals, the newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
+@routes.get("/goals", summary="List goals, newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
 async def list_goals(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.GoalsQuery)
@@ -46,7 +46,7 @@ async def list_goals(request: Request) -> Response:
 
 
 @routes.get(
-    "/goals/{goal_id}", summary="One goal with its sub-goals", **document_route({200: shapes.OneGoal}, also=(404,), **GOAL_PATH)
+    "/goals/{goal_id}", summary="Get a goal with its sub-goals", **document_route({200: shapes.OneGoal}, also=(404,), **GOAL_PATH)
 )
 async def get_goal(request: Request) -> Response:
     call = RequestContext(request)
@@ -56,7 +56,7 @@ async def get_goal(request: Request) -> Response:
 
 @routes.get(
     "/goals/{goal_id}/journal",
-    summary="What happened, oldest first: the last entries, or those before a number",
+    summary="List journal entries, oldest first: the latest, or those before a number",
     **document_route({200: shapes.ManyEntries}, also=(404,), query=shapes.JournalQuery, **GOAL_PATH),
 )
 async def get_journal(request: Request) -> Response:
@@ -69,7 +69,7 @@ async def get_journal(request: Request) -> Response:
 
 @routes.get(
     "/goals/{goal_id}/graph",
-    summary="Where to draw its sub-goals",
+    summary="Get the layout of the graph of sub-goals",
     **document_route({200: shapes.OneGraph}, also=(404,), **GOAL_PATH),
 )
 async def get_graph(request: Request) -> Response:
@@ -80,7 +80,7 @@ async def get_graph(request: Request) -> Response:
 
 @routes.get(
     "/goals/{goal_id}/why",
-    summary="Why it, or one of its sub-goals, is not further",
+    summary="Explain why a goal or a sub-goal is not making progress",
     **document_route({200: shapes.Explained}, also=(404,), query=shapes.WhyQuery, **GOAL_PATH),
 )
 async def get_why(request: Request) -> Response:
@@ -105,14 +105,14 @@ def add_verb_route(name: str, summary: str, action: Callable[[Transaction, int, 
     routes.post(f"/goals/{{goal_id}}/{name}", summary=summary, operation_id=f"{name}_goal", **described_as)(handle)
 
 
-add_verb_route("pause", "Let it rest", lambda tx, tenant_id, goal_id, _limits: goals.pause(tx, tenant_id, goal_id))
-add_verb_route("resume", "Let it go on where it stopped", goals.resume)
-add_verb_route("abandon", "Give it up for good", lambda tx, tenant_id, goal_id, _limits: goals.abandon(tx, tenant_id, goal_id))
+add_verb_route("pause", "Pause a goal", lambda tx, tenant_id, goal_id, _limits: goals.pause(tx, tenant_id, goal_id))
+add_verb_route("resume", "Resume a paused goal where it stopped", goals.resume)
+add_verb_route("abandon", "Abandon a goal for good", lambda tx, tenant_id, goal_id, _limits: goals.abandon(tx, tenant_id, goal_id))
 
 
 @routes.post(
     "/goals/{goal_id}/decision",
-    summary="Decide about a goal that is paused",
+    summary="Decide about a paused goal",
     **document_route({200: shapes.OneGoal}, also=(404,), body=shapes.NewDecision, idempotent=True, **GOAL_PATH),
 )
 async def decide(request: Request) -> Response:

@@ -5,9 +5,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from headway.actions import views
 from headway.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
-from headway.storage.stores import todo_pages
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
@@ -17,15 +17,17 @@ routes = APIRouter(tags=["health"])
 
 
 METRICS_DOCS = document_route({200: None}, public=True)
-METRICS_DOCS["responses"] |= {200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+METRICS_DOCS["responses"] |= {
+    200: {"description": "Metrics in the Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 
 
-@routes.get("/healthz", summary="The process is alive", **document_route({200: todo_schemas.Alive}, public=True))
+@routes.get("/healthz", summary="Check that the process is alive", **document_route({200: todo_schemas.Alive}, public=True))
 async def healthz(_request: Request) -> Response:
     return to_json_response({"ok": True})
 
 
-@routes.get("/readyz", summary="The process can do its work", **document_route({200: todo_schemas.Ready}, public=True))
+@routes.get("/readyz", summary="Check that the process can do its work", **document_route({200: todo_schemas.Ready}, public=True))
 async def readyz(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     version = await headway.database.read(get_current_version)
@@ -41,14 +43,14 @@ async def readyz(request: Request) -> Response:
     return to_json_response({"ready": True, "checks": checks})
 
 
-@routes.get("/metrics", summary="Numbers for Prometheus", response_class=PlainTextResponse, **METRICS_DOCS)
+@routes.get("/metrics", summary="Get metrics for Prometheus", response_class=PlainTextResponse, **METRICS_DOCS)
 async def metrics(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     seen = CollectorRegistry()
-    Gauge("headway_open_streams", "Event streams that are open", registry=seen).set(headway.feed.open_streams)
+    Gauge("headway_open_streams", "Open event streams", registry=seen).set(headway.feed.open_streams)
     Gauge("headway_events_delivered", "Events read from the log for live readers", registry=seen).set(headway.feed.delivered)
     todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
-    for status, number in (await headway.database.read(todo_pages.count_all_by_status)).items():
+    for status, number in (await headway.database.read(views.count_all_todos)).items():
         todos.labels(status).set(number)
     text = generate_latest(request.app.state.measures.registry) + generate_latest(seen)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from headway.actions import halts, notices, spending, tenants
 from headway.ledger.run import NANOS_PER_DOLLAR
-from headway.storage.stores import halts as halt_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import operators as shapes
+from headway.surfaces.http.schemas.todos import CursorQuery
 from headway.surfaces.web.static_files import load_site
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
@@ -22,10 +22,10 @@ HALT = TypeAdapter(shapes.NewHalt)
 LIMIT = TypeAdapter(shapes.CostLimit)
 
 
-@routes.get("/halt", summary="Whether everything is halted", **document_route({200: shapes.OneHalt}))
+@routes.get("/halt", summary="Get the state of the halt", **document_route({200: shapes.OneHalt}))
 async def get_halt(request: Request) -> Response:
     return to_json_response(
-        {"halt": halts.as_json(await RequestContext(request).read(lambda tx, _tenant_id: halt_store.find_active(tx)))}
+        {"halt": halts.as_json(await RequestContext(request).read(lambda tx, _tenant_id: halts.find_active(tx)))}
     )
 
 
@@ -38,20 +38,20 @@ async def put_halt(request: Request) -> Response:
     )
 
 
-@routes.delete("/halt", summary="Let everything go on", **document_route({200: shapes.OneHalt}, also=(507,)))
+@routes.delete("/halt", summary="Lift the halt", **document_route({200: shapes.OneHalt}, also=(507,)))
 async def delete_halt(request: Request) -> Response:
     await RequestContext(request).write(lambda tx, _: halts.unhalt(tx), tenants.authenticate_operator)
     return to_json_response({"halt": halts.as_json(None)})
 
 
-@routes.get("/costs", summary="What was spent in the last 24 hours", **document_route({200: shapes.OneCosts}))
+@routes.get("/costs", summary="Get the costs of the last 24 hours", **document_route({200: shapes.OneCosts}))
 async def get_costs(request: Request) -> Response:
     call = RequestContext(request)
     budget = call.headway.settings.limits.budget
     return to_json_response({"costs": await call.read(lambda tx, tenant_id: spending.build_costs(tx, tenant_id, budget))})
 
 
-@routes.put("/costs", summary="Set the tenant's limit", **document_route({200: shapes.OneCosts}, body=shapes.CostLimit))
+@routes.put("/costs", summary="Set the tenant's cost limit", **document_route({200: shapes.OneCosts}, body=shapes.CostLimit))
 async def put_costs(request: Request) -> Response:
     call = RequestContext(request)
     wanted = await call.body(LIMIT)
@@ -66,16 +66,16 @@ async def put_costs(request: Request) -> Response:
 
 @routes.get(
     "/notices",
-    summary="What the operator was told, the newest first",
-    **document_route({200: shapes.ManyNotices}, query=shapes.NoticesQuery),
+    summary="List notices to the operator, newest first",
+    **document_route({200: shapes.ManyNotices}, query=CursorQuery),
 )
 async def list_notices(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(shapes.NoticesQuery)
+    query = await call.query(CursorQuery)
     return to_json_response(await call.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, query.limit, query.cursor)))
 
 
-@routes.get("/session", summary="Whom this token lets in, and what it may do", **document_route({200: shapes.OneSession}))
+@routes.get("/session", summary="Get the tenant and the permissions of the token", **document_route({200: shapes.OneSession}))
 async def get_session(request: Request) -> Response:
     call = RequestContext(request)
 

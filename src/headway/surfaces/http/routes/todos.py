@@ -45,7 +45,7 @@ def to_json_list(found: list[Todo]) -> list[dict[str, Any]]:
 
 @routes.post(
     "",
-    summary="Write one todo down, or several in one transaction",
+    summary="Add one todo, or several in one transaction",
     **document_route({201: todo_schemas.OneOrManyTodos}, also=(404,), body=todo_schemas.TodoCreation, idempotent=True),
 )
 async def create(request: Request) -> Response:
@@ -60,7 +60,7 @@ async def create(request: Request) -> Response:
 
 @routes.get(
     "",
-    summary="The list: in progress, pending by position, ended by most recent",
+    summary="List todos: in progress, pending by position, ended by most recent",
     **document_route({200: todo_schemas.TodoPage}, also=(404,), query=todo_schemas.ListQuery),
 )
 async def list_todos(request: Request) -> Response:
@@ -72,7 +72,7 @@ async def list_todos(request: Request) -> Response:
 
 @routes.patch(
     "",
-    summary="Change several todos, each on its own",
+    summary="Change several todos, each independently",
     **document_route({200: todo_schemas.BatchResult}, body=todo_schemas.TodoChanges),
 )
 async def change_many(request: Request) -> Response:
@@ -102,7 +102,7 @@ def change_row(tx: Transaction, tenant_id: int, loose: todo_schemas.LooseRow) ->
 
 @routes.get(
     "/ready",
-    summary="What could be started now: pending and not waiting for anything",
+    summary="List todos that can start now: pending, with all dependencies ended",
     **document_route({200: todo_schemas.ManyTodos}, also=(404,), query=todo_schemas.ReadyQuery),
 )
 async def ready(request: Request) -> Response:
@@ -114,7 +114,7 @@ async def ready(request: Request) -> Response:
 
 @routes.post(
     "/claim",
-    summary="Take the next ready todo for an agent",
+    summary="Claim the next ready todo for an agent",
     **document_route({200: todo_schemas.Claimed, 204: None}, also=(404,), body=todo_schemas.NewClaim, idempotent=True),
 )
 async def claim(request: Request) -> Response:
@@ -129,7 +129,7 @@ async def claim(request: Request) -> Response:
 
 
 @routes.get(
-    "/{todo_id:todo_id}", summary="One todo", **document_route({200: todo_schemas.OneTodo}, also=(404,), path={"todo_id": int})
+    "/{todo_id:todo_id}", summary="Get a todo", **document_route({200: todo_schemas.OneTodo}, also=(404,), path={"todo_id": int})
 )
 async def get(request: Request) -> Response:
     call = RequestContext(request)
@@ -168,7 +168,7 @@ async def delete(request: Request) -> Response:
 
 @routes.post(
     "/{todo_id:todo_id}/heartbeat",
-    summary="Keep a claimed todo for longer",
+    summary="Extend the lease on a claimed todo",
     **document_route({200: todo_schemas.Claimed}, also=(404,), body=todo_schemas.Heartbeat, path={"todo_id": int}, idempotent=True),
 )
 async def heartbeat(request: Request) -> Response:

@@ -15,18 +15,18 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.schemas import agents
+from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import begin_when_free, start_jobs, stream_turn
 
 routes = APIRouter(prefix="/v1", tags=["turns"])
 
 MESSAGE = TypeAdapter(agents.NewMessage)
 TURN = TypeAdapter(agents.NewTurn)
-EVENT_STREAM = "text/event-stream"
 
 
 @routes.get(
     "/conversations/{conversation_id}/messages",
-    summary="What was said, oldest first",
+    summary="List messages, oldest first",
     **document_route({200: agents.ManyMessages}, also=(404,), query=agents.MessagesQuery, path={"conversation_id": int}),
 )
 async def list_messages(request: Request) -> Response:
@@ -40,7 +40,7 @@ async def list_messages(request: Request) -> Response:
 
 @routes.get(
     "/conversations/{conversation_id}/timeline",
-    summary="What happened, oldest first, and what is going on: a page to go on listening from",
+    summary="List past events, oldest first, with the running turn and the event to stream from",
     **document_route({200: agents.OneTimeline}, also=(404,), query=agents.TimelineQuery, path={"conversation_id": int}),
 )
 async def get_timeline(request: Request) -> Response:
@@ -63,7 +63,7 @@ SAY_DOCS: dict[str, Any] = document_route(
 SAY_DOCS["responses"] |= STREAM_RESPONSE
 
 
-@routes.post("/conversations/{conversation_id}/messages", summary="Say something, and have an agent answer it", **SAY_DOCS)
+@routes.post("/conversations/{conversation_id}/messages", summary="Send a message for an agent to answer", **SAY_DOCS)
 async def say(request: Request) -> Response:
     """With `Accept: text/event-stream`, answers with the turn's events; otherwise with its id. Disconnecting does not stop it."""
     call = RequestContext(request)
@@ -76,7 +76,7 @@ async def say(request: Request) -> Response:
         begun[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, wanted.content, wanted.mode)]
         return {"turn_id": turns.get_turn_id(begun[0])}
 
-    if EVENT_STREAM not in request.headers.get("accept", ""):
+    if MEDIA_TYPE not in request.headers.get("accept", ""):
         answer = await begin_when_free(call, begin, query.wait or 0)
         start_jobs(call, begun)
         return answer
@@ -85,7 +85,7 @@ async def say(request: Request) -> Response:
 
 @routes.post(
     "/turns/{turn_id}/cancel",
-    summary="Stop a running turn",
+    summary="Cancel a running turn",
     **document_route({200: agents.OneTurn}, also=(404, 409), path={"turn_id": str}, idempotent=True),
 )
 async def cancel(request: Request) -> Response:
@@ -105,7 +105,7 @@ async def cancel(request: Request) -> Response:
 
 @routes.post(
     "/turns",
-    summary="Open a turn without running an agent, for those who bring their own loop",
+    summary="Open a turn without running an agent, for clients with their own agent loop",
     **document_route({201: agents.OneTurn}, also=(404,), body=agents.NewTurn, idempotent=True),
 )
 async def open_turn(request: Request) -> Response:
@@ -119,7 +119,7 @@ async def open_turn(request: Request) -> Response:
     return await call.post(opened)
 
 
-@routes.get("/turns/{turn_id}", summary="One turn", **document_route({200: agents.OneTurn}, also=(404,), path={"turn_id": str}))
+@routes.get("/turns/{turn_id}", summary="Get a turn", **document_route({200: agents.OneTurn}, also=(404,), path={"turn_id": str}))
 async def get_turn(request: Request) -> Response:
     call = RequestContext(request)
     turn_id = request.path_params["turn_id"]

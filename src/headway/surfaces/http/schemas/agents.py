@@ -22,7 +22,9 @@ class NewMessage(StrictModel):
             json_schema_extra={"pattern": SUBJECT_PATTERN},
         ),
     ]
-    mode: Annotated[Literal["plan", "queue"], Field(description="queue: item by item, each answer judged by an assessor")] = "plan"
+    mode: Annotated[
+        Literal["plan", "queue"], Field(description="queue: one item at a time, each answer checked by an assessor")
+    ] = "plan"
 
 
 class NewTurn(StrictModel):
@@ -49,13 +51,13 @@ class MessagesQuery(PageQuery):
 
 
 class TimelineQuery(PageQuery):
-    before: Annotated[Id | None, Field(description="Only entries with a lower number than this")] = None
+    before: Annotated[Id | None, Field(description="Only entries with a lower number")] = None
 
 
 class WaitQuery(QueryModel):
     wait: Annotated[
         float | None,
-        Field(ge=0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds to wait for a running turn to end first"),
+        Field(ge=0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds to wait for a running turn to end"),
     ] = None
 
 
@@ -95,7 +97,7 @@ class TurnShape(BaseModel):
     resubmissions: int
     outcome: str | None
     incomplete: list[IncompleteItem]
-    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     started_at: int
     ended_at: int
 
@@ -127,17 +129,17 @@ class QueueShape(BaseModel):
 class Words(BaseModel):
     """The text of an answer that is still being streamed."""
 
-    step: Annotated[int, Field(description="Which answer of the turn it is")]
-    n: Annotated[int, Field(description="How many pieces (`text_delta`) it was said in; those that come are numbered from there")]
+    step: Annotated[int, Field(description="Number of the answer within the turn")]
+    n: Annotated[int, Field(description="Number of `text_delta` events so far; later ones continue the numbering")]
     text: str
 
 
 class TimelineShape(BaseModel):
-    seq: Annotated[int, Field(description="Where the log ended in this moment: events after it are what is new")]
+    seq: Annotated[int, Field(description="Number of the last event in the log; newer events come after it")]
     entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
     running: Annotated[TurnShape | None, Field(description="The turn that an agent is answering")]
     saying: Words | None
-    turn_id: Annotated[str | None, Field(description="The turn that began last; its list is below")]
+    turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]
     todos: QueueShape | None
 
 
@@ -161,5 +163,5 @@ class ToolResult(BaseModel):
 
 
 class WritResult(BaseModel):
-    output: Annotated[str, Field(description="The framed answers")]
+    output: Annotated[str, Field(description="The framed results")]
     visible: Annotated[str, Field(description="The text without the writs")]

@@ -6,29 +6,19 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
-from headway.storage.newest_first import CURSOR_PATTERN
 from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
-from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, StrictModel, build_cursor_field
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name, StrictModel
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
 
-NewestCursor = Annotated[str | None, build_cursor_field(CURSOR_PATTERN)]
-
-
-class JobsQuery(PageQuery):
+class JobsQuery(CursorQuery):
     state: JobState | None = None
-    cursor: NewestCursor = None
 
 
-class SchedulesQuery(PageQuery):
-    cursor: Annotated[Name | None, Field(description="next_cursor of the page before; omitted: from the start")] = None
-
-
-class AgentsQuery(PageQuery):
+class AgentsQuery(CursorQuery):
     turn_id: Name | None = None
     goal_id: Id | None = None
-    cursor: NewestCursor = None
 
 
 class ScheduledGoal(StrictModel):
@@ -113,7 +103,7 @@ class RunShape(BaseModel):
     iterations: int
     limit: int
     cost_usd: float
-    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is waiting")]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     created_at: int
     updated_at: int
     ended_at: int

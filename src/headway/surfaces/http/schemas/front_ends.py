@@ -10,7 +10,7 @@ from headway.ledger.text import NAME_LIMIT
 from headway.surfaces.http.schemas.todos import Name, NullIsAbsent
 
 Mode = Literal["plan", "queue"]
-NO_USER_TEXT = "messages must hold a message of the user with text in it: the last one is what is asked for."
+NO_USER_TEXT = "messages must contain a user message with text; the last one is the request."
 
 
 def check_finite(document: Any) -> Any:
@@ -36,10 +36,12 @@ class RunAgentInput(FrontEndModel):
     """An AG-UI run request. Only the last user message is used, because the ledger holds the history."""
 
     threadId: Annotated[Name, Field(description="The conversation's key; it is created on first use")]
-    runId: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, description="Told again")]
+    runId: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, description="Returned in the events")]
     messages: Annotated[Messages, Field(examples=[[{"id": "1", "role": "user", "content": "Plan a small party."}]])]
-    state: Annotated[Any, AfterValidator(check_finite), Field(description="Told again with the turn's list as `todos`")] = None
-    tools: Annotated[Any, Field(description="Ignored: agents use the tools of the server")] = None
+    state: Annotated[
+        Any, AfterValidator(check_finite), Field(description="Returned in the events, with the turn's list as `todos`")
+    ] = None
+    tools: Annotated[Any, Field(description="Ignored: agents use the server's tools")] = None
     context: Annotated[Any, Field(description="Ignored")] = None
     forwardedProps: ForwardedProps | None = None
 
@@ -55,7 +57,7 @@ class UiMessages(FrontEndModel):
     messages: Annotated[
         Messages, Field(examples=[[{"id": "1", "role": "user", "parts": [{"type": "text", "text": "Plan a small party."}]}]])
     ]
-    trigger: Annotated[Any, Field(description="Ignored: to regenerate is to ask again")] = None
+    trigger: Annotated[Any, Field(description="Ignored: regenerating sends the message again")] = None
     mode: Mode = "plan"
 
 

@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.actions.goal_views import CURSOR_PATTERN
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, NewGoal
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.surfaces.http.schemas.todos import Id, PageQuery, QueryModel, StrictModel, build_cursor_field, to_whole_number
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel, StrictModel, to_whole_number
 
 LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
 
@@ -23,7 +22,7 @@ GoalDescription = Annotated[
     ),
 ]
 GoalText = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
-Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is the highest"), BeforeValidator(to_whole_number)]
+Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is highest"), BeforeValidator(to_whole_number)]
 FutureTime = Annotated[
     int, Field(ge=1, le=LATEST_DEADLINE_S, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
 ]
@@ -46,9 +45,8 @@ class NewDecision(StrictModel):
     note: GoalText = ""
 
 
-class GoalsQuery(PageQuery):
+class GoalsQuery(CursorQuery):
     status: GoalStatus | None = None
-    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
 
 
 class JournalQuery(PageQuery):
@@ -92,7 +90,7 @@ class GoalSummary(BaseModel):
     deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]
     created_at: int
     updated_at: int
-    ended_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+    ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
 
 
 class SubGoalShape(BaseModel):
@@ -108,7 +106,7 @@ class SubGoalShape(BaseModel):
     expected_value: float
     outcome: dict[str, Any] | None
     reason: Annotated[str, Field(description="Why it failed or was skipped")]
-    divergence: Annotated[Divergence | None, Field(description="null: not judged yet")]
+    divergence: Annotated[Divergence | None, Field(description="null: not evaluated yet")]
     divergence_reason: str
     run_id: str | None
     plan_no: int
@@ -167,7 +165,7 @@ class GraphEdge(BaseModel):
 
     source: Annotated[int, Field(alias="from")]
     target: Annotated[int, Field(alias="to")]
-    path: Annotated[str, Field(description="The path of an SVG")]
+    path: Annotated[str, Field(description="An SVG path")]
 
 
 class GraphShape(BaseModel):

@@ -4,13 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from headway.actions.notices import CURSOR_PATTERN
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
-from headway.surfaces.http.schemas.todos import PageQuery, StrictModel, build_cursor_field
-
-
-class NoticesQuery(PageQuery):
-    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
+from headway.surfaces.http.schemas.todos import StrictModel
 
 
 class NewHalt(StrictModel):
@@ -76,10 +71,10 @@ class ManyNotices(BaseModel):
 
 class SessionShape(BaseModel):
     tenant: str
-    operator: Annotated[bool, Field(description="Whether it may halt everything and set the tenant's limit")]
+    operator: Annotated[bool, Field(description="Whether the token may halt everything and set the cost limit")]
     expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
-    model: Annotated[str, Field(description="Who answers here; `rehearsal` is a stand-in that follows rules, not an LLM")]
-    page: Annotated[str, Field(description="The build of the web page that is served now; a page of another one is out of date")]
+    model: Annotated[str, Field(description="The model that answers; `rehearsal` is a stand-in that follows rules, not an LLM")]
+    page: Annotated[str, Field(description="The build of the web page that is served; a page from another build is outdated")]
 
 
 class OneSession(BaseModel):

@@ -12,7 +12,6 @@ from headway.actions.views import PAGE_LIMIT
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status
-from headway.storage.stores.todo_pages import CURSOR_PATTERN
 
 
 def to_whole_number(number: Any) -> Any:
@@ -188,23 +187,25 @@ def parse_list_id(given: int | str | None) -> int | None:
     return 0 if given == "tenant" else int(given or 0) or None
 
 
-def build_cursor_field(pattern: str) -> Any:
-    return Field(json_schema_extra={"pattern": pattern}, description="next_cursor of the page before; empty: from the start")
-
-
 class PageQuery(QueryModel):
     limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
 
 
-class ListQuery(PageQuery):
+CURSOR_DESCRIPTION = "next_cursor of the page before, unchanged; empty: from the start. Any other is refused as `bad_cursor`"
+
+
+class CursorQuery(PageQuery):
+    cursor: Annotated[str | None, Field(json_schema_extra={"format": "cursor"}, description=CURSOR_DESCRIPTION)] = None
+
+
+class ListQuery(CursorQuery):
     conversation_id: Annotated[
         ListId | Literal["tenant"] | None,
-        Field(description="n: that conversation's todos and the tenant-wide ones; tenant: only those; 0 or omitted: all"),
+        Field(description="an id: the conversation's todos and the tenant-wide ones; `tenant`: only those; 0 or omitted: all"),
     ] = None
     turn_id: Name | None = None
     status: Status | None = None
     agent_id: Name | None = None
-    cursor: Annotated[str | None, build_cursor_field(CURSOR_PATTERN)] = None
 
     def selection(self) -> Selection:
         return Selection(
@@ -230,7 +231,7 @@ def parse_boolean(text: Any) -> Any:
 class DeleteQuery(QueryModel):
     """The options of a DELETE. They are in the query because not all clients can send a body with it."""
 
-    lease_token: Annotated[Name | None, Field(description="Needed while an agent holds a lease, unless forced")] = None
+    lease_token: Annotated[Name | None, Field(description="Required while an agent holds a lease, unless `force` is set")] = None
     force: Annotated[bool, Field(strict=True), BeforeValidator(parse_boolean)] = False
 
 
@@ -238,9 +239,7 @@ class ConversationsQuery(PageQuery):
     before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
 
 
-AFTER_DESCRIPTION = (
-    "0: everything; wins over Last-Event-ID, so leave it out where a client reconnects to the same address by itself"
-)
+AFTER_DESCRIPTION = "0: all events. Overrides Last-Event-ID, so omit it if the client reconnects to the same URL automatically"
 
 
 class StreamQuery(QueryModel):
@@ -265,8 +264,8 @@ class TodoShape(BaseModel):
     depends_on: list[int]
     created_at: int
     updated_at: int
-    started_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
-    completed_at: Annotated[int, Field(description="Epoch seconds; 0 until it happens")]
+    started_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
+    completed_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
 
 
 class OneTodo(BaseModel):
@@ -317,7 +316,7 @@ class ConversationShape(BaseModel):
     title: str
     created_at: int
     updated_at: int
-    task_file: Annotated[str, Field(description="Where the task list is kept: a path below HEADWAY_HOME")]
+    task_file: Annotated[str, Field(description="Path of the task list below HEADWAY_HOME")]
 
 
 class OneConversation(BaseModel):

@@ -189,7 +189,7 @@ export function createTimeline(conversationId) {
     }
     items.value = buildItems(entries);
     limitNotice.value = findLast("todos_limit", snapshot.turn_id)?.message ?? null;
-    const paused = turn?.status === "paused" ? "Waiting: the budget of the pool is spent." : undefined;
+    const paused = turn?.status === "paused" ? "Waiting: the cost pool is spent." : undefined;
     running.value = turn && { id: turn.id, runId: runs.get(turn.id), paused };
     if (turn?.retry_at > 0) {
       setDelay({ turn_id: turn.id, retry_at: turn.retry_at, reason: findLast("turn_delayed", turn.id)?.reason ?? "" });

@@ -1,58 +1,61 @@
 """Live event streams. Each reader gets every event of its tenant once and in order, however slow it is.
 
-One channel per tenant reads new events, encodes them once and keeps the most recent frames for all its readers. A reader that is
-behind those frames, or that asks for older events, reads the log until it has caught up. So a slow reader costs queries, but no
-memory.
+One channel per tenant reads new events once and keeps the most recent ones for all its readers. A reader that is behind those
+events, or that asks for older ones, reads the log until it has caught up. So a slow reader costs queries, but no memory.
 """
 
 import asyncio
-import logging
+import json
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headway.ledger.errors import StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.database import Database
+from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.stores import events as event_store
 from headway.storage.transaction import Transaction
 
-log = logging.getLogger("headway.feed")
-
-MAX_FRAMES = 1024  # frames kept per channel
-MAX_FRAME_BYTES = 4 * 1024 * 1024
+MAX_KEPT_EVENTS = 1024  # per channel
+MAX_KEPT_CHARACTERS = 2 * 1024 * 1024  # of the kept events' data; their encoded form may take as much again
 PAGE_EVENTS = 500
 PAGE_BYTES = 1024 * 1024
 EVENTS_PER_READ = 50  # events read at a time, before their total size is checked
 HEARTBEAT_S = 15.0
-RETRY_S = 1.0
 POLL_S = 0.2  # how often to look for other processes' commits when there are no notifications
 POLL_ANNOUNCED_S = 2.0  # with notifications, polling only covers those that were lost
 
 
-class Frame(NamedTuple):
-    """An encoded event, ready to be sent."""
+@dataclass(slots=True, eq=False)
+class FeedEvent:
+    """An event on its way to readers. All readers share it, and so a surface keeps the encoded form in it."""
 
-    seq: int
+    seq: int  # a reader that has seen the event is at this position of the log
     conversation_id: int
     turn_id: str | None
     kind: str
-    data: bytes
+    data: str  # a JSON object
+    is_broadcast: bool = False  # whether only the current readers get it, because the log does not contain it
+    encoded: bytes | None = None
+
+    def decode_data(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.data)
+        return data
 
 
-def encode_frame(event: LoggedEvent) -> Frame:
-    """Encode a Server-Sent Event. The data is JSON, which contains no raw line break, so nothing in it can end the frame."""
-    data = f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n".encode()
-    return Frame(event.seq, event.conversation_id, event.turn_id, event.kind, data)
+def build_event(logged: LoggedEvent) -> FeedEvent:
+    return FeedEvent(logged.seq, logged.conversation_id, logged.turn_id, logged.kind, logged.data)
 
 
-def encode_ping(seq: int) -> bytes:
-    """Encode a heartbeat that carries the reader's position. It is a real event, because scripts cannot see SSE comments."""
-    return f"id: {seq}\nevent: ping\ndata: {{}}\n\n".encode()
+def build_ping(seq: int) -> FeedEvent:
+    """Build a heartbeat, which carries the reader's position."""
+    return FeedEvent(seq, TENANT_WIDE, None, "ping", "{}")
 
 
 class Bell:
@@ -84,7 +87,7 @@ class FeedReader:
         self.conversation_id = conversation_id
         self.turn_id: str | None = None
         self.after = after
-        self.place: int | None = None  # position in the channel's frames, once the reader has caught up
+        self.place: int | None = None  # position in the channel's events, once the reader has caught up
         self.due_ping = False
         self.gone = False
         self.bell = Bell()
@@ -100,37 +103,37 @@ class FeedReader:
         self.place = None
         self.bell.ring()
 
-    def wants(self, frame: Frame) -> bool:
+    def wants(self, event: FeedEvent) -> bool:
         if self.turn_id is not None:
-            return frame.turn_id == self.turn_id
-        return self.conversation_id is None or frame.conversation_id in (self.conversation_id, TENANT_WIDE)
+            return event.turn_id == self.turn_id
+        return self.conversation_id is None or event.conversation_id in (self.conversation_id, TENANT_WIDE)
 
-    def take(self, frames: Iterable[Frame]) -> bytes:
-        wanted = [frame for frame in frames if self.wants(frame)]
-        if self.turn_id is not None and any(frame.kind in TURN_ENDS for frame in wanted):
+    def take(self, events: Iterable[FeedEvent]) -> list[FeedEvent]:
+        wanted = [event for event in events if self.wants(event)]
+        if self.turn_id is not None and any(event.kind in TURN_ENDS for event in wanted):
             self.gone = True
-        return b"".join(frame.data for frame in wanted)
+        return wanted
 
 
 class FeedChannel:
-    """The new events of one tenant's log, encoded once for all its readers."""
+    """The new events of one tenant's log, read once for all its readers."""
 
     def __init__(self, tenant_id: int, head: int) -> None:
         self.tenant_id = tenant_id
         self.head = head  # the last event read from the log
-        self.floor = head  # the events after this one are kept as frames
-        self.frames: deque[Frame] = deque()
-        self.count = 0  # number of frames so far, including dropped ones
+        self.floor = head  # the events after this one are kept
+        self.events: deque[FeedEvent] = deque()
+        self.count = 0  # number of events so far, including dropped ones
         self.behind = False  # whether the log has events that are not read yet
-        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_FRAMES)  # broadcasts that must wait for those events
-        self.size = 0  # of the kept frames, in bytes
+        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_KEPT_EVENTS)  # broadcasts that wait for those events
+        self.size = 0  # of the kept events' data, in characters
         self.readers: set[FeedReader] = set()
         self.dirty = asyncio.Event()
         self.pump: asyncio.Task[None] | None = None
 
     def take(self, events: Iterable[LoggedEvent]) -> None:
         for event in events:
-            self._keep(encode_frame(event))
+            self._keep(build_event(event))
             self.head = event.seq
         for reader in self.readers:
             reader.bell.ring()
@@ -141,36 +144,36 @@ class FeedChannel:
         if self.behind:
             self.held.append((conversation_id, turn_id, kind, data))
             return
-        frame = Frame(self.head, conversation_id, turn_id, kind, f"event: {kind}\ndata: {data}\n\n".encode())
-        self._keep(frame)
+        event = FeedEvent(self.head, conversation_id, turn_id, kind, data, is_broadcast=True)
+        self._keep(event)
         for reader in self.readers:
-            if reader.wants(frame):
+            if reader.wants(event):
                 reader.bell.ring()
 
-    def _keep(self, frame: Frame) -> None:
-        self.frames.append(frame)
+    def _keep(self, event: FeedEvent) -> None:
+        self.events.append(event)
         self.count += 1
-        self.size += len(frame.data)
-        while len(self.frames) > MAX_FRAMES or self.size > MAX_FRAME_BYTES:
-            dropped = self.frames.popleft()
+        self.size += len(event.data)
+        while len(self.events) > MAX_KEPT_EVENTS or self.size > MAX_KEPT_CHARACTERS:
+            dropped = self.events.popleft()
             self.size -= len(dropped.data)
             self.floor = dropped.seq
 
-    def news(self, reader: FeedReader) -> bytes:
-        """Return the kept frames that this reader has not seen, and mark them as seen."""
-        frames, place, after = self.frames, reader.place, reader.after
+    def news(self, reader: FeedReader) -> list[FeedEvent]:
+        """Return the kept events that this reader has not seen, and mark them as seen."""
+        events, place, after = self.events, reader.place, reader.after
         if place is None and after > self.head:  # the reader is ahead of this channel
-            return b""
+            return []
         reader.place, reader.after = self.count, self.head
         if place == self.count:
-            return b""
+            return []
         if place == self.count - 1:  # the usual case: one new event for every reader
-            return reader.take((frames[-1],))
+            return reader.take((events[-1],))
         if place is None:
-            start = bisect_right(frames, after, key=lambda frame: frame.seq)
+            start = bisect_right(events, after, key=lambda event: event.seq)
         else:
-            start = max(0, place - (self.count - len(frames)))
-        return reader.take(islice(frames, start, None))
+            start = max(0, place - (self.count - len(events)))
+        return reader.take(islice(events, start, None))
 
 
 class LogPage(NamedTuple):
@@ -215,7 +218,7 @@ class Feed:
 
     def start(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.tasks = [asyncio.create_task(repeat_forever(self._poll)), asyncio.create_task(repeat_forever(self._beat))]
+        self.tasks = [asyncio.create_task(repeat_forever(step, "the feed")) for step in (self._poll, self._beat)]
 
     def close(self) -> None:
         """End all streams. Call this on the event loop; a signal handler may call it too."""
@@ -248,21 +251,23 @@ class Feed:
         channel.readers.add(reader)
         return channel, reader
 
-    async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[bytes]:
-        """Yield the reader's position, then the events it has not seen, then new events until it leaves."""
-        yield encode_ping(reader.after)
+    async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[list[FeedEvent]]:
+        """Yield a ping with the reader's position, then the events it has not seen, then new events until it leaves. Events that
+        are available together are yielded in one list, which is the caller's own."""
+        retry = StorageRetry("an event stream")
+        yield [build_ping(reader.after)]
         while not self.closed and not reader.gone:
             reader.bell.rung = False  # before reading, so that anything that arrives later rings again
             try:
-                chunk = channel.news(reader) if reader.after >= channel.floor else await self._read_older(channel, reader)
+                events = channel.news(reader) if reader.after >= channel.floor else await self._read_older(channel, reader)
             except StorageError as error:
-                await wait_for_database(error)
+                await retry.wait(error)
                 continue
             if reader.due_ping:
                 reader.due_ping = False
-                chunk += encode_ping(reader.after)
-            if chunk:
-                yield chunk
+                events.append(build_ping(reader.after))
+            if events:
+                yield events
             else:
                 await reader.bell.wait()
 
@@ -280,15 +285,15 @@ class Feed:
             if channel.pump:
                 channel.pump.cancel()
 
-    async def _read_older(self, channel: FeedChannel, reader: FeedReader) -> bytes:
-        """Read the next page of the log, for a reader that is behind the kept frames."""
+    async def _read_older(self, channel: FeedChannel, reader: FeedReader) -> list[FeedEvent]:
+        """Read the next page of the log, for a reader that is behind the kept events."""
         head = channel.head  # before reading, because the page may not cover later events
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
         events, is_last = await self.database.read(work)
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
         reader.place = None
-        return reader.take(map(encode_frame, events))
+        return reader.take(map(build_event, events))
 
     async def _channel(self, tenant_id: int) -> FeedChannel:
         if tenant_id not in self.channels:
@@ -296,7 +301,7 @@ class Feed:
             if tenant_id not in self.channels:
                 channel = self.channels[tenant_id] = FeedChannel(tenant_id, head)
                 channel.dirty.set()  # commits since the read above did not wake this channel
-                channel.pump = asyncio.create_task(repeat_forever(partial(self._pump, channel)))
+                channel.pump = asyncio.create_task(repeat_forever(partial(self._pump, channel), "the feed"))
         return self.channels[tenant_id]
 
     async def _pump(self, channel: FeedChannel) -> None:
@@ -342,20 +347,3 @@ class Feed:
             for reader in channel.readers:
                 reader.due_ping = True
                 reader.bell.ring()
-
-
-async def repeat_forever(step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step forever. If the database is away for a while, the streams stay open."""
-    while True:
-        try:
-            await step()
-        except StorageError as error:
-            await wait_for_database(error)
-        except Exception:
-            log.exception("a step that is taken again and again failed")
-            await asyncio.sleep(RETRY_S)
-
-
-async def wait_for_database(error: StorageError) -> None:
-    log.warning("waiting for the database: %s", error)
-    await asyncio.sleep(RETRY_S)

@@ -1,0 +1,51 @@
+"""The runtime's messages as data. A model that runs in this process reads the facts instead of parsing the wording.
+
+They travel in the metadata of a message, which no provider receives and which no text can forge.
+"""
+
+from typing import Any, Final, TypedDict
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+
+METADATA_KEY: Final = "headway"
+
+
+class PlanItemFacts(TypedDict):
+    id: str
+    title: str
+    status: str
+
+
+class SubGoalFacts(TypedDict):
+    id: str
+    status: str
+    depends_on: list[str]
+    description: str
+    outcome: str
+    divergence: str | None
+
+
+class Facts(TypedDict, total=False):
+    """Empty if a message, such as a refusal, states nothing that its model would have to look up in it."""
+
+    task: str  # a sub-agent's task, without its envelope and context
+    plan: list[PlanItemFacts]  # the turn's plan
+    answer: str  # to assess
+    cut_off: str  # to summarise
+    goal: str  # to plan
+    sub_goals: list[SubGoalFacts]  # of the goal to replan or to judge
+    outcome: str  # of the sub-goal to evaluate
+
+
+def build_runtime_message(text: str, facts: Facts | None = None) -> ModelRequest:
+    return ModelRequest([UserPromptPart(text)], metadata=to_metadata(facts))
+
+
+def to_metadata(facts: Facts | None = None) -> dict[str, Any]:
+    return {METADATA_KEY: facts or {}}
+
+
+def find_facts(message: ModelMessage) -> Facts | None:
+    """Return the facts of a message from the runtime; None for a user's or a model's."""
+    metadata = message.metadata if isinstance(message, ModelRequest) else None
+    return metadata.get(METADATA_KEY) if metadata else None
