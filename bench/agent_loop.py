@@ -35,7 +35,7 @@ class Ours:
         self.loop = asyncio.new_event_loop()
         shop.closing.callback(self.loop.close)
         most = str(max(LENGTHS) // 2 + 2 * WIDTH)
-        where = {"database_url": url} if url else {}
+        where: dict[str, Any] = {"database_url": url} if url else {}
         model = scripted_model(self.answer)
         self.opening = temporary_headway(shop.folder / name, model, max_iterations=most, max_iterations_with_plan=most, **where)
         self.headway = self.loop.run_until_complete(self.opening.__aenter__())

@@ -187,7 +187,7 @@ class Pursuit:
         self.enough = asyncio.Event()
         self.loop = asyncio.Runner()
         shop.closing.callback(self.loop.close)
-        where = {"database_url": url} if url else {}
+        where: dict[str, Any] = {"database_url": url} if url else {}
         self.opening = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer), **where)
         self.headway = self.loop.run(self.opening.__aenter__())
         shop.closing.callback(lambda: self.loop.run(self.opening.__aexit__(None, None, None)))

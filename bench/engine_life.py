@@ -62,7 +62,7 @@ def see_it_work(url: str) -> None:
 
 
 def cpu_s(process: Any) -> float:
-    return sum(one.cpu_times().user + one.cpu_times().system for one in [process, *process.children(recursive=True)])
+    return float(sum(one.cpu_times().user + one.cpu_times().system for one in [process, *process.children(recursive=True)]))
 
 
 # Work that a killed process left behind

@@ -109,7 +109,7 @@ def figure(number: float) -> str:
 def growth_table(document: dict[str, Any]) -> str:
     """Return a table of the measured figures by size."""
     grown = [one for one in document["benchmarks"] if one.get("curve")]
-    rows = [("benchmark", "what grows, and what an operation does then")]
+    rows: list[tuple[str, ...]] = [("benchmark", "what grows, and what an operation does then")]
     for one in grown:
         steps = ", ".join(f"{int(size):,}: {figure(value)} {one['unit']}" for size, value in one["curve"].items())
         rows.append((one["name"], steps))
@@ -124,7 +124,7 @@ def capacity_table(document: dict[str, Any]) -> str:
         return "Not measured yet."
     costs = json.loads(COSTS.read_text(encoding="utf-8"))["operations"]
     statements = same * costs["a todo is created"]["statements"]
-    rows = [("operation", "the server's statements allow", "its commits allow")]
+    rows: list[tuple[str, ...]] = [("operation", "the server's statements allow", "its commits allow")]
     for name, one in costs.items():
         if "second" not in name:
             by_commits = f"{figure(least / one['commits'])} /s" if one["commits"] >= 0.5 else "no bound"

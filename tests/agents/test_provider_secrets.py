@@ -65,7 +65,7 @@ SHAPES: tuple[Callable[[str], str], ...] = (
 class Quoting(ThreadingHTTPServer):
     """Refuses everything and quotes it, in the shapes of its day."""
 
-    shape = SHAPES[0]
+    shape: Callable[[str], str]
     asked = 0
 
     @property
@@ -130,7 +130,7 @@ def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pyte
             name = f"{provider}:{NAMES.get(provider, 'some-model')}"
             model = build_model(name)
             client = getattr(model, "client", None)
-            if hasattr(client, "base_url"):
+            if client is not None and hasattr(client, "base_url"):
                 client.base_url = quoting.url
             said[provider] = asyncio.run(failures(quoting, name, model))
 
