@@ -109,7 +109,7 @@ def quoting() -> Iterator[Quoting]:
 async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
     """What is said of a model when it is asked in every shape."""
     models = Models(
-        {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, hush=settings.build_redactor(settings.load())
+        {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, redact=settings.build_redactor(settings.load())
     )
     said = []
     for quoting.shape in SHAPES:
