@@ -35,7 +35,7 @@ class Ours:
         self.loop = asyncio.new_event_loop()
         shop.cleanup.callback(self.loop.close)
         limit = str(max(LENGTHS) // 2 + 2 * WIDTH)
-        settings = {"database_url": url} if url else {}
+        settings: dict[str, Any] = {"database_url": url} if url else {}
         model = scripted_model(self.answer)
         self.context = temporary_headway(
             shop.folder / name, model, max_iterations=limit, max_iterations_with_plan=limit, **settings

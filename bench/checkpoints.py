@@ -187,7 +187,7 @@ class Pursuit:
         self.enough = asyncio.Event()
         self.loop = asyncio.Runner()
         shop.cleanup.callback(self.loop.close)
-        settings = {"database_url": url} if url else {}
+        settings: dict[str, Any] = {"database_url": url} if url else {}
         self.context = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer), **settings)
         self.headway = self.loop.run(self.context.__aenter__())
         shop.cleanup.callback(lambda: self.loop.run(self.context.__aexit__(None, None, None)))

@@ -71,7 +71,7 @@ class Meter:
                 meter.writing_cursors.add(id(cursor))
             return result
 
-        psycopg.Cursor.execute = counted  # type: ignore[method-assign]
+        psycopg.Cursor.execute = counted  # type: ignore[assignment, method-assign]  # one signature for all overloads
 
     def sizes(self, url: str) -> tuple[int, int]:
         """Return the sizes of the write-ahead log and of the database. This lookup is not counted."""
@@ -89,11 +89,11 @@ class Meter:
         work()
         seen = dict(self.seen)
         log_after, size_after = self.sizes(url)
-        counts = [float(seen.get(name, 0)) for name in ("statements", "commits", "rows")]
-        return Counted(*counts, log_after - log_before, size_after - size_before)
+        statements, commits, rows = (float(seen.get(name, 0)) for name in ("statements", "commits", "rows"))
+        return Counted(statements, commits, rows, log_after - log_before, size_after - size_before)
 
 
-def shared(costs: Counted, operations: int) -> Counted:
+def shared(costs: Counted, operations: float) -> Counted:
     return Counted(*(value / operations for value in costs))
 
 

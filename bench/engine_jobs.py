@@ -167,7 +167,7 @@ class Theirs:
 
     def direct(self) -> float:
         tidy(self.url)
-        return median(self.peer.ask("direct", url=self.url))
+        return float(median(self.peer.ask("direct", url=self.url)))
 
 
 def own_database(shop: Workshop) -> str:

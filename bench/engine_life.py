@@ -62,7 +62,9 @@ def see_it_work(url: str) -> None:
 
 
 def cpu_s(process: Any) -> float:
-    return sum(member.cpu_times().user + member.cpu_times().system for member in [process, *process.children(recursive=True)])
+    return float(
+        sum(member.cpu_times().user + member.cpu_times().system for member in [process, *process.children(recursive=True)])
+    )
 
 
 # Work that a killed process left behind

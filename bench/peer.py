@@ -31,7 +31,7 @@ class Peer:
         self.name = name
         python = environment(name)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HEADWAY_"))}
-        command = [python, "-m", f"bench.peers.{name}"]
+        command = [str(python), "-m", f"bench.peers.{name}"]
         self.process = subprocess.Popen(command, cwd=ROOT, env=inherited, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         shop.cleanup.callback(self.close)
 

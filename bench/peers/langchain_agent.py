@@ -23,7 +23,7 @@ class Model(BaseChatModel):
     def _llm_type(self) -> str:
         return "at once"
 
-    def bind_tools(self, _tools: Any, **_options: Any) -> Any:
+    def bind_tools(self, tools: Any, **_options: Any) -> Any:
         return self
 
     def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:

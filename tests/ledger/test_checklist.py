@@ -170,7 +170,7 @@ def test_a_heading_ends_the_nesting() -> None:
     assert [item.parent for item in checklist.parse("- [ ] a\n# Next\n  - [ ] b\n")] == [None, None]
 
 
-def test_a_checklist_says_what_it_cannot_say() -> None:
+def test_a_checklist_lists_the_fields_it_cannot_express() -> None:
     shared, first, second = planted([Tree(name, "pending", "", []) for name in ("shared", "first", "second")])
     first = first._replace(depends_on=(shared.id,), outcome="done so", agent_type="coder")
     second = second._replace(depends_on=(shared.id,), outcome="and so", completion_criteria="it is", conversation_id=3, turn_id="t")
