@@ -263,7 +263,7 @@ class Headway:
 
         The loop works on the plan of the given turn, or of a new one.
         """
-        known = self.roles.find(role)
+        found_role = self.roles.find(role)
 
         def place(tx: Transaction) -> ResolvedScope:
             scope = Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent)
@@ -273,7 +273,7 @@ class Headway:
                 scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
             return resolve_scope(tx, scope)
 
-        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), known))
+        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role))
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Interrupt canceled runs of this process, so that they stop waiting for models and tools."""

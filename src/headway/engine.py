@@ -147,8 +147,8 @@ class Engine:
             else:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
                 log.exception("%s stopped by a fault", task)
-                dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
-                await retry_storage(lambda: self.database.write(dead), task)
+                mark_dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
+                await retry_storage(lambda: self.database.write(mark_dead), task)
         if await retry_storage(lambda: self.database.write(partial(self._settle, job=job)), task):
             self._resolve_waiter(job.id)
 

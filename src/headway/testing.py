@@ -108,6 +108,6 @@ async def temporary_headway(
     from headway.assembly import Headway  # noqa: PLC0415
 
     name = "test:scripted" if model else "rehearsal"
-    known = {name: model} if model else None
-    async with Headway.open(tools=tools, models=known, alone=True, home=home, **{"model": name, **options}) as headway:
+    models = {name: model} if model else None
+    async with Headway.open(tools=tools, models=models, alone=True, home=home, **{"model": name, **options}) as headway:
         yield headway

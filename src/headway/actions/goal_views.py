@@ -75,10 +75,10 @@ def explain(tx: Transaction, tenant_id: int, goal_id: int, sub_goal_id: int | No
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     if sub_goal_id is None:
         return explain_goal(tx, goal, sub_goals)
-    chosen = next((sub_goal for sub_goal in sub_goals if sub_goal.id == sub_goal_id), None)
-    if chosen is None:
+    sub_goal = next((sub_goal for sub_goal in sub_goals if sub_goal.id == sub_goal_id), None)
+    if sub_goal is None:
         raise NotFound(f"Goal #{goal_id} has no sub-goal #{sub_goal_id}.")
-    return explain_sub_goal(tx, goal, sub_goals, chosen)
+    return explain_sub_goal(tx, goal, sub_goals, sub_goal)
 
 
 def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:

@@ -36,10 +36,10 @@ def run_once(tx: Transaction, tenant_id: int, request: IdempotentRequest, work: 
         answer = work(tx)
         idempotency_store.save_answer(tx, tenant_id, route, request.key, answer.status, answer.body)
         return answer
-    known = idempotency_store.find(tx, tenant_id, route, request.key)
-    if known is None or known.body_hash != request.body_hash:
+    stored = idempotency_store.find(tx, tenant_id, route, request.key)
+    if stored is None or stored.body_hash != request.body_hash:
         raise KeyReused
-    return Answer(known.status, known.answer)
+    return Answer(stored.status, stored.answer)
 
 
 def delete_expired(tx: Transaction) -> None:

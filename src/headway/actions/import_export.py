@@ -61,13 +61,15 @@ def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> Export
     """Export todos as JSON that can be imported without loss. Times keep their milliseconds."""
     todos = sorted(list_all(tx, tenant_id, selection), key=lambda todo: todo.id)
     numbers = {todo.id for todo in todos}
-    threads = [
+    conversation_rows = [
         conversations.get(tx, tenant_id, conversation_id)
         for conversation_id in sorted({todo.conversation_id for todo in todos} - {0})
     ]
     document = {
         "headway": FORMAT_VERSION,
-        "conversations": [{"id": thread.id, "key": thread.key, "title": thread.title} for thread in threads],
+        "conversations": [
+            {"id": conversation.id, "key": conversation.key, "title": conversation.title} for conversation in conversation_rows
+        ],
         "todos": [
             todo.as_json()
             | {"uuid": todo.uuid, "depends_on": [todo_id for todo_id in todo.depends_on if todo_id in numbers]}
@@ -134,8 +136,8 @@ def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
         raise BadDocument('The document has no list of todos. Expected {"todos": [{"subject": "…"}]}.')
     if parsed.get("headway", FORMAT_VERSION) != FORMAT_VERSION:
         raise BadDocument("The document was written by a newer version of Headway. Upgrade this one.")
-    threads = resolve_conversations(tx, scope, parsed.get("conversations", []))
-    entries = [parse_entry(row, index, scope, threads) for index, row in enumerate(parsed["todos"])]
+    conversation_ids = resolve_conversations(tx, scope, parsed.get("conversations", []))
+    entries = [parse_entry(row, index, scope, conversation_ids) for index, row in enumerate(parsed["todos"])]
     return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
 
 
@@ -143,17 +145,19 @@ def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int,
     """Map the document's conversation ids to the ledger's. A conversation is matched by its key, or created."""
     if not isinstance(rows, list):
         raise BadDocument("conversations must be a list.")
-    threads: dict[int, int] = {0: scope.conversation_id}
+    conversation_ids: dict[int, int] = {0: scope.conversation_id}
     for index, row in enumerate(rows):
         with locate_errors("Conversation", index):
             fields = parse_mapping(row)
             number = parse_integer(fields, "id", 0)
-            if number in threads:
+            if number in conversation_ids:
                 raise BadDocument("id must be unique and not 0.")
             key = text.check_name(parse_string(fields, "key") or "", "key")
-            known = conversation_store.find_by_key(tx, scope.tenant_id, key)
-            threads[number] = (known or conversations.add(tx, scope.tenant_id, parse_string(fields, "title") or "", key)).id
-    return threads
+            existing = conversation_store.find_by_key(tx, scope.tenant_id, key)
+            conversation_ids[number] = (
+                existing or conversations.add(tx, scope.tenant_id, parse_string(fields, "title") or "", key)
+            ).id
+    return conversation_ids
 
 
 def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> list[ImportEntry]:
@@ -162,8 +166,8 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
     for turn_id, conversation_id in ((entry.draft.turn_id, entry.draft.conversation_id) for entry in entries):
         if turn_id is None or (turn_id, conversation_id) in turns:
             continue
-        known = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
-        if known or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
+        exists = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
+        if exists or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
             turns[turn_id, conversation_id] = turn_id
         else:
             turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
@@ -173,13 +177,13 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
     ]
 
 
-def parse_entry(row: Any, index: int, scope: Scope, threads: dict[int, int]) -> ImportEntry:
+def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, int]) -> ImportEntry:
     with locate_errors("Todo", index):
         fields = parse_mapping(row)
         conversation = parse_integer(fields, "conversation_id", 0)
-        if conversation not in threads:
+        if conversation not in conversation_ids:
             raise BadDocument(f"conversation {conversation} is not in the document.")
-        turn = parse_string(fields, "turn_id") if threads[conversation] else None
+        turn = parse_string(fields, "turn_id") if conversation_ids[conversation] else None
         times = {name: parse_milliseconds(fields, name) for name in TIME_FIELDS if fields.get(name) is not None}
         draft = Draft(
             subject=parse_string(fields, "subject") or "",
@@ -187,7 +191,7 @@ def parse_entry(row: Any, index: int, scope: Scope, threads: dict[int, int]) -> 
             completion_criteria=parse_string(fields, "completion_criteria") or "",
             agent_type=parse_string(fields, "agent_type"),
             agent_id=parse_string(fields, "agent_id") or scope.agent_id,
-            conversation_id=threads[conversation],
+            conversation_id=conversation_ids[conversation],
             turn_id=text.check_name(turn, "turn_id") if turn else None,
             status=parse_status(parse_string(fields, "status") or "pending"),
             position=None if fields.get("position") is None else parse_integer(fields, "position", 0),
@@ -215,11 +219,11 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
     if len(entries) > IMPORT_LIMIT:
         raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
     check_edges(entries)
-    known = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
-    fresh = [entry for entry in entries if entry.uuid not in known]
+    existing_ids = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
+    fresh = [entry for entry in entries if entry.uuid not in existing_ids]
     lists = {(entry.draft.conversation_id, entry.draft.turn_id) for entry in fresh}
     empty = {list for list in lists if not todo_store.has_list(tx, tenant_id, *list)}
-    ids = {entry.number: known[entry.uuid] for entry in entries if entry.uuid in known}
+    ids = {entry.number: existing_ids[entry.uuid] for entry in entries if entry.uuid in existing_ids}
     stored: list[tuple[ImportEntry, Todo]] = []
     for entry in sorted(fresh, key=lambda entry: compute_insert_order(entry, empty)):
         todo = todo_store.insert(tx, tenant_id, entry.draft._replace(depends_on=()), entry.uuid)

@@ -28,5 +28,5 @@ class LiveText:
 
     def of(self, run_id: str, step: int) -> PartialAnswer | None:
         """Return the answer being written at this step of the run. Finished answers are not returned."""
-        partial = self.by_run.get(run_id)
-        return partial if partial and partial.step == step else None
+        answer = self.by_run.get(run_id)
+        return answer if answer and answer.step == step else None

@@ -19,8 +19,8 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     """Apply the first plan or a replacement. Open sub-goals that the plan does not name are dropped."""
     known = goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)
     named_keys = {step.key for step in steps}
-    dropped_goals = [sub_goal for sub_goal in known if sub_goal.status in OPEN_STATUSES and format_key(sub_goal) not in named_keys]
-    for sub_goal in dropped_goals:
+    dropped = [sub_goal for sub_goal in known if sub_goal.status in OPEN_STATUSES and format_key(sub_goal) not in named_keys]
+    for sub_goal in dropped:
         drop(tx, sub_goal, "The new plan does not include it.")
     goal = goals.save(tx, goal._replace(plan_no=goal.plan_no + 1, replan_why=""))
     ids = {format_key(sub_goal): sub_goal.id for sub_goal in known}
@@ -28,7 +28,7 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     for step in new_steps:
         ids[step.key] = goal_store.insert_sub_goal(tx, build_sub_goal(goal, step))
     for step in steps:
-        goal_store.replace_edges(tx, ids[step.key], [ids[below] for below in step.depends_on])
+        goal_store.replace_edges(tx, ids[step.key], [ids[dependency] for dependency in step.depends_on])
     for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
         if format_key(sub_goal) in named_keys or sub_goal.plan_no == goal.plan_no:
             sub_goals.change(tx, sub_goal)
@@ -39,7 +39,7 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
         "why": why,
         "added": [{"id": ids[step.key], "description": step.description[: sub_goals.TITLE_LIMIT]} for step in new_steps],
         "kept": [ids[step.key] for step in steps if step not in new_steps],
-        "dropped": [sub_goal.id for sub_goal in dropped_goals],
+        "dropped": [sub_goal.id for sub_goal in dropped],
         "experience": [experience.as_json() for experience in goal_store.list_experience(tx, goal.tenant_id)],
     }
     journal.append(tx, goal.tenant_id, goal.id, "planned" if goal.plan_no == 1 else "replanned", data)
@@ -71,9 +71,9 @@ def release_run(tx: Transaction, run: Run) -> None:
 def is_unchanged(known: Sequence[SubGoal], steps: Sequence[PlannedStep]) -> bool:
     """Whether a new plan leaves exactly the same work to do as before."""
     by_key = {format_key(sub_goal): sub_goal for sub_goal in known}
-    kept_goals = [by_key[step.key] for step in steps if step.key in by_key]
+    kept_sub_goals = [by_key[step.key] for step in steps if step.key in by_key]
     new_descriptions = {normalize_description(step.description) for step in steps if step.key not in by_key}
-    return compute_frontier(known) == compute_frontier(kept_goals) | new_descriptions
+    return compute_frontier(known) == compute_frontier(kept_sub_goals) | new_descriptions
 
 
 def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:

@@ -35,14 +35,14 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, items: list[Replacement
     """Replace the turn's list with this one, completely or not at all."""
     check_room(0, len(items))
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
-    known = match_rows(rows, items)
+    matches = match_rows(rows, items)
     row_ids: list[int] = []
     for index, item in enumerate(items):
-        row = known.get(index)
+        row = matches.get(index)
         if row is None:
             draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
             row = todos.add(tx, scope.tenant_id, draft)
-        if index in known or item.status != row.status:  # a row that was just added as pending needs no change
+        if index in matches or item.status != row.status:  # a row that was just added as pending needs no change
             set_status(tx, scope.tenant_id, row, item.status)
         row_ids.append(row.id)
     omitted_rows = [row for row in rows if row.id not in row_ids and not row.ended]

@@ -73,11 +73,11 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
         raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
     timing = timing.checked()
     check_work(tx, tenant_id, work)
-    known = schedule_store.find_locked(tx, tenant_id, name)
-    if known is None and schedule_store.count(tx, tenant_id) >= SCHEDULES_LIMIT:
+    existing = schedule_store.find_locked(tx, tenant_id, name)
+    if existing is None and schedule_store.count(tx, tenant_id) >= SCHEDULES_LIMIT:
         raise Invalid(f"A tenant can have at most {SCHEDULES_LIMIT:,} schedules. Delete one first.")
-    is_same_timing = known and (known.cron, known.timezone, known.every_ms) == timing
-    next_at = known.next_at if known and is_same_timing else compute_next(timing, tx.now, tx.now)
+    is_same_timing = existing and (existing.cron, existing.timezone, existing.every_ms) == timing
+    next_at = existing.next_at if existing and is_same_timing else compute_next(timing, tx.now, tx.now)
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
     emit_changed(tx, schedule)
     return schedule

@@ -56,8 +56,8 @@ def describe_failure(result: FormResult[EvaluationForm] | FormResult[VerdictForm
     return str(result.failure) if result.failure else result.complaint
 
 
-def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[VerdictForm]:
-    text, facts = prompts.render_goal_outcome(goal, known), prompts.to_facts(known)
+def build_goal_question(goal: Goal, sub_goals: Sequence[SubGoal]) -> Question[VerdictForm]:
+    text, facts = prompts.render_goal_outcome(goal, sub_goals), prompts.to_facts(sub_goals)
     return Question("cheap", prompts.GOAL_EVALUATOR, text, facts, SUBMIT_VERDICT, VerdictForm)
 
 

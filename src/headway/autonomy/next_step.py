@@ -250,8 +250,8 @@ def apply_verdict(step: PursuitStep, result: FormResult[evaluator.VerdictForm]) 
 
 def build_summary(known: list[SubGoal]) -> str:
     """Join the outcomes of the completed sub-goals on which no other depends."""
-    needed = {below for sub_goal in known for below in sub_goal.depends_on}
-    ends = [sub_goal for sub_goal in known if sub_goal.status == "completed" and sub_goal.id not in needed]
+    dependency_ids = {dependency for sub_goal in known for dependency in sub_goal.depends_on}
+    ends = [sub_goal for sub_goal in known if sub_goal.status == "completed" and sub_goal.id not in dependency_ids]
     return "\n\n".join(prompts.get_summary(end) for end in ends)[: sub_goals.SUMMARY_LIMIT]
 
 

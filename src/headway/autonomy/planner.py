@@ -57,11 +57,12 @@ def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
     ids_by_description = {
         normalize_description(step.description): key for key, step in zip(ids, steps, strict=True) if step.description
     }
-    known = {**ids_by_description, **{key: key for key in ids}}
+    ids_by_reference = {**ids_by_description, **{key: key for key in ids}}
 
     def references(step: PlannedSubGoal) -> list[str] | None:
         return step.depends_on and [
-            known.get(reference) or known.get(normalize_description(reference), reference) for reference in step.depends_on
+            ids_by_reference.get(reference) or ids_by_reference.get(normalize_description(reference), reference)
+            for reference in step.depends_on
         ]
 
     return [step.model_copy(update={"id": key, "depends_on": references(step)}) for key, step in zip(ids, steps, strict=True)]
@@ -148,18 +149,14 @@ def check_unique(label: str, values: Iterable[str]) -> None:
 def check_dependencies(steps: Sequence[PlannedSubGoal], by_key: dict[str, SubGoal]) -> None:
     index_of = {step.id: index for index, step in enumerate(steps)}
     for step in steps:
-        for below in list_dependencies(step, by_key):
-            if below in index_of:
+        for key in list_dependencies(step, by_key):
+            if key in index_of:
                 continue
-            if below not in by_key:
-                raise Invalid(f"{text.to_one_line(step.id)} depends on {text.to_one_line(below)[:60]!r}, which is unknown.")
-            if by_key[below].status != "completed":
-                raise Invalid(
-                    f"{text.to_one_line(step.id)} depends on {below}, which is {by_key[below].status} and not in the plan."
-                )
-    edges = {
-        index_of[step.id]: [index_of[below] for below in list_dependencies(step, by_key) if below in index_of] for step in steps
-    }
+            if key not in by_key:
+                raise Invalid(f"{text.to_one_line(step.id)} depends on {text.to_one_line(key)[:60]!r}, which is unknown.")
+            if by_key[key].status != "completed":
+                raise Invalid(f"{text.to_one_line(step.id)} depends on {key}, which is {by_key[key].status} and not in the plan.")
+    edges = {index_of[step.id]: [index_of[key] for key in list_dependencies(step, by_key) if key in index_of] for step in steps}
     if cycle := find_cycle(edges):
         path = " → ".join(text.to_one_line(steps[index].id) for index in [*cycle[:20], cycle[0]])
         raise Invalid(f"These depend on each other, so none could start: {path}.")
@@ -169,7 +166,7 @@ def list_dependencies(step: PlannedSubGoal, by_key: dict[str, SubGoal]) -> list[
     """Return a sub-goal's dependencies. One that is kept from the old plan keeps its own, unless the plan names others."""
     if step.depends_on is not None:
         return list(dict.fromkeys(step.depends_on))
-    return [f"#{below}" for below in by_key[step.id].depends_on] if step.id in by_key else []
+    return [f"#{dependency}" for dependency in by_key[step.id].depends_on] if step.id in by_key else []
 
 
 def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedStep]:

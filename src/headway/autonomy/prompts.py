@@ -88,8 +88,8 @@ def render_replanning(goal: Goal, roles: Roles, experience: Sequence[Experience]
 
 
 def render_roles(roles: Roles) -> str:
-    known = [f"- {role.name}: {format_inline(role.description)}" for role in roles.by_name.values() if role.name != "index"]
-    return "Roles of sub-agents:\n" + "\n".join(known)
+    lines = [f"- {role.name}: {format_inline(role.description)}" for role in roles.by_name.values() if role.name != "index"]
+    return "Roles of sub-agents:\n" + "\n".join(lines)
 
 
 def render_experience(experience: Sequence[Experience]) -> list[str]:
@@ -103,12 +103,12 @@ def render_experience(experience: Sequence[Experience]) -> list[str]:
     return ["Experience so far:\n" + "\n".join(lines)]
 
 
-def render_sub_goals(known: Sequence[SubGoal]) -> str:
-    return "\n".join(map(format_sub_goal, known)) or "none"
+def render_sub_goals(sub_goals: Sequence[SubGoal]) -> str:
+    return "\n".join(map(format_sub_goal, sub_goals)) or "none"
 
 
 def format_sub_goal(sub_goal: SubGoal) -> str:
-    waits = f", needs {', '.join(f'#{below}' for below in sub_goal.depends_on)}" if sub_goal.depends_on else ""
+    needs = f", needs {', '.join(f'#{dependency}' for dependency in sub_goal.depends_on)}" if sub_goal.depends_on else ""
     outcome = f": {format_inline(get_summary(sub_goal) or sub_goal.reason, OUTCOME_LIMIT)}" if sub_goal.ended else ""
     judgment = (
         f" (diverged, {sub_goal.divergence}: {format_inline(sub_goal.divergence_reason)})"
@@ -116,7 +116,7 @@ def format_sub_goal(sub_goal: SubGoal) -> str:
         else ""
     )
     description = format_inline(sub_goal.description, DESCRIPTION_LIMIT)
-    return f"- {format_key(sub_goal)} [{sub_goal.status}{waits}] {description}{outcome}{judgment}"
+    return f"- {format_key(sub_goal)} [{sub_goal.status}{needs}] {description}{outcome}{judgment}"
 
 
 def to_facts(known: Sequence[SubGoal]) -> Facts:
@@ -124,7 +124,7 @@ def to_facts(known: Sequence[SubGoal]) -> Facts:
         {
             "id": format_key(sub_goal),
             "status": sub_goal.status,
-            "depends_on": [f"#{below}" for below in sub_goal.depends_on],
+            "depends_on": [f"#{dependency}" for dependency in sub_goal.depends_on],
             "description": sub_goal.description,
             "outcome": get_summary(sub_goal) or sub_goal.reason,
             "divergence": sub_goal.divergence,
@@ -141,14 +141,14 @@ def get_summary(sub_goal: SubGoal) -> str:
 # Work
 
 
-def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> ModelRequest:
+def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], dependencies: Sequence[SubGoal]) -> ModelRequest:
     """Build the main agent's message for a sub-goal that it works on itself: the goal, recent outcomes and dependencies."""
     lines = [
         *(format_inline(line, DESCRIPTION_LIMIT * 4) for line in goal.description.split("\n")),
         f"You are its main agent. Work only on sub-goal {format_key(sub_goal)} below. End with an answer that states its outcome.",
         *([f"Done so far:\n{render_sub_goals(done)}"] if done else []),
     ]
-    task, context = render_task(sub_goal), render_task_context(sub_goal, below)
+    task, context = render_task(sub_goal), render_task_context(sub_goal, dependencies)
     text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{context}"
     return build_runtime_message(text, {"task": task})
 
@@ -157,9 +157,9 @@ def render_task(sub_goal: SubGoal) -> str:
     return escape_frames(sub_goal.description)
 
 
-def render_task_context(sub_goal: SubGoal, below: Sequence[SubGoal]) -> str:
+def render_task_context(sub_goal: SubGoal, dependencies: Sequence[SubGoal]) -> str:
     """Render a task's context: the expected outcome and its dependencies' outcomes, which share the available space equally."""
-    outcomes = [encode_outcome(other, DEPENDENCIES_LIMIT // len(below)) for other in below]
+    outcomes = [encode_outcome(dependency, DEPENDENCIES_LIMIT // len(dependencies)) for dependency in dependencies]
     context = {"expected_outcome": sub_goal.expected_outcome, **({"builds_on": outcomes} if outcomes else {})}
     return escape_frames(json.dumps(context, ensure_ascii=False, indent=1))
 
@@ -189,8 +189,8 @@ def render_outcome(goal: Goal, sub_goal: SubGoal) -> str:
     )
 
 
-def render_goal_outcome(goal: Goal, known: Sequence[SubGoal]) -> str:
-    return "\n\n".join(["\n".join(render_goal(goal)), "Sub-goals:\n" + render_sub_goals(known[-NODES_LIMIT:])])
+def render_goal_outcome(goal: Goal, sub_goals: Sequence[SubGoal]) -> str:
+    return "\n\n".join(["\n".join(render_goal(goal)), "Sub-goals:\n" + render_sub_goals(sub_goals[-NODES_LIMIT:])])
 
 
 def render_stuck(goal: Goal, sub_goal: SubGoal, run: Run, why: str) -> str:

@@ -38,10 +38,10 @@ def apply_decisions(tx: Transaction, goal: Goal, interrupted: Sequence[SubGoal],
     """
     answers = {sub_goal.id.removeprefix("#"): sub_goal for sub_goal in result.form.sub_goals} if result.form else {}
     decisions: dict[str, ResumptionAction] = {}
-    for interrupted_goal in interrupted:
-        answer = answers.get(str(interrupted_goal.id))
-        decisions[str(interrupted_goal.id)] = answer.action if answer else "resume"
-        resumed = sub_goals.change(tx, interrupted_goal, interrupted=0, checked_at=tx.now, progress_at=tx.now)
+    for sub_goal in interrupted:
+        answer = answers.get(str(sub_goal.id))
+        decisions[str(sub_goal.id)] = answer.action if answer else "resume"
+        resumed = sub_goals.change(tx, sub_goal, interrupted=0, checked_at=tx.now, progress_at=tx.now)
         if answer and answer.action == "retry":
             run = run_store.find(tx, resumed.tenant_id, resumed.run_id or "")
             if run:

@@ -93,8 +93,8 @@ def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
             mark = line.strip()
             if len(mark) >= len(fence) and set(mark) == {fence[0]}:
                 fence = ""
-        elif opening := FENCE.match(line):
-            fence = opening[1]
+        elif match := FENCE.match(line):
+            fence = match[1]
         else:
             yield line
 

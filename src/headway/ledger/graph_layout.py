@@ -145,7 +145,7 @@ def assign_layers(order: Sequence[int], edges: Edges) -> list[int]:
         rank[vertex] = max((rank[neighbour] + 1 for neighbour in above[vertex]), default=0)
     for vertex in reversed(order):
         if len(below[vertex]) > len(above[vertex]):
-            rank[vertex] = min(rank[layer] for layer in below[vertex]) - 1
+            rank[vertex] = min(rank[neighbour] for neighbour in below[vertex]) - 1
     lowest = min(rank)
     return [layer - lowest for layer in rank]
 

@@ -180,8 +180,8 @@ def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 def replace_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> None:
     tx.run("DELETE FROM sub_goal_edges WHERE sub_goal_id = ?", sub_goal_id)
-    for below in sorted(set(depends_on)):
-        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, below)
+    for dependency in sorted(set(depends_on)):
+        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, dependency)
     tx.run(f"{UPDATE_WAITS} WHERE id = ?", sub_goal_id)
 
 

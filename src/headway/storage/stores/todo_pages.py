@@ -41,9 +41,9 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
     columns_or_none = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
     if selection.turn_id is None:  # a turn already identifies its list
         columns_or_none["conversation_id"] = selection.conversation_id
-    known = {column: value for column, value in columns_or_none.items() if value is not None}
-    columns, values = tuple(known), tuple(known.values())
-    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if known.get("conversation_id") else (values,))
+    filters = {column: value for column, value in columns_or_none.items() if value is not None}
+    columns, values = tuple(filters), tuple(filters.values())
+    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if filters.get("conversation_id") else (values,))
 
 
 @cache

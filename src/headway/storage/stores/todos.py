@@ -119,13 +119,13 @@ def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
     """Return those of the UUIDs that the tenant already has, with their ids."""
-    known: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for start in range(0, len(uuids), IDS_PER_QUERY):
         batch = uuids[start : start + IDS_PER_QUERY]
         marks = ", ".join("?" * len(batch))
         rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *batch)
-        known |= {str(uuid): int(todo_id) for uuid, todo_id in rows}
-    return known
+        ids |= {str(uuid): int(todo_id) for uuid, todo_id in rows}
+    return ids
 
 
 def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
