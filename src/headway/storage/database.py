@@ -69,9 +69,8 @@ class ThreadPool:
     def _serve(self) -> None:
         connection: Connection | None = None
         while (submissions := self._next_submissions()) is not None:
-            submissions = [
-                submission for submission in submissions if not submission.future.cancelled()
-            ]  # skip cancelled work: its caller may submit it again
+            # Skip cancelled work: its caller may submit it again.
+            submissions = [submission for submission in submissions if not submission.future.cancelled()]
             if not submissions:
                 continue
             try:
