@@ -1,6 +1,7 @@
 """The shape of the project: names, sizes, where SQL lives, what a command loads, what a release holds."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import FunctionType
 
 import click
 import pytest
@@ -331,3 +333,17 @@ def test_every_command_in_the_documents_exists() -> None:
     assert len(named) > 5
     unknown = {pair for pair in named if pair[0] not in known or (pair[1] and known[pair[0]] and pair[1] not in known[pair[0]])}
     assert unknown == set()
+
+
+# The public names
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    without = [name for name in library.__all__ if name != "__version__" and not inspect.getdoc(getattr(library, name))]
+    for name in library.__all__:
+        members = vars(getattr(library, name)).items() if inspect.isclass(getattr(library, name)) else ()
+        for member, value in members:
+            function = getattr(value, "__func__", value)
+            if not member.startswith("_") and isinstance(function, FunctionType | property) and not inspect.getdoc(function):
+                without.append(f"{name}.{member}")
+    assert without == []

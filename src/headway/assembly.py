@@ -101,6 +101,7 @@ class Headway:
             headway.close()
 
     def start(self) -> None:
+        """Start to follow the event log and to delete old rows. `start_agents` starts the engine."""
         self.feed.start()
         self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
 
@@ -111,6 +112,7 @@ class Headway:
         return Execution(self.database, folder, resolved.scope, role, conversation, workspace, redact=self.redact)
 
     def close(self) -> None:
+        """Close the database. Call `stop_agents` first."""
         self.feed.close()
         if self.housekeeping:
             self.housekeeping.cancel()
@@ -134,10 +136,12 @@ class Headway:
         self.runtime.models.preload()
 
     async def agents_ready(self) -> None:
+        """Wait until the model layer is loaded and the engine has started."""
         assert self.warming is not None, "call start_agents first"
         await asyncio.shield(self.warming)
 
     async def stop_agents(self) -> None:
+        """Stop the engine. Jobs in progress stay in the database and resume in the next process."""
         if self.warming:
             await self.agents_ready()
             await self.engine.stop()
