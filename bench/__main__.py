@@ -38,18 +38,18 @@ def main() -> None:
         "--trial", action="store_true", help="run one round of each, to check that all of them work; the figures mean little"
     )
     arguments = parser.parse_args()
-    chosen = chosen_by(arguments.names)
+    benchmarks = chosen_by(arguments.names)
     if arguments.trial and arguments.write:
         parser.error("--trial cannot be combined with --write")
-    if not chosen:
+    if not benchmarks:
         parser.error("no benchmark has that name; --list shows them all")
     if arguments.list:
-        print(listed(chosen))
+        print(listed(benchmarks))
         return
     Pace.trial = arguments.trial
-    began, machine = time.monotonic(), conditions()
-    results = list(run_all(chosen))
-    machine["minutes"] = round((time.monotonic() - began) / 60, 1)
+    start, machine = time.monotonic(), conditions()
+    results = list(run_all(benchmarks))
+    machine["minutes"] = round((time.monotonic() - start) / 60, 1)
     print(table(results), "", ", ".join(f"{name}: {value}" for name, value in machine.items()), sep="\n")
     document = as_document(machine, results)
     if arguments.json:
@@ -59,36 +59,40 @@ def main() -> None:
 
 
 def chosen_by(names: list[str]) -> list[Benchmark]:
-    chosen = [one for name, one in REGISTRY.items() if not names or name.startswith(tuple(names))]
-    return sorted(chosen, key=lambda one: ROOMS.index(one.room))
+    benchmarks = [benchmark for name, benchmark in REGISTRY.items() if not names or name.startswith(tuple(names))]
+    return sorted(benchmarks, key=lambda benchmark: ROOMS.index(benchmark.room))
 
 
-def listed(chosen: list[Benchmark]) -> str:
-    return "\n".join(f"{one.name:32}{one.workload}  ÷  {one.reference}" for one in chosen)
+def listed(benchmarks: list[Benchmark]) -> str:
+    return "\n".join(f"{benchmark.name:32}{benchmark.workload}  ÷  {benchmark.reference}" for benchmark in benchmarks)
 
 
-def run_all(chosen: list[Benchmark]) -> "list[Result]":
+def run_all(benchmarks: list[Benchmark]) -> "list[Result]":
     """Run the benchmarks room by room, so that the resources of one room are released before the next is measured."""
     results: list[Result] = []
-    for _room, benchmarks in groupby(chosen, key=lambda one: one.room):
+    for _room, room_benchmarks in groupby(benchmarks, key=lambda benchmark: benchmark.room):
         with open_workshop() as shop:
-            for one in benchmarks:
-                print(f"[{len(results) + 1}/{len(chosen)}] {one.name} …", end=" ", file=sys.stderr, flush=True)
-                results.append(run(one, shop))
+            for benchmark in room_benchmarks:
+                print(f"[{len(results) + 1}/{len(benchmarks)}] {benchmark.name} …", end=" ", file=sys.stderr, flush=True)
+                results.append(run(benchmark, shop))
     return results
 
 
-def run(one: Benchmark, shop: Workshop) -> Result:
-    began = time.monotonic()
+def run(benchmark: Benchmark, shop: Workshop) -> Result:
+    start = time.monotonic()
     try:
-        result = Result(one, one.measure(shop))
+        result = Result(benchmark, benchmark.measure(shop))
     except Unavailable as reason:
-        result = Result(one, None, str(reason))
+        result = Result(benchmark, None, str(reason))
     except Exception as error:  # noqa: BLE001  a benchmark that fails is reported in its row, and the others still run
-        result = Result(one, None, f"failed: {type(error).__name__}: {error}")
+        result = Result(benchmark, None, f"failed: {type(error).__name__}: {error}")
     progress("")
-    said = f"{figure(result.taken.ratio)} (target {one.target or 'none'})" if result.taken else f"not measured: {result.missing}"
-    print(f"{said}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    summary = (
+        f"{figure(result.measurements.ratio)} (target {benchmark.target or 'none'})"
+        if result.measurements
+        else f"not measured: {result.missing}"
+    )
+    print(f"{summary}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return result
 
 

@@ -31,24 +31,26 @@ class Ours:
         from headway.testing import scripted_model, temporary_headway
 
         self.iterations = FEW
-        self.asked: list[float] = []  # the times of the model calls
+        self.call_times: list[float] = []  # the times of the model calls
         self.loop = asyncio.new_event_loop()
-        shop.closing.callback(self.loop.close)
-        most = str(max(LENGTHS) // 2 + 2 * WIDTH)
-        where = {"database_url": url} if url else {}
+        shop.cleanup.callback(self.loop.close)
+        limit = str(max(LENGTHS) // 2 + 2 * WIDTH)
+        settings: dict[str, Any] = {"database_url": url} if url else {}
         model = scripted_model(self.answer)
-        self.opening = temporary_headway(shop.folder / name, model, max_iterations=most, max_iterations_with_plan=most, **where)
-        self.headway = self.loop.run_until_complete(self.opening.__aenter__())
-        shop.closing.callback(lambda: self.loop.run_until_complete(self.opening.__aexit__(None, None, None)))
+        self.context = temporary_headway(
+            shop.folder / name, model, max_iterations=limit, max_iterations_with_plan=limit, **settings
+        )
+        self.headway = self.loop.run_until_complete(self.context.__aenter__())
+        shop.cleanup.callback(lambda: self.loop.run_until_complete(self.context.__aexit__(None, None, None)))
         self.tenant = self.loop.run_until_complete(self.headway.database.write(tenants.ensure_local))
 
     def answer(self, messages: Any) -> Any:
         """Return the next scripted answer. The number of the last call is in its id, because several turns may run at once."""
         from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-        self.asked.append(time.perf_counter())
+        self.call_times.append(time.perf_counter())
         calls = (message.tool_calls for message in reversed(messages) if isinstance(message, ModelResponse))
-        done = next((int(made[0].tool_call_id.removeprefix("call_")) for made in calls), 0)
+        done = next((int(tool_calls[0].tool_call_id.removeprefix("call_")) for tool_calls in calls), 0)
         if done >= self.iterations:
             return ModelResponse([TextPart("All done.")], finish_reason="stop")
         tool, arguments = call(done, self.iterations)
@@ -57,22 +59,24 @@ class Ours:
     def round(self, iterations: int, at_once: int = 1) -> float:
         """Run so many turns at once and return the milliseconds per iteration."""
         self.iterations = iterations
-        self.asked.clear()
-        places = [self.loop.run_until_complete(self.conversation()) for _ in range(at_once)]
-        return milliseconds((iterations + 1) * at_once, lambda: self.loop.run_until_complete(self.turns(places)))
+        self.call_times.clear()
+        conversation_ids = [self.loop.run_until_complete(self.conversation()) for _ in range(at_once)]
+        return milliseconds((iterations + 1) * at_once, lambda: self.loop.run_until_complete(self.turns(conversation_ids)))
 
     async def conversation(self) -> int:
-        opened = await self.headway.database.write(partial(conversations.add, tenant_id=self.tenant.id))
-        return opened.id
+        conversation = await self.headway.database.write(partial(conversations.add, tenant_id=self.tenant.id))
+        return conversation.id
 
-    async def turns(self, places: list[int]) -> None:
-        for ended in await asyncio.gather(*(self.headway.run_turn(self.tenant.id, place, REQUEST) for place in places)):
-            assert ended["outcome"] == "drained", ended
+    async def turns(self, conversation_ids: list[int]) -> None:
+        for report in await asyncio.gather(
+            *(self.headway.run_turn(self.tenant.id, conversation_id, REQUEST) for conversation_id in conversation_ids)
+        ):
+            assert report["outcome"] == "drained", report
 
     def long_turn(self) -> dict[int, float]:
         """Return the milliseconds between two model calls, by the length of the transcript."""
         self.round(max(LENGTHS) // 2 + WIDTH)
-        waits = [1000 * (later - earlier) for earlier, later in zip(self.asked, self.asked[1:], strict=False)]
+        waits = [1000 * (later - earlier) for earlier, later in zip(self.call_times, self.call_times[1:], strict=False)]
         return {length: median(waits[max(1, length // 2 - WIDTH) : length // 2 + WIDTH]) for length in LENGTHS}
 
 

@@ -46,11 +46,11 @@ class Garden:
         ledger = new_ledger(shop.folder / f"{name}.db")
         return cls(ledger.url, ledger.tenant_id, size)
 
-    def steps(self, wanted: int) -> list[Work[Any]]:
+    def steps(self, limit: int) -> list[Work[Any]]:
         """Return this many steps of progress, on goals that are set and planned beforehand."""
         with DirectDatabase(self.url) as database:
-            laid_out = (database.write(self.lay_out) for _ in count())
-            return list(islice((step for goal_steps in laid_out for step in goal_steps), wanted))
+            goal_plans = (database.write(self.lay_out) for _ in count())
+            return list(islice((step for goal_steps in goal_plans for step in goal_steps), limit))
 
     def lay_out(self, tx: Transaction) -> list[Work[Any]]:
         tenant_id = self.tenant_id
@@ -59,7 +59,7 @@ class Garden:
         plans.apply_plan(tx, goal, plan, "")
         known = goal_store.list_sub_goals(tx, tenant_id, goal.id)
         step = partial(Step, tenant_id, goal.run_id or "")
-        return [move for n, one in enumerate(known) for move in (step(one.id, n).begin, step(one.id, n).end)]
+        return [move for n, sub_goal in enumerate(known) for move in (step(sub_goal.id, n).begin, step(sub_goal.id, n).end)]
 
 
 class Step(NamedTuple):
@@ -78,10 +78,10 @@ class Step(NamedTuple):
         sub_goals.end(tx, self.one(tx, "in-progress"), runs.get(tx, self.tenant_id, self.run_id), result)
 
     def one(self, tx: Transaction, status: str) -> SubGoal:
-        found = goal_store.find_sub_goal(tx, self.tenant_id, self.sub_goal_id)
-        assert found is not None
-        assert found.status == status
-        return found
+        sub_goal = goal_store.find_sub_goal(tx, self.tenant_id, self.sub_goal_id)
+        assert sub_goal is not None
+        assert sub_goal.status == status
+        return sub_goal
 
 
 def planned(n: int) -> PlannedStep:
@@ -102,16 +102,16 @@ def awaited(garden: Garden, callers: int) -> float:
     steps = [garden.steps(STEPS // callers) for _ in range(callers)]
     database = Database(garden.url)
 
-    async def caller(own: list[Work[Any]]) -> None:
-        for step in own:
+    async def caller(own_steps: list[Work[Any]]) -> None:
+        for step in own_steps:
             await database.write(step)
 
     async def everybody() -> float:
         await database.read(lambda tx: tx.one("SELECT 1"))
         await database.write(lambda tx: tx.one("SELECT 1"))
-        began = time.perf_counter()
+        start = time.perf_counter()
         await asyncio.gather(*map(caller, steps))
-        return STEPS / (time.perf_counter() - began)
+        return STEPS / (time.perf_counter() - start)
 
     try:
         return asyncio.run(everybody())
@@ -124,15 +124,15 @@ def beside_put(shop: Workshop, size: int, *, writes: bool = False) -> Measuremen
     garden, path = Garden.on_sqlite(shop, name, size), str(shop.folder / f"{name}-langgraph.db")
     mode, synchronous, _version = theirs.ask("durability", path=path)
     assert (mode, synchronous) == ("wal", "2"), "both sides must be equally durable"
-    puts = partial(theirs.ask, "puts", path=path, sub_goals=size, steps=STEPS, writes=writes)
-    return in_turns(partial(at_a_time, garden), puts, ROUNDS)
+    put_all = partial(theirs.ask, "puts", path=path, sub_goals=size, steps=STEPS, writes=writes)
+    return in_turns(partial(at_a_time, garden), put_all, ROUNDS)
 
 
 def beside_aput(shop: Workshop, callers: int) -> Measurements:
     theirs, name = shop.once(LANGGRAPH), f"aput-{callers}"
     garden, path = Garden.on_sqlite(shop, name, USUAL), str(shop.folder / f"{name}-langgraph.db")
-    puts = partial(theirs.ask, "async_puts", path=path, sub_goals=USUAL, steps=STEPS, callers=callers)
-    return in_turns(partial(awaited, garden, callers), puts, ROUNDS)
+    put_all = partial(theirs.ask, "async_puts", path=path, sub_goals=USUAL, steps=STEPS, callers=callers)
+    return in_turns(partial(awaited, garden, callers), put_all, ROUNDS)
 
 
 @benchmark("goal.checkpoint", f"goals of 20 sub-goals: {WORKLOAD}", "LangGraph's SqliteSaver.put of the same state", at_least(1.3))
@@ -186,17 +186,17 @@ class Pursuit:
         self.answers = 0
         self.enough = asyncio.Event()
         self.loop = asyncio.Runner()
-        shop.closing.callback(self.loop.close)
-        where = {"database_url": url} if url else {}
-        self.opening = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer), **where)
-        self.headway = self.loop.run(self.opening.__aenter__())
-        shop.closing.callback(lambda: self.loop.run(self.opening.__aexit__(None, None, None)))
+        shop.cleanup.callback(self.loop.close)
+        settings: dict[str, Any] = {"database_url": url} if url else {}
+        self.context = temporary_headway(shop.folder / "pursuit", LocalModel("scripted", self.answer), **settings)
+        self.headway = self.loop.run(self.context.__aenter__())
+        shop.cleanup.callback(lambda: self.loop.run(self.context.__aexit__(None, None, None)))
 
-    def answer(self, _messages: Any, asked: Any) -> Any:
+    def answer(self, _messages: Any, parameters: Any) -> Any:
         """Complete every sub-goal at once, and evaluate it as expected."""
         from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-        if "submit_evaluation" in {tool.name for tool in asked.function_tools}:
+        if "submit_evaluation" in {tool.name for tool in parameters.function_tools}:
             self.answers += 1
             if self.answers == LOOKED_AT:
                 self.enough.set()
@@ -216,10 +216,10 @@ class Pursuit:
 
         self.answers, self.enough = 0, asyncio.Event()
         job = await self.headway.database.write(partial(self.lay_out, size=size))
-        began = time.perf_counter()
-        pursuit = asyncio.create_task(pursue(self.headway.means, self.headway.settings.goals, job))
+        start = time.perf_counter()
+        pursuit = asyncio.create_task(pursue(self.headway.runtime, self.headway.settings.goals, job))
         await asyncio.wait_for(self.enough.wait(), 60)
-        took = time.perf_counter() - began
+        took = time.perf_counter() - start
         pursuit.cancel()
         await asyncio.wait([pursuit])
         return took * 1000 / LOOKED_AT
@@ -228,7 +228,7 @@ class Pursuit:
         goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal("A garden."))
         plans.apply_plan(tx, goal, [planned(n) for n in range(size)], "")
         job = jobs.get(tx, goal.tenant_id, goal.run_id or "")
-        return jobs.move(tx, job._replace(owner=self.headway.means.owner), "running")
+        return jobs.move(tx, job._replace(owner=self.headway.runtime.owner), "running")
 
 
 @benchmark("goal.growth.sub_goals", "a sub-goal begun, worked on and judged, in a goal of 500", "in one of 10", at_most(1.15))

@@ -42,7 +42,7 @@ class Taken(NamedTuple):
     """The todos that one process claimed, and when it started and ended."""
 
     todo_ids: list[int]
-    began: float
+    started: float
     ended: float
 
 
@@ -55,12 +55,12 @@ def claims_a_second(url: str, names: Iterator[str], processes: int) -> float:
     workers = [context.Process(target=claim_all, args=(url, tenant_id, barrier, answers)) for _ in range(processes)]
     for worker in workers:
         worker.start()
-    taken = [answers.get() for _ in workers]
+    results = [answers.get() for _ in workers]
     for worker in workers:
         worker.join()
-    todo_ids = [todo_id for one in taken for todo_id in one.todo_ids]
+    todo_ids = [todo_id for result in results for todo_id in result.todo_ids]
     assert len(todo_ids) == len(set(todo_ids)) == TODOS, f"{len(todo_ids)} claims of {len(set(todo_ids))} different todos"
-    return TODOS / (max(one.ended for one in taken) - min(one.began for one in taken))
+    return TODOS / (max(result.ended for result in results) - min(result.started for result in results))
 
 
 def new_list(url: str, tenant: str) -> int:
@@ -77,7 +77,7 @@ def claim_all(url: str, tenant_id: int, barrier: Barrier, answers: "Queue[Taken]
     with DirectDatabase(url) as database:
         claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index")
         barrier.wait()
-        began = time.monotonic()
-        while (got := database.write(claim)) is not None:
-            todo_ids.append(got.todo.id)
-        answers.put(Taken(todo_ids, began, time.monotonic()))
+        start = time.monotonic()
+        while (claimed := database.write(claim)) is not None:
+            todo_ids.append(claimed.todo.id)
+        answers.put(Taken(todo_ids, start, time.monotonic()))

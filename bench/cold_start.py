@@ -44,9 +44,9 @@ def model_layer(shop: Workshop) -> Measurements:
 
 @benchmark("demo.time", "`headway demo`: a plan, a goal with sub-agents, a process killed and the recovery", "60 s", at_most(1))
 def demo(shop: Workshop) -> Measurements:
-    began = time.perf_counter()
+    start = time.perf_counter()
     run_headway(shop, "demo", "demo")
-    return Measurements([time.perf_counter() - began], [DEMO_LIMIT_S], "s")
+    return Measurements([time.perf_counter() - start], [DEMO_LIMIT_S], "s")
 
 
 def importing(shop: Workshop, module: str) -> float:
@@ -64,10 +64,10 @@ def against_nothing(shop: Workshop, *arguments: str) -> Measurements:
 
 
 def milliseconds(run: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(RUNS):
         run()
-    return (time.perf_counter() - began) * 1000 / RUNS
+    return (time.perf_counter() - start) * 1000 / RUNS
 
 
 def run_headway(shop: Workshop, home: str, *arguments: str) -> None:

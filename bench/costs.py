@@ -55,50 +55,50 @@ class Meter:
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
-        self.writing: set[int] = set()  # cursors whose transaction has written something
+        self.writing_cursors: set[int] = set()  # cursors whose transaction has written something
         self.execute: Any = psycopg.Cursor.execute
         meter = self
 
-        def counted(cursor: Any, query: Any, *given: Any, **more: Any) -> Any:
-            done = meter.execute(cursor, query, *given, **more)
-            words = query.decode() if isinstance(query, bytes) else str(query)
+        def counted(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+            result = meter.execute(cursor, query, *arguments, **options)
+            text = query.decode() if isinstance(query, bytes) else str(query)
             meter.seen["statements"] += 1
-            if words == "COMMIT":
-                meter.seen["commits"] += id(cursor) in meter.writing
-                meter.writing.discard(id(cursor))
-            elif WRITES.match(words) and cursor.rowcount > 0:
+            if text == "COMMIT":
+                meter.seen["commits"] += id(cursor) in meter.writing_cursors
+                meter.writing_cursors.discard(id(cursor))
+            elif WRITES.match(text) and cursor.rowcount > 0:
                 meter.seen["rows"] += cursor.rowcount
-                meter.writing.add(id(cursor))
-            return done
+                meter.writing_cursors.add(id(cursor))
+            return result
 
-        psycopg.Cursor.execute = counted  # type: ignore[method-assign]
+        psycopg.Cursor.execute = counted  # type: ignore[assignment, method-assign]  # one signature for all overloads
 
     def sizes(self, url: str) -> tuple[int, int]:
         """Return the sizes of the write-ahead log and of the database. This lookup is not counted."""
         with psycopg.connect(url, autocommit=True) as connection:
-            looked = self.execute(
+            cursor = self.execute(
                 connection.cursor(), "SELECT pg_current_wal_insert_lsn() - '0/0', pg_database_size(current_database())"
             )
-            [(log, kept)] = looked.fetchall()
-            return int(log), int(kept)
+            [(log_size, database_size)] = cursor.fetchall()
+            return int(log_size), int(database_size)
 
     def of(self, url: str, work: Callable[[], object]) -> Counted:
         """Return the total cost of the work."""
-        log, kept = self.sizes(url)
+        log_before, size_before = self.sizes(url)
         self.seen.clear()
         work()
         seen = dict(self.seen)
-        log_after, kept_after = self.sizes(url)
-        counts = [float(seen.get(name, 0)) for name in ("statements", "commits", "rows")]
-        return Counted(*counts, log_after - log, kept_after - kept)
+        log_after, size_after = self.sizes(url)
+        statements, commits, rows = (float(seen.get(name, 0)) for name in ("statements", "commits", "rows"))
+        return Counted(statements, commits, rows, log_after - log_before, size_after - size_before)
 
 
-def shared(counted: Counted, operations: int) -> Counted:
-    return Counted(*(value / operations for value in counted))
+def shared(costs: Counted, operations: float) -> Counted:
+    return Counted(*(value / operations for value in costs))
 
 
-def without(counted: Counted, other: Counted) -> Counted:
-    return Counted(*(one - less for one, less in zip(counted, other, strict=True)))
+def without(costs: Counted, other: Counted) -> Counted:
+    return Counted(*(cost - other_cost for cost, other_cost in zip(costs, other, strict=True)))
 
 
 # Operations
@@ -116,8 +116,8 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
     url = new_database(shop)
     tenant_id = new_tenant(url)
     with DirectDatabase(url) as database:
-        place = database.write(partial(conversations.add, tenant_id=tenant_id)).id
-        add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=place))
+        conversation_id = database.write(partial(conversations.add, tenant_id=tenant_id)).id
+        add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
         first = database.write(add).id
 
         def times(work: Callable[[int], object]) -> Counted:
@@ -127,18 +127,18 @@ def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
             return shared(meter.of(url, lambda: [work(REPEATED + number) for number in range(REPEATED)]), REPEATED)
 
         def complete(number: int) -> None:
-            database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, wanted=Change(status="completed")))
+            database.write(partial(todos.change, tenant_id=tenant_id, todo_id=first + number, changes=Change(status="completed")))
 
-        claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=place)
-        page = partial(views.list_todos, tenant_id=tenant_id, selection=Selection(place), limit=20)
-        news = partial(event_store.list_after, tenant_id=tenant_id, seq=0, limit=50)
+        claim = partial(claims.claim, tenant_id=tenant_id, agent_id="index", conversation_id=conversation_id)
+        page = partial(views.list_todos, tenant_id=tenant_id, selection=Selection(conversation_id), limit=20)
+        new_events = partial(event_store.list_after, tenant_id=tenant_id, seq=0, limit=50)
         yield "a todo is created", times(lambda _: database.write(add))
         yield "a todo is completed", times(complete)
         for _ in range(2 * REPEATED):
             database.write(add)
         yield "a todo is claimed", times(lambda _: database.write(claim))
         yield "20 todos are listed", times(lambda _: database.read(page))
-        yield "the feed reads what is new, for all readers of a tenant", times(lambda _: database.read(news))
+        yield "the feed reads what is new, for all readers of a tenant", times(lambda _: database.read(new_events))
 
 
 def of_goals(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
@@ -157,8 +157,8 @@ def of_goals(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
     pursuit = Pursuit(shop, url)
     pursuit.round(20)
     before = meter.of(url, partial(pursuit.prepare, 20))
-    whole = meter.of(url, partial(pursuit.round, 20))
-    yield "a sub-goal is begun, worked on in one answer, and judged", shared(without(whole, before), LOOKED_AT)
+    total = meter.of(url, partial(pursuit.round, 20))
+    yield "a sub-goal is begun, worked on in one answer, and judged", shared(without(total, before), LOOKED_AT)
 
 
 def of_turns(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
@@ -186,21 +186,21 @@ def of_an_idle_server(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Count
 
     url = new_database(shop)
     with asyncio.Runner() as runner:
-        opening = Headway.open(home=shop.folder / "idle", database_url=url, model="rehearsal")
-        runner.run(opening.__aenter__())
+        context = Headway.open(home=shop.folder / "idle", database_url=url, model="rehearsal")
+        runner.run(context.__aenter__())
         yield "a second of a process that has nothing to do", of_a_second(meter, url, runner.run)
-        runner.run(opening.__aexit__(None, None, None))
+        runner.run(context.__aexit__(None, None, None))
 
 
 def turns(meter: Meter, loop: Loop, url: str, idle: Counted, iterations: int) -> Counted:
     """Return the average cost of one turn of so many iterations, without the engine's own statements in the meantime."""
-    began = time.perf_counter()
-    whole = meter.of(url, lambda: [loop.round(iterations) for _ in range(TURNS)])
-    return shared(without(whole, scaled(idle, time.perf_counter() - began)), TURNS)
+    start = time.perf_counter()
+    total = meter.of(url, lambda: [loop.round(iterations) for _ in range(TURNS)])
+    return shared(without(total, scaled(idle, time.perf_counter() - start)), TURNS)
 
 
-def scaled(counted: Counted, factor: float) -> Counted:
-    return Counted(*(value * factor for value in counted))
+def scaled(costs: Counted, factor: float) -> Counted:
+    return Counted(*(value * factor for value in costs))
 
 
 def of_jobs(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
@@ -246,22 +246,22 @@ def main() -> None:
     with open_workshop() as shop:
         settle_down(shop)
         open_at_once = connections(shop)
-        counted = {}
-        for name, one in everything(shop, Meter()):
-            print(f"{name}: {', '.join(f'{field} {value:.1f}' for field, value in one._asdict().items())}", flush=True)
-            counted[name] = one
+        costs = {}
+        for name, cost in everything(shop, Meter()):
+            print(f"{name}: {', '.join(f'{field} {value:.1f}' for field, value in cost._asdict().items())}", flush=True)
+            costs[name] = cost
     print(f"a process keeps {open_at_once} connections open")
     if arguments.write:
-        document = {"connections": open_at_once, "operations": {name: one._asdict() for name, one in counted.items()}}
+        document = {"connections": open_at_once, "operations": {name: cost._asdict() for name, cost in costs.items()}}
         DOCUMENT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        words = f"{table(counted)}\n\nA serving process keeps {open_at_once} connections open."
-        SCALING.write_text(between_markers(SCALING.read_text(encoding="utf-8"), "costs", words), encoding="utf-8")
+        section = f"{table(costs)}\n\nA serving process keeps {open_at_once} connections open."
+        SCALING.write_text(between_markers(SCALING.read_text(encoding="utf-8"), "costs", section), encoding="utf-8")
 
 
-def table(counted: dict[str, Counted]) -> str:
+def table(costs: dict[str, Counted]) -> str:
     titles = ("operation", "statements", "commits", "rows written", "log", "kept")
     return aligned(
-        [titles, *((name, *map(amount, one[:3]), size(one.log_bytes), size(one.kept_bytes)) for name, one in counted.items())]
+        [titles, *((name, *map(amount, cost[:3]), size(cost.log_bytes), size(cost.kept_bytes)) for name, cost in costs.items())]
     )
 
 

@@ -43,13 +43,13 @@ class Axis(NamedTuple):
 
     low: float
     high: float
-    begins: float
-    ends: float
+    start: float
+    end: float
 
     def at(self, value: float) -> float:
         within = min(max(value, self.low), self.high)
         share = math.log(within / self.low) / math.log(self.high / self.low)
-        return self.begins + share * (self.ends - self.begins)
+        return self.start + share * (self.end - self.start)
 
     def ticks(self) -> Iterator[float]:
         """Yield 1, 2 and 5 of every decade, or only powers of ten where that would be too many."""
@@ -61,91 +61,93 @@ class Axis(NamedTuple):
 
 
 def picture(document: dict[str, Any]) -> str:
-    held = [one for one in document["benchmarks"] if one["target"] and "ratio" in one]
-    grown = [one for one in document["benchmarks"] if one.get("curve")]
-    middle = 70 + ROW * len(held)
-    height = middle + (CURVES_HEIGHT + 90 if grown else 0)
+    with_target = [benchmark for benchmark in document["benchmarks"] if benchmark["target"] and "ratio" in benchmark]
+    with_curve = [benchmark for benchmark in document["benchmarks"] if benchmark.get("curve")]
+    middle = 70 + ROW * len(with_target)
+    height = middle + (CURVES_HEIGHT + 90 if with_curve else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">',
         "<title>Headway's benchmarks against their targets, and how costs grow</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="ground" width="{WIDTH}" height="{height}"/>',
-        *(against_targets(held) if held else ()),
-        *(growth(grown, middle) if grown else ()),
+        *(against_targets(with_target) if with_target else ()),
+        *(growth(with_curve, middle) if with_curve else ()),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def better(one: dict[str, Any], ratio: float) -> float:
+def better(benchmark: dict[str, Any], ratio: float) -> float:
     """Return how much better than its target a ratio is: 1 is on target, more is better for both kinds of target."""
-    sign, wanted = one["target"]
-    return float(ratio / wanted if sign == "≥" else wanted / ratio)
+    sign, target = benchmark["target"]
+    return float(ratio / target if sign == "≥" else target / ratio)
 
 
-def against_targets(held: list[dict[str, Any]]) -> Iterator[str]:
-    reached = [better(one, one["ratio"]) for one in held]
-    axis = Axis(min(0.25, *reached), max(4.0, *reached), NAMES, WIDTH - RIGHT)
-    bottom = 50 + ROW * len(held)
+def against_targets(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    multiples = [better(benchmark, benchmark["ratio"]) for benchmark in benchmarks]
+    axis = Axis(min(0.25, *multiples), max(4.0, *multiples), NAMES, WIDTH - RIGHT)
+    bottom = 50 + ROW * len(benchmarks)
     yield text(10, 20, "How many times its target each benchmark reaches (right of the line is better)", "title")
     for tick in axis.ticks():
         yield line("target" if tick == 1 else "grid", axis.at(tick), 34, axis.at(tick), bottom)
         yield text(axis.at(tick), bottom + 14, f"{tick:g}×", "faint", "middle")
-    for row, one in enumerate(held):
+    for row, benchmark in enumerate(benchmarks):
         y = 50 + ROW * row
-        kind = "met" if one["met"] else "missed"
-        low, high = sorted(better(one, ratio) for ratio in one["middle_half"])
-        yield text(NAMES - 10, y + 4, one["name"], "", "end")
+        kind = "met" if benchmark["met"] else "missed"
+        low, high = sorted(better(benchmark, ratio) for ratio in benchmark["middle_half"])
+        yield text(NAMES - 10, y + 4, benchmark["name"], "", "end")
         yield line(kind, axis.at(low), y, axis.at(high), y, 'stroke-width="4" opacity="0.45"')
-        yield f'<circle class="{kind}" cx="{axis.at(better(one, one["ratio"])):.1f}" cy="{y}" r="4"/>'
-        yield text(WIDTH - 10, y + 4, f"{short(one['ratio'])} ({one['target'][0]} {one['target'][1]:g})", "faint", "end")
+        yield f'<circle class="{kind}" cx="{axis.at(better(benchmark, benchmark["ratio"])):.1f}" cy="{y}" r="4"/>'
+        yield text(
+            WIDTH - 10, y + 4, f"{short(benchmark['ratio'])} ({benchmark['target'][0]} {benchmark['target'][1]:g})", "faint", "end"
+        )
 
 
-def growth(grown: list[dict[str, Any]], top: int) -> Iterator[str]:
+def growth(benchmarks: list[dict[str, Any]], top: int) -> Iterator[str]:
     """Draw the cost of one operation as a multiple of its cost at the smallest size."""
-    curves = [(one["name"], relative_costs(one)) for one in grown]
+    curves = [(benchmark["name"], relative_costs(benchmark)) for benchmark in benchmarks]
     costs = [cost for _, curve in curves for cost in curve.values()]
     sizes = [size for _, curve in curves for size in curve]
     bottom = top + 40 + CURVES_HEIGHT
     across, up = Axis(min(sizes), max(sizes), 60, WIDTH - 220), Axis(min(0.5, *costs), max(2.0, *costs), bottom, top + 40)
     yield text(10, top + 20, "What one operation costs as things grow (1 = at the smallest size; flat is good)", "title")
     for tick in up.ticks():
-        yield line("target" if tick == 1 else "grid", across.begins, up.at(tick), across.ends, up.at(tick))
-        yield text(across.begins - 8, up.at(tick) + 4, f"{tick:g}×", "faint", "end")
+        yield line("target" if tick == 1 else "grid", across.start, up.at(tick), across.end, up.at(tick))
+        yield text(across.start - 8, up.at(tick) + 4, f"{tick:g}×", "faint", "end")
     for tick in across.ticks():
         yield text(across.at(tick), bottom + 18, f"{tick:,.0f}", "faint", "middle")
     ends = sorted((up.at(list(curve.values())[-1]), number) for number, (_, curve) in enumerate(curves))
-    beside = dict(zip((number for _, number in ends), apart([y for y, _ in ends]), strict=True))
+    label_heights = dict(zip((number for _, number in ends), apart([y for y, _ in ends]), strict=True))
     for number, (name, curve) in enumerate(curves):
         colour = f"c{number % COLOURS}"
-        places = [(across.at(size), up.at(cost)) for size, cost in curve.items()]
-        yield f'<polyline class="{colour}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>'
-        yield from (f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places)
-        x, y = places[-1]
-        yield line(colour, x + 4, y, WIDTH - 205, beside[number], 'stroke-dasharray="1 4" opacity="0.6"')
-        yield text(WIDTH - 200, beside[number] + 4, f"{name} {short(list(curve.values())[-1])}×", f"{colour} curve")
+        points = [(across.at(size), up.at(cost)) for size, cost in curve.items()]
+        yield f'<polyline class="{colour}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+        yield from (f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points)
+        x, y = points[-1]
+        yield line(colour, x + 4, y, WIDTH - 205, label_heights[number], 'stroke-dasharray="1 4" opacity="0.6"')
+        yield text(WIDTH - 200, label_heights[number] + 4, f"{name} {short(list(curve.values())[-1])}×", f"{colour} curve")
 
 
-def relative_costs(one: dict[str, Any]) -> dict[int, float]:
-    figures = {int(size): figure for size, figure in one["curve"].items()}
+def relative_costs(benchmark: dict[str, Any]) -> dict[int, float]:
+    figures = {int(size): figure for size, figure in benchmark["curve"].items()}
     smallest = next(iter(figures.values()))
-    return {size: smallest / figure if one["unit"] == "/s" else figure / smallest for size, figure in figures.items()}
+    return {size: smallest / figure if benchmark["unit"] == "/s" else figure / smallest for size, figure in figures.items()}
 
 
-def apart(places: list[float], distance: float = 16) -> list[float]:
+def apart(positions: list[float], distance: float = 16) -> list[float]:
     """Move positions down where they would overlap, keeping their order."""
-    moved: list[float] = []
-    for place in places:
-        moved.append(max(place, moved[-1] + distance) if moved else place)
-    return moved
+    spaced: list[float] = []
+    for position in positions:
+        spaced.append(max(position, spaced[-1] + distance) if spaced else position)
+    return spaced
 
 
-def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+def text(x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
-def line(kind: str, x1: float, y1: float, x2: float, y2: float, more: str = "") -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {more}/>'
+def line(kind: str, x1: float, y1: float, x2: float, y2: float, attributes: str = "") -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {attributes}/>'
 
 
 def short(number: float) -> str:

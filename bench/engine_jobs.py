@@ -46,13 +46,13 @@ def bury(tx: Transaction, job: Job, error: str) -> None:
 class Ours:
     def __init__(self, shop: Workshop, url: str) -> None:
         self.runner = asyncio.Runner()
-        shop.closing.callback(self.runner.close)
-        self.begun: asyncio.Queue[float] = asyncio.Queue()
+        shop.cleanup.callback(self.runner.close)
+        self.starts: asyncio.Queue[float] = asyncio.Queue()
         self.done: asyncio.Queue[None] = asyncio.Queue()
         self.url = url
         self.tenant_id = new_tenant(url)
         self.database = Database(url)
-        shop.closing.callback(self.database.close)
+        shop.cleanup.callback(self.database.close)
 
     def jobs_a_second(self) -> float:
         return self.runner.run(self._jobs_a_second())
@@ -67,12 +67,12 @@ class Ours:
                 for _ in rest:
                     await self.enqueue()
 
-            began = time.perf_counter()
+            start = time.perf_counter()
             await asyncio.gather(*(caller() for _ in range(CONCURRENCY)))
             async with self.working():
                 for _ in range(JOBS):
                     await self.done.get()
-                return JOBS / (time.perf_counter() - began)
+                return JOBS / (time.perf_counter() - start)
 
     def waits(self, enqueue: Enqueue | None = None) -> list[float]:
         """Return the milliseconds that single jobs wait on an idle engine."""
@@ -85,17 +85,17 @@ class Ours:
 
     async def wait(self, enqueue: Enqueue) -> float:
         await asyncio.sleep(idle_s())
-        began = time.perf_counter()
+        start = time.perf_counter()
         await enqueue()
-        started = await self.begun.get()
+        started = await self.starts.get()
         await self.done.get()
-        return (started - began) * 1000
+        return (started - start) * 1000
 
     async def warm_up(self) -> None:
         for _ in range(3):
             await self.enqueue()
             await self.done.get()
-        self.begun, self.done = asyncio.Queue(), asyncio.Queue()
+        self.starts, self.done = asyncio.Queue(), asyncio.Queue()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -104,8 +104,8 @@ class Ours:
         async with asyncio.timeout(PATIENCE_S):
             yield
         for state in ("queued", "delayed", "running", "dead"):
-            left = await self.database.read(partial(job_store.list_page, tenant_id=self.tenant_id, state=state, limit=JOBS))
-            assert not left, f"{len(left)} jobs are {state}"
+            unfinished = await self.database.read(partial(job_store.list_page, tenant_id=self.tenant_id, state=state, limit=JOBS))
+            assert not unfinished, f"{len(unfinished)} jobs are {state}"
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -118,17 +118,17 @@ class Ours:
             await self.engine.stop()
 
     async def work(self, job: Job) -> None:
-        self.begun.put_nowait(time.perf_counter())
+        self.starts.put_nowait(time.perf_counter())
         try:
             await self.database.write(partial(self.complete, job=job))
         finally:  # the engine's heartbeat may find the job completed just after the commit, and cancel this task
             self.done.put_nowait(None)
 
     def complete(self, tx: Transaction, job: Job) -> None:
-        held = jobs.get_locked(tx, job.tenant_id, job.id)
-        assert held.state == "running"
-        assert held.owner == self.engine.owner
-        jobs.complete(tx, held)
+        locked = jobs.get_locked(tx, job.tenant_id, job.id)
+        assert locked.state == "running"
+        assert locked.owner == self.engine.owner
+        jobs.complete(tx, locked)
 
     async def enqueue(self) -> None:
         await self.enqueue_elsewhere()
@@ -167,13 +167,13 @@ class Theirs:
 
     def direct(self) -> float:
         tidy(self.url)
-        return median(self.peer.ask("direct", url=self.url))
+        return float(median(self.peer.ask("direct", url=self.url)))
 
 
 def own_database(shop: Workshop) -> str:
     """Create an empty database on this run's server. It is dropped at the end."""
     url = new_database(shop)
-    shop.closing.callback(drop, shop.once(server_url), url.partition("?")[0].rpartition("/")[2])
+    shop.cleanup.callback(drop, shop.once(server_url), url.partition("?")[0].rpartition("/")[2])
     return url
 
 
@@ -249,12 +249,12 @@ def p99(batches: list[list[float]]) -> float:
 
 
 def waits_in_turns(ours: Callable[[], list[float]], reference: Callable[[], list[float]]) -> Waits:
-    taken = Waits([], [])
+    waits = Waits([], [])
     for number in range(Pace.rounds(BATCHES)):
         progress(f"batch {number + 1} of {BATCHES}")
-        taken.ours.append(ours())
-        taken.reference.append(reference())
-    return taken
+        waits.ours.append(ours())
+        waits.reference.append(reference())
+    return waits
 
 
 def waits_beside_dbos(shop: Workshop) -> Waits:

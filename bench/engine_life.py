@@ -36,15 +36,15 @@ def idle(shop: Workshop) -> Measurements:
     home = shop.folder / "idle"
     command = [sys.executable, "-m", "headway", "serve", "--port", "0", "--json", "--home", str(home)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    shop.closing.callback(stop, process)
+    shop.cleanup.callback(stop, process)
     assert process.stdout is not None
     process.stdout.readline()
     see_it_work(f"sqlite:///{home / 'headway.db'}")
     time.sleep(1)
     watched = psutil.Process(process.pid)
-    before, began = cpu_s(watched), time.perf_counter()
+    before, start = cpu_s(watched), time.perf_counter()
     time.sleep(WATCHED_S)
-    percent = 100 * (cpu_s(watched) - before) / (time.perf_counter() - began)
+    percent = 100 * (cpu_s(watched) - before) / (time.perf_counter() - start)
     stop(process)
     return Measurements([percent], [IDLE_PERCENT], "%")
 
@@ -53,8 +53,8 @@ def see_it_work(url: str) -> None:
     """Wait until the engine, which starts a while after the server answers, has completed a job."""
     with DirectDatabase(url) as database:
         tenant_id = database.write(tenants.ensure_local).id
-        wanted = {"name": "now", "arguments": {}}
-        job = database.write(partial(jobs.create, tenant_id=tenant_id, kind="tool", payload=wanted))
+        payload = {"name": "now", "arguments": {}}
+        job = database.write(partial(jobs.create, tenant_id=tenant_id, kind="tool", payload=payload))
         deadline = time.monotonic() + PATIENCE_S
         while (state := database.read(partial(jobs.get, tenant_id=tenant_id, job_id=job.id)).state) != "completed":
             assert time.monotonic() < deadline, f"the job is {state}"
@@ -62,7 +62,9 @@ def see_it_work(url: str) -> None:
 
 
 def cpu_s(process: Any) -> float:
-    return sum(one.cpu_times().user + one.cpu_times().system for one in [process, *process.children(recursive=True)])
+    return float(
+        sum(member.cpu_times().user + member.cpu_times().system for member in [process, *process.children(recursive=True)])
+    )
 
 
 # Work that a killed process left behind
@@ -81,9 +83,9 @@ class Survivors:
 
         logging.getLogger("headway.engine").setLevel(logging.ERROR)  # takeovers are expected here
         self.runner = asyncio.Runner()
-        shop.closing.callback(self.runner.close)
-        chosen = {"home": str(shop.folder / "survivors"), "model": "test:scripted", "restart_stagger_s": "0"}
-        self.settings = settings.load(chosen)
+        shop.cleanup.callback(self.runner.close)
+        flags = {"home": str(shop.folder / "survivors"), "model": "test:scripted", "restart_stagger_s": "0"}
+        self.settings = settings.load(flags)
         self.models = {"test:scripted": scripted_model(answer)}
 
     @asynccontextmanager
@@ -104,17 +106,20 @@ class Survivors:
 
     async def _left_behind(self) -> float:
         async with self.headway() as headway, asyncio.timeout(PATIENCE_S):
-            tenant_id, places = await self.places(headway)
+            tenant_id, conversation_ids = await self.places(headway)
             dead = f"dead:{uuid4()}"  # it has no lease
-            begun: list[str] = await headway.database.write(
-                lambda tx: [turns.start(tx, tenant_id, place, turns.TurnRequest(REQUEST, owner=dead)).id for place in places]
+            job_ids: list[str] = await headway.database.write(
+                lambda tx: [
+                    turns.start(tx, tenant_id, conversation_id, turns.TurnRequest(REQUEST, owner=dead)).id
+                    for conversation_id in conversation_ids
+                ]
             )
-            ended = [headway.engine.ended(job_id) for job_id in begun]
-            began = time.perf_counter()
+            ended = [headway.engine.ended(job_id) for job_id in job_ids]
+            start = time.perf_counter()
             self.start(headway)
             await asyncio.gather(*ended)
-            took = time.perf_counter() - began
-            await self.check(headway, tenant_id, begun)
+            took = time.perf_counter() - start
+            await self.check(headway, tenant_id, job_ids)
             return TURNS / took
 
     def fresh(self) -> float:
@@ -122,12 +127,14 @@ class Survivors:
 
     async def _fresh(self) -> float:
         async with self.headway() as headway, asyncio.timeout(PATIENCE_S):
-            tenant_id, places = await self.places(headway)
-            began = time.perf_counter()
+            tenant_id, conversation_ids = await self.places(headway)
+            start = time.perf_counter()
             self.start(headway)
-            shown = await asyncio.gather(*(headway.run_turn(tenant_id, place, REQUEST) for place in places))
-            took = time.perf_counter() - began
-            assert {(one["status"], one["iterations"]) for one in shown} == ENDED_WELL, shown[0]
+            reports = await asyncio.gather(
+                *(headway.run_turn(tenant_id, conversation_id, REQUEST) for conversation_id in conversation_ids)
+            )
+            took = time.perf_counter() - start
+            assert {(report["status"], report["iterations"]) for report in reports} == ENDED_WELL, reports[0]
             return TURNS / took
 
     def start(self, headway: Any) -> None:
@@ -141,27 +148,27 @@ class Survivors:
             tenant_id = tenants.ensure_local(tx).id
             return tenant_id, [conversations.add(tx, tenant_id=tenant_id).id for _ in range(TURNS)]
 
-        made: tuple[int, list[int]] = await headway.database.write(make)
-        return made
+        created: tuple[int, list[int]] = await headway.database.write(make)
+        return created
 
-    async def check(self, headway: Any, tenant_id: int, begun: list[str]) -> None:
+    async def check(self, headway: Any, tenant_id: int, job_ids: list[str]) -> None:
         """Assert that all turns ended well. A job of a dead process only ends if it was taken over."""
 
         def look(tx: Transaction) -> set[tuple[str, int]]:
-            owned = [jobs.get(tx, tenant_id, job_id) for job_id in begun]
-            shown = [turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits) for job in owned]
-            return {(one["status"], one["iterations"]) for one in shown}
+            owned = [jobs.get(tx, tenant_id, job_id) for job_id in job_ids]
+            reports = [turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits) for job in owned]
+            return {(report["status"], report["iterations"]) for report in reports}
 
-        found = await headway.database.read(look)
-        assert found == ENDED_WELL, found
+        results = await headway.database.read(look)
+        assert results == ENDED_WELL, results
 
 
 def answer(messages: Any) -> Any:
     """Return two calls of a trivial tool, then an answer."""
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-    said = sum(isinstance(message, ModelResponse) for message in messages)
-    if said < STEPS - 1:
+    answer_count = sum(isinstance(message, ModelResponse) for message in messages)
+    if answer_count < STEPS - 1:
         return ModelResponse([ToolCallPart("now", {}, f"call_{uuid4().hex}")], finish_reason="tool_call")
     return ModelResponse([TextPart("Late.")], finish_reason="stop")
 

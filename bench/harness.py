@@ -78,22 +78,22 @@ class Unavailable(Exception):
 class Workshop:
     """Resources that the benchmarks of one room share: a folder, and things that are slow to create."""
 
-    def __init__(self, folder: Path, closing: ExitStack) -> None:
+    def __init__(self, folder: Path, cleanup: ExitStack) -> None:
         self.folder = folder
-        self.closing = closing
-        self._made: dict[Callable[[Workshop], object], object] = {}
+        self.cleanup = cleanup
+        self._resources: dict[Callable[[Workshop], object], object] = {}
 
     def once(self, make: Callable[["Workshop"], T]) -> T:
         """Return what `make` returns, and call it only once."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return self._made[make]  # type: ignore[return-value]  # the value was made by this function
+        if make not in self._resources:
+            self._resources[make] = make(self)
+        return self._resources[make]  # type: ignore[return-value]  # the value was made by this function
 
 
 @contextmanager
 def open_workshop() -> Iterator[Workshop]:
-    with TemporaryDirectory(prefix="hw-bench-") as folder, ExitStack() as closing:
-        yield Workshop(Path(folder), closing)
+    with TemporaryDirectory(prefix="hw-bench-") as folder, ExitStack() as cleanup:
+        yield Workshop(Path(folder), cleanup)
 
 
 class Benchmark(NamedTuple):
@@ -128,17 +128,17 @@ class Pace:
     trial = False
 
     @classmethod
-    def rounds(cls, wanted: int) -> int:
-        return 1 if cls.trial else wanted
+    def rounds(cls, usual: int) -> int:
+        return 1 if cls.trial else usual
 
 
 def in_turns(
     ours: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS, unit: str = "/s", *, warm: bool = True
 ) -> Measurements:
     """Measure both sides alternately. Each callable does one round and returns its figure. The first round is a warm-up."""
-    taken = Measurements([], [], unit)
-    alternately([(ours, taken.ours), (reference, taken.reference)], rounds, warm=warm)
-    return taken
+    measurements = Measurements([], [], unit)
+    alternately([(ours, measurements.ours), (reference, measurements.reference)], rounds, warm=warm)
+    return measurements
 
 
 def growing(sizes: Mapping[int, Callable[[], float]], rounds: int, unit: str = "/s") -> Measurements:
@@ -161,9 +161,9 @@ def alternately(sides: list[tuple[Callable[[], float], list[float]]], rounds: in
 
 def rate(count: int, work: Callable[[], object]) -> float:
     """Return how many per second, when `work` does `count`."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return count / (time.perf_counter() - began)
+    return count / (time.perf_counter() - start)
 
 
 def progress(message: str) -> None:

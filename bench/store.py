@@ -58,7 +58,7 @@ def list20(shop: Workshop) -> Measurements:
 def list20_hot(shop: Workshop) -> Measurements:
     ledger = shop.once(uneven_ledger)
     with DirectDatabase(ledger.url) as database:
-        return growing({size: partial(lists, database, ledger, [one]) for size, one in by_size(ledger)}, ROUNDS)
+        return growing({size: partial(lists, database, ledger, [conversation]) for size, conversation in by_size(ledger)}, ROUNDS)
 
 
 @benchmark(
@@ -67,7 +67,9 @@ def list20_hot(shop: Workshop) -> Measurements:
 def growth_of_scope(shop: Workshop) -> Measurements:
     ledger = shop.once(uneven_ledger)
     with DirectDatabase(ledger.url) as database:
-        return growing({size: partial(churn, database, ledger, one) for size, one in by_size(ledger)}, GROWTH_ROUNDS)
+        return growing(
+            {size: partial(churn, database, ledger, conversation) for size, conversation in by_size(ledger)}, GROWTH_ROUNDS
+        )
 
 
 @benchmark("store.growth.insert", "create in a ledger of 1,000,000 todos", "in one of 1,000", at_least(0.7))
@@ -82,10 +84,10 @@ def growth_list(shop: Workshop) -> Measurements:
 
 def in_ledgers(shop: Workshop, one_round: Callable[[DirectDatabase, Ledger, list[int]], float]) -> Measurements:
     """Measure the same work in ledgers of 1,000, 30,000 and 1,000,000 todos."""
-    with ExitStack() as closing:
+    with ExitStack() as cleanup:
         rounds = {}
         for conversation_count, ledger in shop.once(ledgers).items():
-            database = closing.enter_context(DirectDatabase(ledger.url))
+            database = cleanup.enter_context(DirectDatabase(ledger.url))
             rounds[conversation_count * TODOS_EACH] = partial(one_round, database, ledger, spread_out(ledger))
         return growing(rounds, GROWTH_ROUNDS)
 
@@ -128,11 +130,12 @@ def churn(database: DirectDatabase, ledger: Ledger, conversation: int) -> float:
     """Run a round of creating and completing todos, which leaves the list as long as before."""
     draft = bare.DRAFT._replace(conversation_id=conversation)
 
-    def one() -> None:
-        made = database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
-        database.write(partial(todos.change, tenant_id=ledger.tenant_id, todo_id=made.id, wanted=Change(status="completed")))
+    def run() -> None:
+        for _ in range(CREATES // 2):
+            todo = database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
+            database.write(partial(todos.change, tenant_id=ledger.tenant_id, todo_id=todo.id, changes=Change(status="completed")))
 
-    return rate(CREATES // 2, lambda: [one() for _ in range(CREATES // 2)])
+    return rate(CREATES // 2, run)
 
 
 def lists(database: DirectDatabase, ledger: Ledger, lists: list[int]) -> float:
@@ -152,7 +155,7 @@ def bare_creates(shop: Workshop, name: str) -> Callable[[], float]:
 def creating_at_once(shop: Workshop, callers: int, each: int) -> Measurements:
     ledger = new_ledger(shop.folder / f"create-c{callers}.db")
     database = Database(ledger.url)
-    shop.closing.callback(database.close)
+    shop.cleanup.callback(database.close)
     add = partial(todos.add, tenant_id=ledger.tenant_id, draft=bare.DRAFT)
 
     async def caller() -> None:

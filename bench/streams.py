@@ -30,7 +30,7 @@ class Reader(asyncio.Protocol):
         self.head = head
         self.seen = 0
         self.tail = b""
-        self.there = False
+        self.connected = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -41,8 +41,8 @@ class Reader(asyncio.Protocol):
         data = self.tail + data  # a frame may arrive in two pieces
         self.tail = data[1 - len(EVENT) :]
         frames = data.count(EVENT)
-        if not self.there and b"event: ping" in data:
-            self.there = True
+        if not self.connected and b"event: ping" in data:
+            self.connected = True
             self.crowd.arrived()
         if frames:
             self.seen += frames
@@ -54,28 +54,28 @@ class Crowd:
 
     def __init__(self, url: str, stream: str, fire: str, tokens: list[str], body: bytes, size: int = READERS) -> None:
         self.size = size
-        place = urlsplit(url)
-        self.host, self.port = place.hostname or "", place.port or 80
-        host = f"Host: {place.netloc}\r\nAuthorization: Bearer "
+        address = urlsplit(url)
+        self.host, self.port = address.hostname or "", address.port or 80
+        host = f"Host: {address.netloc}\r\nAuthorization: Bearer "
         # Many tokens, because so many readers would exceed the rate limit of one.
         self.gets = [f"GET {stream} HTTP/1.1\r\n{host}{token}\r\n\r\n".encode() for token in tokens]
         self.post = (
             f"POST {fire} HTTP/1.1\r\n{host}{tokens[0]}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         ).encode() + body
-        self.there = 0
+        self.connected = 0
         self.count = 0
-        self.wanted = 0
+        self.expected = 0
         self.changed = asyncio.Event()
         self.times: list[float] = []
 
     def arrived(self) -> None:
-        self.there += 1
+        self.connected += 1
         self.changed.set()
 
     def received(self, frames: int) -> None:
         self.count += frames
         self.times.append(time.perf_counter())
-        if self.count >= self.wanted:
+        if self.count >= self.expected:
             self.changed.set()
 
     async def gather(self) -> None:
@@ -84,7 +84,7 @@ class Crowd:
             (await loop.create_connection(partial(Reader, self, self.gets[n % len(self.gets)]), self.host, self.port))[1]
             for n in range(self.size)
         ]
-        while self.there < self.size:
+        while self.connected < self.size:
             self.changed.clear()
             await self.changed.wait()
         self.input, self.output = await asyncio.open_connection(self.host, self.port)
@@ -102,20 +102,20 @@ class Crowd:
         await self.input.readexactly(length)
 
     async def all_received(self, frames: int) -> None:
-        self.wanted = frames
+        self.expected = frames
         while self.count < frames:
             self.changed.clear()
             await self.changed.wait()
 
     async def burst(self) -> float:
         """Return deliveries per second, when events follow each other as fast as they are accepted."""
-        before, began = self.count, time.perf_counter()
+        before, start = self.count, time.perf_counter()
         for _ in range(EVENTS):
             await self.fire()
         await asyncio.wait_for(self.all_received(before + EVENTS * self.size), 60)
-        lost = [reader for reader in self.readers if reader.seen != self.readers[0].seen]
-        assert not lost, f"{len(lost)} readers missed events"
-        return EVENTS * self.size / (time.perf_counter() - began)
+        incomplete = [reader for reader in self.readers if reader.seen != self.readers[0].seen]
+        assert not incomplete, f"{len(incomplete)} readers missed events"
+        return EVENTS * self.size / (time.perf_counter() - start)
 
     async def paced(self) -> float:
         """Return the 99th percentile of delivery times at two events per second, in milliseconds."""
@@ -123,10 +123,10 @@ class Crowd:
         for _ in range(PACED):
             await asyncio.sleep(PACE_S)
             self.times.clear()
-            before, began = self.count, time.perf_counter()
+            before, start = self.count, time.perf_counter()
             await self.fire()
             await asyncio.wait_for(self.all_received(before + self.size), 60)
-            waits += [moment - began for moment in self.times]
+            waits += [moment - start for moment in self.times]
         return sorted(waits)[int(len(waits) * 0.99)] * 1000
 
 
@@ -154,10 +154,10 @@ def deliveries(shop: Workshop) -> Measurements:
         ours, reference = our_crowd(shop), Crowd(bare_app(shop, "stream"), "/", "/", ["none"], b"")
         runner.run(ours.gather())
         runner.run(reference.gather())
-        taken = in_turns(lambda: runner.run(ours.burst()), lambda: runner.run(reference.burst()), ROUNDS)
+        measurements = in_turns(lambda: runner.run(ours.burst()), lambda: runner.run(reference.burst()), ROUNDS)
         runner.run(ours.disperse())
         runner.run(reference.disperse())
-        return taken
+        return measurements
 
 
 @benchmark("sse.growth", "deliveries a second to 1,000 readers", "to 10", at_least(0.85))
@@ -167,10 +167,10 @@ def growth_of_readers(shop: Workshop) -> Measurements:
         crowds = {size: our_crowd(shop, size) for size in SIZES}
         for crowd in crowds.values():
             runner.run(crowd.gather())
-        taken = growing({size: partial(one_burst, runner, crowd) for size, crowd in crowds.items()}, ROUNDS)
+        measurements = growing({size: partial(one_burst, runner, crowd) for size, crowd in crowds.items()}, ROUNDS)
         for crowd in crowds.values():
             runner.run(crowd.disperse())
-        return taken
+        return measurements
 
 
 def one_burst(runner: asyncio.Runner, crowd: Crowd) -> float:
@@ -183,6 +183,6 @@ def latency(shop: Workshop) -> Measurements:
     with asyncio.Runner() as runner:
         ours = our_crowd(shop)
         runner.run(ours.gather())
-        taken = Measurements([runner.run(ours.paced())], [100.0], "ms")
+        measurements = Measurements([runner.run(ours.paced())], [100.0], "ms")
         runner.run(ours.disperse())
-        return taken
+        return measurements

@@ -27,38 +27,39 @@ headway = httpx.Client(
 )
 
 
-def asked(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+def call_headway(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     return headway.request(method, f"/v1{path}", json=body).raise_for_status().json()
 
 
 def main(request: str) -> None:
-    tools = [
+    tools: list[Any] = [
         {
             "type": "function",
-            "function": {"name": one["name"], "description": one["description"], "parameters": one["input_schema"]},
+            "function": {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]},
         }
-        for one in asked("GET", "/tools")["tools"]
-        if one["name"] in PLANNING
+        for tool in call_headway("GET", "/tools")["tools"]
+        if tool["name"] in PLANNING
     ]
-    conversation = asked("POST", "/conversations", {"title": request[:80]})["conversation"]
-    turn = asked("POST", "/turns", {"conversation_id": conversation["id"]})["turn"]
+    conversation = call_headway("POST", "/conversations", {"title": request[:80]})["conversation"]
+    turn = call_headway("POST", "/turns", {"conversation_id": conversation["id"]})["turn"]
     messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": request}]
     client = OpenAI()
     for _ in range(STEPS):
-        said = client.chat.completions.create(model=MODEL, messages=messages, tools=tools).choices[0].message
-        messages.append(said.model_dump(exclude_none=True))
-        for call in said.tool_calls or []:
+        answer = client.chat.completions.create(model=MODEL, messages=messages, tools=tools).choices[0].message
+        messages.append(answer.model_dump(exclude_none=True))
+        for call in answer.tool_calls or []:
+            assert call.type == "function"
             # The turn and conversation come from this program, never from the model.
             body = {"arguments": json.loads(call.function.arguments), "turn_id": turn["id"], "conversation_id": conversation["id"]}
-            result = asked("POST", f"/tools/{call.function.name}", body)["result"]
+            result = call_headway("POST", f"/tools/{call.function.name}", body)["result"]
             messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
-        if said.tool_calls:
+        if answer.tool_calls:
             continue
-        unfinished = asked("GET", f"/turns/{turn['id']}")["turn"]["incomplete"]
+        unfinished = call_headway("GET", f"/turns/{turn['id']}")["turn"]["incomplete"]
         if not unfinished:
-            print(said.content)
+            print(answer.content)
             return
-        titles = ", ".join(one["title"] for one in unfinished)
+        titles = ", ".join(item["title"] for item in unfinished)
         messages.append(
             {"role": "user", "content": f"Not finished. These steps are still open: {titles}. Do them, or cancel them."}
         )

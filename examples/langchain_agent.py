@@ -9,6 +9,7 @@ import os
 import sys
 
 from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
 
 from headway import Headway
 from headway.frameworks.langchain import langchain_tools
@@ -22,13 +23,13 @@ async def main(request: str) -> None:
     async with Headway.open() as headway:
         loop = await headway.own_loop(agent="langchain")
         agent = create_agent(MODEL, langchain_tools(loop.only("turn_plan")), system_prompt=SYSTEM)
-        said = await agent.ainvoke({"messages": [("user", request)]})
+        state = await agent.ainvoke({"messages": [HumanMessage(request)]})
         for _ in range(ROUNDS):
             if not (unfinished := await loop.unfinished()):
                 break
-            reminder = ("user", f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them.")
-            said = await agent.ainvoke({"messages": [*said["messages"], reminder]})
-        print(said["messages"][-1].content)
+            reminder = f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them."
+            state = await agent.ainvoke({"messages": [*state["messages"], HumanMessage(reminder)]})
+        print(state["messages"][-1].content)
         for todo in await loop.plan():
             print(f"- {todo.subject}: {todo.status}, {todo.outcome}")
 

@@ -25,13 +25,13 @@ async def main(request: str) -> None:
         # Every compatible server supports chat completions; Agent(model="gpt-5-mini") would use the Responses API.
         model = OpenAIChatCompletionsModel(MODEL, client)
         planner = Agent("planner", instructions=SYSTEM, model=model, tools=[*openai_agents_tools(loop.only("turn_plan"))])
-        said = await Runner.run(planner, request)
+        result = await Runner.run(planner, request)
         for _ in range(ROUNDS):
             if not (unfinished := await loop.unfinished()):
                 break
             reminder = f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them."
-            said = await Runner.run(planner, [*said.to_input_list(), {"role": "user", "content": reminder}])
-        print(said.final_output)
+            result = await Runner.run(planner, [*result.to_input_list(), {"role": "user", "content": reminder}])
+        print(result.final_output)
         for todo in await loop.plan():
             print(f"- {todo.subject}: {todo.status}, {todo.outcome}")
 

@@ -21,13 +21,13 @@ async def main(request: str) -> None:
     async with Headway.open() as headway:
         loop = await headway.own_loop(agent="pydantic-ai")
         agent = Agent(MODEL, instructions=SYSTEM, toolsets=[headway_toolset(loop.only("turn_plan"))])
-        said = await agent.run(request)
+        result = await agent.run(request)
         for _ in range(ROUNDS):
             if not (unfinished := await loop.unfinished()):
                 break
             reminder = f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them."
-            said = await agent.run(reminder, message_history=said.all_messages())
-        print(said.output)
+            result = await agent.run(reminder, message_history=result.all_messages())
+        print(result.output)
         for todo in await loop.plan():
             print(f"- {todo.subject}: {todo.status}, {todo.outcome}")
 

@@ -73,13 +73,13 @@ def record(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> list
     chunks: list[Chunk] = []
     with subprocess.Popen(command, cwd=folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        decoder, held = getincrementaldecoder("utf-8")(), ""
+        decoder, buffer = getincrementaldecoder("utf-8")(), ""
         try:
-            while written := os.read(ours, 65536):
-                held += decoder.decode(written)
-                if not UNFINISHED.search(held):
-                    chunks.append(Chunk(time.monotonic() - started, held))
-                    held = ""
+            while output := os.read(ours, 65536):
+                buffer += decoder.decode(output)
+                if not UNFINISHED.search(buffer):
+                    chunks.append(Chunk(time.monotonic() - started, buffer))
+                    buffer = ""
         except OSError:  # Linux reports the end of a terminal as an error
             pass
         os.close(ours)
@@ -117,18 +117,18 @@ def wrap(text: str, room: int) -> list[str]:
 
 def frames(chunks: Sequence[Chunk], prompt: str) -> list[Frame]:
     """Join screens that change too fast to read, cut pauses, and keep the last screen of a scene in view."""
-    shown: list[tuple[float, Lines]] = [(0.0, (prompt,))]
+    screens_shown: list[tuple[float, Lines]] = [(0.0, (prompt,))]
     for at_s, lines in screens([Chunk(0.0, f"{prompt}\r\n\r\n"), *chunks]):
-        since_s, before = shown[-1]
+        since_s, before = screens_shown[-1]
         if at_s - since_s < SHORTEST_S and not begins_scene(before, lines):
-            shown[-1] = (since_s, lines)
+            screens_shown[-1] = (since_s, lines)
         elif lines != before:
-            shown.append((at_s, lines))
+            screens_shown.append((at_s, lines))
     first, *others = [
         Frame(lines, SCENE_S if begins_scene(lines, after) else min(until_s - since_s, LONGEST_S))
-        for (since_s, lines), (until_s, after) in pairwise(shown)
+        for (since_s, lines), (until_s, after) in pairwise(screens_shown)
     ]
-    return [first._replace(seconds=LONGEST_S), *others, Frame(shown[-1][1], ENDING_S)]
+    return [first._replace(seconds=LONGEST_S), *others, Frame(screens_shown[-1][1], ENDING_S)]
 
 
 def begins_scene(before: Lines, after: Lines) -> bool:
@@ -141,8 +141,8 @@ def spans(line: str) -> Iterator[Span]:
     codes: tuple[int, ...] = ()
     for numbers, letter, _, text in TOKEN.findall(line):
         if letter:
-            found = tuple(int(number or 0) for number in numbers.split(";"))
-            codes = () if 0 in found else (*codes, *found)
+            new_codes = tuple(int(number or 0) for number in numbers.split(";"))
+            codes = () if 0 in new_codes else (*codes, *new_codes)
         elif text:
             if text.strip():
                 names = [f"c{code}" for code in codes if code in COLOURS] + ["b"] * (1 in codes) + ["d"] * (2 in codes)

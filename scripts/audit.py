@@ -33,9 +33,9 @@ def findings(answer: str) -> list[str] | None:
     if not any("vulns" in package for package in packages):
         return None
     return [
-        f"{package['name']} {package['version']}: {found['id']}, fixed in {', '.join(found['fix_versions']) or 'no version yet'}"
+        f"{package['name']} {package['version']}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'no version yet'}"
         for package in packages
-        for found in package.get("vulns", ())
+        for flaw in package.get("vulns", ())
     ]
 
 
@@ -43,12 +43,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=20, help="how long to wait for the service")
     seconds = parser.parse_args().seconds
-    found = findings(asked(seconds))
-    if found is None:
+    lines = findings(asked(seconds))
+    if lines is None:
         print(f"Dependencies were not audited: the vulnerability service did not answer within {seconds:g} s.")
         return 0
-    print("\n".join(found) or "No known vulnerabilities in the versions that constraints.txt pins.")
-    return 1 if found else 0
+    print("\n".join(lines) or "No known vulnerabilities in the versions that constraints.txt pins.")
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import animate_terminal
+from playwright.sync_api import ViewportSize
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "headway"
 PICTURES = ROOT / "docs" / "pictures"
 MANIFEST = PICTURES / "manifest.json"
 LARGEST = 250_000
-WINDOW = {"width": 1280, "height": 760}
+WINDOW: ViewportSize = {"width": 1280, "height": 760}
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 PATIENCE_MS = 60_000
 PROMPT = "\x1b[36m$ headway demo\x1b[0m"
@@ -61,17 +62,17 @@ def drawn_by() -> dict[str, str]:
     """Return one digest per pattern, over the files that decide how the pictures look."""
     digests = {}
     for pattern in DRAWN_BY:
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for path in sorted(path for path in ROOT.glob(pattern) if path.is_file()):
-            whole.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-        digests[pattern] = whole.hexdigest()
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        digests[pattern] = digest.hexdigest()
     return digests
 
 
 def surroundings(home: Path, **settings: str) -> dict[str, str]:
     """Return an environment without the user's own settings."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "HOME", "TMPDIR")}
-    return {**kept, "HEADWAY_HOME": str(home), "TZ": "UTC", "TERM": "xterm-256color", "COLORTERM": "truecolor", **settings}
+    inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "HOME", "TMPDIR")}
+    return {**inherited, "HEADWAY_HOME": str(home), "TZ": "UTC", "TERM": "xterm-256color", "COLORTERM": "truecolor", **settings}
 
 
 # The page
@@ -100,8 +101,8 @@ def photograph_page(folder: Path) -> None:
 
     program = os.environ.get("HEADWAY_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     home = folder / "home"
-    for words in EARLIER:
-        headway(home, "chat", words)
+    for request in EARLIER:
+        headway(home, "chat", request)
     with sync_playwright() as playwright, serving(home, pace_s=1.5) as served:
         browser = playwright.chromium.launch(executable_path=program, args=["--headless=new", "--no-sandbox"])
         context = browser.new_context(viewport=WINDOW, reduced_motion="reduce", locale="en-GB", timezone_id="UTC")

@@ -42,20 +42,20 @@ SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=.*")
 def main() -> None:
     records: dict[Path, dict[str, dict[str, str]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for package in dict.fromkeys(one.package for one in WANTED):
+        for package in dict.fromkeys(module.package for module in WANTED):
             root = unpacked(package, Path(folder))
-            about = json.loads((root / "package.json").read_text(encoding="utf-8"))
-            for one in (one for one in WANTED if one.package == package):
-                code = offline((root / one.file).read_text(encoding="utf-8"))
-                one.to.parent.mkdir(parents=True, exist_ok=True)
-                one.to.write_text(code, encoding="utf-8")
-                licence = one.to.parent / f"LICENSE-{about['name'].replace('/', '-').strip('@')}"
+            manifest = json.loads((root / "package.json").read_text(encoding="utf-8"))
+            for module in (module for module in WANTED if module.package == package):
+                code = offline((root / module.file).read_text(encoding="utf-8"))
+                module.to.parent.mkdir(parents=True, exist_ok=True)
+                module.to.write_text(code, encoding="utf-8")
+                licence = module.to.parent / f"LICENSE-{manifest['name'].replace('/', '-').strip('@')}"
                 licence.write_text((root / "LICENSE").read_text(encoding="utf-8"), encoding="utf-8")
-                records.setdefault(one.to.parent, {})[one.to.name] = {
-                    "package": about["name"],
-                    "version": about["version"],
-                    "licence": about["license"],
-                    "file": one.file,
+                records.setdefault(module.to.parent, {})[module.to.name] = {
+                    "package": manifest["name"],
+                    "version": manifest["version"],
+                    "licence": manifest["license"],
+                    "file": module.file,
                     "sha256": hashlib.sha256(code.encode()).hexdigest(),
                 }
     for folder_of, record in records.items():
@@ -72,7 +72,7 @@ def unpacked(package: str, folder: Path) -> Path:
 
 
 def offline(code: str) -> str:
-    return IMPORT.sub(lambda found: f'{found[1]}"{RELATIVE.get(found[2], found[2])}"', SOURCE_MAP.sub("", code))
+    return IMPORT.sub(lambda match: f'{match[1]}"{RELATIVE.get(match[2], match[2])}"', SOURCE_MAP.sub("", code))
 
 
 if __name__ == "__main__":

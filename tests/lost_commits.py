@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from psycopg.conninfo import conninfo_to_dict
 
 
-class Way:
+class LossyProxy:
     """Passes everything on, until a commit follows on what is looked for: that one is passed on, and its answer is not."""
 
     def __init__(self, url: str, after: bytes) -> None:
@@ -49,8 +49,8 @@ class Way:
 
 
 @contextmanager
-def losing_a_commit(url: str, after: bytes) -> Iterator[Way]:
-    way = Way(url, after)
+def lose_commit_answer(url: str, after: bytes) -> Iterator[LossyProxy]:
+    way = LossyProxy(url, after)
     threading.Thread(target=way.serve, daemon=True).start()
     try:
         yield way

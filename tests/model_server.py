@@ -45,13 +45,13 @@ Document = dict[str, Any]
 # What was asked
 
 
-class Called(NamedTuple):
+class RecordedCall(NamedTuple):
     id: str
     name: str
     arguments: str
 
 
-class Result(NamedTuple):
+class ToolResult(NamedTuple):
     name: str
     content: str
 
@@ -68,7 +68,7 @@ class Request(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        return [text_of(message) for message in self.messages]
+        return [get_text(message) for message in self.messages]
 
     @property
     def last(self) -> str:
@@ -76,29 +76,29 @@ class Request(NamedTuple):
 
     @property
     def system(self) -> str:
-        return "\n".join(text_of(message) for message in self.messages if message["role"] in ("system", "developer"))
+        return "\n".join(get_text(message) for message in self.messages if message["role"] in ("system", "developer"))
 
     @property
     def assistant_turns(self) -> int:
         return sum(message["role"] == "assistant" for message in self.messages)
 
     @property
-    def calls(self) -> list[Called]:
+    def calls(self) -> list[RecordedCall]:
         """The tool calls so far, oldest first."""
         return [
-            Called(one["id"], one["function"]["name"], one["function"]["arguments"])
+            RecordedCall(one["id"], one["function"]["name"], one["function"]["arguments"])
             for message in self.messages
             for one in message.get("tool_calls") or []
         ]
 
     @property
-    def tool_results(self) -> list[Result]:
+    def tool_results(self) -> list[ToolResult]:
         """What tools answered so far, oldest first."""
         names = {called.id: called.name for called in self.calls}
-        return [Result(names.get(one["tool_call_id"], "?"), text_of(one)) for one in self.messages if one["role"] == "tool"]
+        return [ToolResult(names.get(one["tool_call_id"], "?"), get_text(one)) for one in self.messages if one["role"] == "tool"]
 
 
-def text_of(message: Document) -> str:
+def get_text(message: Document) -> str:
     content = message.get("content")
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
 
@@ -155,7 +155,7 @@ def calls(
     return Reply(text, tuple(one if isinstance(one, Call) else call(*one) for one in made), finish, usage)
 
 
-def filtered(said: str = "") -> Reply:
+def filtered_text(said: str = "") -> Reply:
     return Reply(said, finish="content_filter")
 
 
@@ -172,7 +172,7 @@ def raw(body: str | bytes, status: int = 200, kind: str = "text/event-stream", *
     return Reply(raw=f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + sent)
 
 
-def stream_of(*data: Any, done: bool = True) -> str:
+def encode_stream(*data: Any, done: bool = True) -> str:
     """The body of a stream: each document as one event, text as it is."""
     lines = [one if isinstance(one, str) else json.dumps(one) for one in data] + ["[DONE]"] * done
     return "".join(f"data: {line}\n\n" for line in lines)
@@ -194,7 +194,7 @@ def slow(seconds: float, reply: Reply) -> Reply:
     return replace(reply, seconds=seconds)
 
 
-def midway(reply: Reply) -> Reply:
+def pause_midway(reply: Reply) -> Reply:
     """Held back in the middle: the first half is sent whether or not the server is held."""
     return replace(reply, midway=True)
 
@@ -202,7 +202,7 @@ def midway(reply: Reply) -> Reply:
 # Scripts
 
 
-class NothingToSay(Exception):
+class NoReply(Exception):
     """The script has no reply for a request."""
 
 
@@ -211,7 +211,7 @@ def by_turn(*replies: Reply) -> Script:
 
     def script(request: Request) -> Reply:
         if request.assistant_turns >= len(replies):
-            raise NothingToSay(f"{len(replies)} replies, and {request.assistant_turns} assistant messages already")
+            raise NoReply(f"{len(replies)} replies, and {request.assistant_turns} assistant messages already")
         return replies[request.assistant_turns]
 
     return script
@@ -219,7 +219,7 @@ def by_turn(*replies: Reply) -> Script:
 
 def flaky(times: int, failure: Reply, then: Script | Reply, when: Callable[[Request], bool] = lambda _: True) -> Script:
     """The failure to the first so many requests that fit, and to the others what comes then."""
-    asked, after = count(), scripted(then)
+    asked, after = count(), to_script(then)
     return lambda request: failure if when(request) and next(asked) < times else after(request)
 
 
@@ -247,24 +247,24 @@ def by_rules(rules: Sequence[Document]) -> Script:
     unknown |= {name for rule in rules for name in rule} - {"when", "reply", "times"}
     if unknown:
         raise ValueError(f"no part of a rule: {', '.join(sorted(unknown))}")
-    prepared = [(rule.get("when", {}), reply_of(rule["reply"]), rule.get("times"), count()) for rule in rules]
+    prepared = [(rule.get("when", {}), parse_reply(rule["reply"]), rule.get("times"), count()) for rule in rules]
 
     def script(request: Request) -> Reply:
         for when, reply, times, asked in prepared:
             fits = all(CONDITIONS[name](request, value) for name, value in when.items())
             if fits and (times is None or next(asked) < times):
                 return reply
-        raise NothingToSay(f"no rule fits a request to {request.model} that ends with {request.last!r}")
+        raise NoReply(f"no rule fits a request to {request.model} that ends with {request.last!r}")
 
     return script
 
 
-def reply_of(document: Document) -> Reply:
+def parse_reply(document: Document) -> Reply:
     rest = dict(document)
     if "error" in rest:
         made = error(**rest.pop("error"))
     elif "filtered" in rest:
-        made = filtered(rest.pop("filtered"))
+        made = filtered_text(rest.pop("filtered"))
     elif "drop" in rest:
         made = drop(rest.pop("drop"))
     elif "calls" in rest:
@@ -274,81 +274,81 @@ def reply_of(document: Document) -> Reply:
     return replace(made, **rest)
 
 
-def scripted(script: Script | Reply) -> Script:
+def to_script(script: Script | Reply) -> Script:
     return (lambda _: script) if isinstance(script, Reply) else script
 
 
 # What the real API refuses. The words are its own where we know them.
 
 
-class Breach(NamedTuple):
+class Violation(NamedTuple):
     param: str
     message: str
 
 
-def malformed(body: Any) -> Iterator[Breach]:
+def list_body_errors(body: Any) -> Iterator[Violation]:
     """What keeps a document from being a request at all."""
     if not isinstance(body, dict):
-        yield Breach("body", "We could not parse the JSON body of your request.")
+        yield Violation("body", "We could not parse the JSON body of your request.")
         return
     if not (isinstance(body.get("model"), str) and body["model"]):
-        yield Breach("model", "you must provide a model parameter")
+        yield Violation("model", "you must provide a model parameter")
     for name in ("messages", "tools"):
-        if not objects(body.get(name, [] if name == "tools" else None)):
-            yield Breach(name, f"Invalid type for '{name}': expected an array of objects.")
+        if not is_object_list(body.get(name, [] if name == "tools" else None)):
+            yield Violation(name, f"Invalid type for '{name}': expected an array of objects.")
             return
     for place, message in enumerate(body["messages"]):
-        yield from malformed_message(f"messages[{place}]", message)
+        yield from list_message_errors(f"messages[{place}]", message)
     for place, tool in enumerate(body.get("tools", [])):
         name = tool.get("function", {}).get("name")
         if tool.get("type") != "function" or not TOOL_NAME.fullmatch(str(name)):
-            yield Breach(f"tools[{place}]", f"not a function with a proper name: {name!r}")
+            yield Violation(f"tools[{place}]", f"not a function with a proper name: {name!r}")
 
 
-def objects(value: Any) -> bool:
+def is_object_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
-def malformed_message(place: str, message: Document) -> Iterator[Breach]:
+def list_message_errors(place: str, message: Document) -> Iterator[Violation]:
     role, content, made = message.get("role"), message.get("content"), message.get("tool_calls")
     if role not in ROLES:
-        yield Breach(f"{place}.role", f"Invalid value: {role!r}. Supported values are: {', '.join(sorted(ROLES))}.")
-    if not (isinstance(content, str) or objects(content) or (role == "assistant" and content is None and made)):
-        yield Breach(f"{place}.content", f"Invalid value for 'content': expected a string or parts, got {content!r}.")
+        yield Violation(f"{place}.role", f"Invalid value: {role!r}. Supported values are: {', '.join(sorted(ROLES))}.")
+    if not (isinstance(content, str) or is_object_list(content) or (role == "assistant" and content is None and made)):
+        yield Violation(f"{place}.content", f"Invalid value for 'content': expected a string or parts, got {content!r}.")
     if made is None:
         return
-    if role != "assistant" or not made or not objects(made):
-        yield Breach(f"{place}.tool_calls", "tool_calls belong to an assistant message: an array of objects, and never empty")
+    if role != "assistant" or not made or not is_object_list(made):
+        yield Violation(f"{place}.tool_calls", "tool_calls belong to an assistant message: an array of objects, and never empty")
         return
     for one in made:
         function = one.get("function", {})
         if one.get("type") != "function" or not all(isinstance(part, str) for part in (one.get("id"), function.get("arguments"))):
-            yield Breach(f"{place}.tool_calls", f"not a call of a function with an id and arguments as text: {one}")
+            yield Violation(f"{place}.tool_calls", f"not a call of a function with an id and arguments as text: {one}")
         elif not TOOL_NAME.fullmatch(str(function.get("name"))):
-            yield Breach(f"{place}.tool_calls", f"not the name of a function: {function.get('name')!r}")
+            yield Violation(f"{place}.tool_calls", f"not the name of a function: {function.get('name')!r}")
 
 
-def breaches(request: Request) -> Iterator[Breach]:
+def list_violations(request: Request) -> Iterator[Violation]:
     """What is wrong with a request whose parts are in order."""
     if not request.messages:
-        yield Breach("messages", "Invalid 'messages': empty array. Expected an array with minimum length 1.")
-    yield from broken_dialogue(request.messages)
+        yield Violation("messages", "Invalid 'messages': empty array. Expected an array with minimum length 1.")
+    yield from list_dialogue_errors(request.messages)
     body = request.body
     if "tools" in body and not request.tools:
-        yield Breach("tools", "Invalid 'tools': empty array. Expected an array with minimum length 1.")
-    for name in repeated(request.tools):
-        yield Breach("tools", f"Tool names must be unique: {name}")
+        yield Violation("tools", "Invalid 'tools': empty array. Expected an array with minimum length 1.")
+    for name in list_repeated(request.tools):
+        yield Violation("tools", f"Tool names must be unique: {name}")
     for option in ("tool_choice", "parallel_tool_calls"):
         if option in body and not request.tools:
-            yield Breach(option, f"'{option}' is only allowed when 'tools' are specified.")
+            yield Violation(option, f"'{option}' is only allowed when 'tools' are specified.")
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("function", {}).get("name") not in request.tools:
-        yield Breach("tool_choice", f"Tool choice {choice} not found in 'tools' parameter.")
+        yield Violation("tool_choice", f"Tool choice {choice} not found in 'tools' parameter.")
     if body.get("stream_options") is not None and not body.get("stream"):
-        yield Breach("stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+        yield Violation("stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 
 
-def broken_dialogue(messages: Sequence[Document]) -> Iterator[Breach]:
+def list_dialogue_errors(messages: Sequence[Document]) -> Iterator[Violation]:
     """Every tool call is answered once, at once, and nothing else is."""
     asked: list[str] = []
     waiting: list[str] = []
@@ -359,51 +359,51 @@ def broken_dialogue(messages: Sequence[Document]) -> Iterator[Breach]:
             if answered in waiting:
                 waiting.remove(answered)
             elif answered in asked:
-                yield Breach(param, f"Duplicate value for 'tool_call_id' of {answered!r}.")
+                yield Violation(param, f"Duplicate value for 'tool_call_id' of {answered!r}.")
             else:
-                yield Breach(
+                yield Violation(
                     param,
                     "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
                     f" Nobody called {answered!r}.",
                 )
             continue
-        yield from unanswered(param, waiting)
+        yield from list_unanswered(param, waiting)
         asked = [one["id"] for one in message.get("tool_calls") or []]
         waiting = list(asked)
-        for id in repeated(asked):
-            yield Breach(param, f"Duplicate id in 'tool_calls': {id}")
-    yield from unanswered(f"messages[{len(messages)}]", waiting)
+        for id in list_repeated(asked):
+            yield Violation(param, f"Duplicate id in 'tool_calls': {id}")
+    yield from list_unanswered(f"messages[{len(messages)}]", waiting)
 
 
-def unanswered(param: str, ids: Sequence[str]) -> Iterator[Breach]:
+def list_unanswered(param: str, ids: Sequence[str]) -> Iterator[Violation]:
     if ids:
-        yield Breach(
+        yield Violation(
             param,
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
             f" The following tool_call_ids did not have response messages: {', '.join(ids)}",
         )
 
 
-def repeated(names: Iterable[str]) -> list[str]:
+def list_repeated(names: Iterable[str]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
 
 
 # How a reply looks on the wire
 
 
-def envelope(request: Request, kind: str) -> Document:
+def build_envelope(request: Request, kind: str) -> Document:
     digest = hashlib.sha256(json.dumps(request.body, sort_keys=True).encode()).hexdigest()
     return {"id": f"chatcmpl-{digest[:24]}", "object": kind, "created": 1_750_000_000, "model": request.model}
 
 
-def usage_of(request: Request, reply: Reply) -> Document:
+def estimate_usage(request: Request, reply: Reply) -> Document:
     read = sum(len(json.dumps(message)) for message in request.messages)
     written = len(reply.text) + sum(len(one.name) + len(one.arguments) for one in reply.calls)
     taken, given = reply.usage or (read // 4 + 1, written // 4 + 1)
     return {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
 
 
-def tool_calls(request: Request, reply: Reply) -> list[Document]:
+def build_tool_calls(request: Request, reply: Reply) -> list[Document]:
     turn = request.assistant_turns + 1
     return [
         {"id": one.id or f"call_{turn}_{place}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
@@ -411,20 +411,20 @@ def tool_calls(request: Request, reply: Reply) -> list[Document]:
     ]
 
 
-def completion(request: Request, reply: Reply) -> Document:
+def build_completion(request: Request, reply: Reply) -> Document:
     said = reply.text if reply.text or not reply.calls else None
     message: Document = {"role": "assistant", "content": said, "refusal": None}
     if reply.calls:
-        message["tool_calls"] = tool_calls(request, reply)
+        message["tool_calls"] = build_tool_calls(request, reply)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
-    return {**envelope(request, "chat.completion"), "choices": [choice], "usage": usage_of(request, reply)}
+    return {**build_envelope(request, "chat.completion"), "choices": [choice], "usage": estimate_usage(request, reply)}
 
 
-def deltas(request: Request, reply: Reply) -> Iterator[Document]:
+def list_deltas(request: Request, reply: Reply) -> Iterator[Document]:
     yield {"role": "assistant", "content": None if reply.calls else ""}
     for word in re.findall(r"\s*\S+|\s+", reply.text):
         yield {"content": word}
-    for index, one in enumerate(tool_calls(request, reply)):
+    for index, one in enumerate(build_tool_calls(request, reply)):
         arguments = one["function"]["arguments"]
         half = len(arguments) // 2
         yield {"tool_calls": [{**one, "index": index, "function": {**one["function"], "arguments": ""}}]}
@@ -432,17 +432,17 @@ def deltas(request: Request, reply: Reply) -> Iterator[Document]:
             yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
 
 
-def events(request: Request, reply: Reply) -> Iterator[str]:
+def list_stream_events(request: Request, reply: Reply) -> Iterator[str]:
     """The data of a stream, line by line."""
-    frame = envelope(request, "chat.completion.chunk")
+    frame = build_envelope(request, "chat.completion.chunk")
     counted = (request.body.get("stream_options") or {}).get("include_usage")
     if counted:
         frame["usage"] = None
-    for delta, finish in [*((delta, None) for delta in deltas(request, reply)), ({}, reply.finish)]:
+    for delta, finish in [*((delta, None) for delta in list_deltas(request, reply)), ({}, reply.finish)]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         yield json.dumps({**frame, "choices": [choice]})
     if counted:
-        yield json.dumps({**frame, "choices": [], "usage": usage_of(request, reply)})
+        yield json.dumps({**frame, "choices": [], "usage": estimate_usage(request, reply)})
     yield "[DONE]"
 
 
@@ -455,7 +455,7 @@ def error_document(failure: Failure) -> Document:
 # The server
 
 
-class Door(BaseHTTPRequestHandler):
+class ChatHandler(BaseHTTPRequestHandler):
     server: "ModelServer"
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -494,14 +494,14 @@ class Door(BaseHTTPRequestHandler):
         elif not re.fullmatch(r"Bearer \S+", self.headers.get("Authorization", "")):
             self.refuse(Failure(401, "You didn't provide an API key.", "invalid_api_key"))
         else:
-            self.complete(parsed(sent))
+            self.complete(parse_body(sent))
 
     def complete(self, body: Any) -> None:
-        wrong = list(malformed(body))
+        wrong = list(list_body_errors(body))
         if not wrong:
             request = Request.of(body)
             self.server.record(request)
-            wrong = list(breaches(request))
+            wrong = list(list_violations(request))
         if wrong:
             self.refuse(*(Failure(400, breach.message, param=breach.param) for breach in wrong))
             return
@@ -525,12 +525,12 @@ class Door(BaseHTTPRequestHandler):
             self.send(error_document(reply.failure), reply.failure.status, headers)
             return
         if request.body.get("stream"):
-            data = [f"data: {event}\n\n".encode() for event in events(request, reply)]
+            data = [f"data: {event}\n\n".encode() for event in list_stream_events(request, reply)]
             parts = [b"%x\r\n%s\r\n" % (len(one), one) for one in data] + [b"0\r\n\r\n"]
-            middle = (len(list(deltas(request, reply))) + 1) // 2  # the reason to finish belongs to the second half
+            middle = (len(list(list_deltas(request, reply))) + 1) // 2  # the reason to finish belongs to the second half
             self.begin(200, {"Content-Type": "text/event-stream; charset=utf-8", "Transfer-Encoding": "chunked"})
         else:
-            whole = json.dumps(completion(request, reply)).encode()
+            whole = json.dumps(build_completion(request, reply)).encode()
             parts, middle = [whole[: len(whole) // 2], whole[len(whole) // 2 :]], 1
             self.begin(200, {"Content-Type": "application/json", "Content-Length": str(len(whole))})
         self.write_all(parts[:middle])
@@ -565,7 +565,7 @@ class Door(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def parsed(sent: bytes) -> Any:
+def parse_body(sent: bytes) -> Any:
     with suppress(ValueError):  # as good as no document
         return json.loads(sent)
     return None
@@ -576,8 +576,8 @@ class ModelServer(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, script: Script | Reply, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Door)
-        self.script = scripted(script)
+        super().__init__(("127.0.0.1", port), ChatHandler)
+        self.script = to_script(script)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.violations: list[str] = []
         self._requests: list[Request] = []
@@ -686,7 +686,7 @@ class ModelProcess:
 
 
 @contextmanager
-def model_process(rules: Sequence[Document], folder: Path) -> Iterator[ModelProcess]:
+def run_model_process(rules: Sequence[Document], folder: Path) -> Iterator[ModelProcess]:
     """Run the server by these rules in a process of its own until the block ends."""
     script = folder / "model script.json"
     script.write_text(json.dumps(rules), encoding="utf-8")

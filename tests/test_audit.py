@@ -40,12 +40,12 @@ def answering(*packages: object, code: int = 0) -> str:
         (answering(CLEAN, KNOWN, code=1), 1, "left-pad 1.0: CVE-0000-1, fixed in 1.1\n"),
     ],
 )
-def test_what_the_service_knows_decides(tmp_path: Path, program: str, code: int, said: str) -> None:
+def test_known_vulnerabilities_decide_the_exit_code(tmp_path: Path, program: str, code: int, said: str) -> None:
     assert audited(tmp_path, program) == (code, said)
 
 
 @pytest.mark.parametrize("program", ["raise ConnectionError('no such host')", answering(SKIPPED), "print('<html>')"])
-def test_a_service_that_cannot_be_asked_is_told_in_one_line(tmp_path: Path, program: str) -> None:
+def test_an_unreachable_service_is_reported_in_one_line(tmp_path: Path, program: str) -> None:
     code, said = audited(tmp_path, program)
     assert (code, said.count("\n")) == (0, 1)
     assert said.startswith("Dependencies were not audited")

@@ -96,7 +96,7 @@ def told_settings() -> dict[str, str]:
     return {name.lower(): default.strip() for name, default in SETTING.findall(written(DOCS / "settings.md"))}
 
 
-def test_the_reference_is_what_the_code_says_today(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")  # whoever writes it, on whatever terminal
     made = reference_writer().documents()
     stale = [
@@ -128,7 +128,7 @@ def test_every_page_is_in_the_index() -> None:
     assert pages - listed - {"README.md"} == set()
 
 
-def test_every_setting_is_told_of_and_no_other() -> None:
+def test_every_setting_is_documented_and_no_other() -> None:
     with pytest.raises(SettingsError) as refused:
         settings.load({"nonsense": "1"})
     known = str(refused.value).rpartition("Known settings: ")[2].rstrip(".").split(", ")
@@ -136,7 +136,7 @@ def test_every_setting_is_told_of_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(told_settings()))
-def test_the_default_of_a_setting_is_the_one_told(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_documented_default_of_a_setting_is_its_default(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for variable in [one for one in os.environ if one.startswith("HEADWAY_")]:
         monkeypatch.delenv(variable)
@@ -161,7 +161,7 @@ def test_the_table_of_tools_is_the_toolbox() -> None:
     assert told == [(tool.name, tool.family) for tool in known]
 
 
-def test_the_readme_tells_of_the_task_list() -> None:
+def test_the_readme_describes_the_task_list() -> None:
     """002: "a brief “conversation task list” line in README"."""
     (line,) = re.findall(r"^\*\*A conversation task list\*\*.*?\n\n", written(ROOT / "README.md"), re.MULTILINE | re.DOTALL)
     assert all(f"`{tool.name}`" in line for tool in TASK_TOOLS)

@@ -31,10 +31,10 @@ from tests.model_server import (
     drop,
     environment,
     error,
-    filtered,
+    filtered_text,
     flaky,
-    midway,
-    model_process,
+    pause_midway,
+    run_model_process,
     slow,
     text,
 )
@@ -196,7 +196,7 @@ def test_a_held_reply_comes_when_it_is_released(server: ModelServer) -> None:
 
 
 def test_a_reply_can_be_held_in_its_middle() -> None:
-    with ModelServer(midway(text("one two three four"))) as server:
+    with ModelServer(pause_midway(text("one two three four"))) as server:
         server.hold()
         with streaming(server) as stream:
             heard = [next(stream).choices[0].delta.content for _ in range(3)]
@@ -205,7 +205,7 @@ def test_a_reply_can_be_held_in_its_middle() -> None:
             assert len(list(stream)) == 3
 
 
-def test_a_server_closes_although_somebody_waits_for_it() -> None:
+def test_a_server_closes_despite_a_waiting_client() -> None:
     with ModelServer(slow(60, text("zzz"))) as server:
         asking = in_the_background(lambda: ask(server))
         server.wait_for_requests(1)
@@ -231,8 +231,8 @@ def test_rules_choose_replies() -> None:
         by_rules([{"when": {"containz": "x"}, "reply": {"text": ""}}])
 
 
-def test_a_process_of_its_own_outlives_the_one_that_asked_it(tmp_path: Path) -> None:
-    with model_process([{"reply": {"text": "still here"}}], tmp_path) as server:
+def test_a_model_process_outlives_its_client(tmp_path: Path) -> None:
+    with run_model_process([{"reply": {"text": "still here"}}], tmp_path) as server:
         server.hold()
         with subprocess.Popen([sys.executable, "-c", PROGRAM], env={**os.environ, **environment(server)}) as asking:
             server.wait_for_requests(1)
@@ -279,7 +279,7 @@ def test_pydantic_ai_reads_text_and_why_it_ended() -> None:
         3,
     )
     assert talk(text("Hello to", finish="length")).finish_reason == "length"
-    assert talk(filtered()).finish_reason == "content_filter"
+    assert talk(filtered_text()).finish_reason == "content_filter"
 
 
 def test_pydantic_ai_reads_tool_calls_and_answers_them() -> None:
@@ -291,7 +291,7 @@ def test_pydantic_ai_reads_tool_calls_and_answers_them() -> None:
     assert talk(by_turn(two, text("Done.")), answering=True).text == "Done."
 
 
-def test_pydantic_ai_is_told_of_errors() -> None:
+def test_pydantic_ai_receives_errors() -> None:
     with pytest.raises(ModelHTTPError, match="made up") as failed:
         talk(error(400))
     assert failed.value.status_code == 400

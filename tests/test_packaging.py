@@ -72,7 +72,7 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
     assert "A work ledger" in about
 
 
-def test_what_others_wrote_comes_with_its_licence(release: Release) -> None:
+def test_vendored_files_come_with_their_licences(release: Release) -> None:
     with zipfile.ZipFile(release.wheel) as wheel:
         static = "headway/surfaces/web/static"
         vendored = json.loads(wheel.read(f"{static}/vendor/VENDOR.json"))
@@ -82,7 +82,7 @@ def test_what_others_wrote_comes_with_its_licence(release: Release) -> None:
     assert all(re.search(r"MIT License|Apache License|SIL OPEN FONT LICENSE", text, re.IGNORECASE) for text in licences)
 
 
-def test_the_sources_hold_what_it_takes_to_test_and_to_build(release: Release) -> None:
+def test_the_sdist_contains_everything_to_test_and_build(release: Release) -> None:
     with tarfile.open(release.sources) as sources:
         names = {name.partition("/")[2] for name in sources.getnames()}
     assert names >= IN_THE_SOURCES

@@ -1,6 +1,7 @@
 """The shape of the project: names, sizes, where SQL lives, what a command loads, what a release holds."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import FunctionType
 
 import click
 import pytest
@@ -165,7 +167,7 @@ def test_no_module_is_called_like_one_of_the_standard_library() -> None:
     assert [path.stem for path in MODULES if path.stem in sys.stdlib_module_names] == []
 
 
-def test_every_room_has_a_name_that_says_what_is_in_it() -> None:
+def test_every_module_has_a_specific_name() -> None:
     names = {part for path in MODULES for part in path.relative_to(PACKAGE).with_suffix("").parts}
     assert {name for name in names if VAGUE & set(name.split("_"))} == set()
 
@@ -250,7 +252,7 @@ def test_the_library_has_these_names() -> None:
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
 
 
-def test_importing_the_library_is_quick_and_loads_nothing_of_it() -> None:
+def test_importing_the_library_is_quick_and_lazy() -> None:
     ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True, timeout=60)
     seconds, loaded = json.loads(ran.stdout)
     assert loaded == []
@@ -258,11 +260,11 @@ def test_importing_the_library_is_quick_and_loads_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md", "Makefile", ".ci/run"])
-def test_what_people_look_for_first_is_there(name: str) -> None:
+def test_the_files_that_people_look_for_first_exist(name: str) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8")) > 100
 
 
-def test_the_pictures_show_what_there_is() -> None:
+def test_the_pictures_are_up_to_date() -> None:
     sys.path.append(str(ROOT / "scripts"))
     from take_pictures import DRAWN_BY, LARGEST, MANIFEST, PICTURES, drawn_by  # noqa: PLC0415  a script, not a package
 
@@ -331,3 +333,17 @@ def test_every_command_in_the_documents_exists() -> None:
     assert len(named) > 5
     unknown = {pair for pair in named if pair[0] not in known or (pair[1] and known[pair[0]] and pair[1] not in known[pair[0]])}
     assert unknown == set()
+
+
+# The public names
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    without = [name for name in library.__all__ if name != "__version__" and not inspect.getdoc(getattr(library, name))]
+    for name in library.__all__:
+        members = vars(getattr(library, name)).items() if inspect.isclass(getattr(library, name)) else ()
+        for member, value in members:
+            function = getattr(value, "__func__", value)
+            if not member.startswith("_") and isinstance(function, FunctionType | property) and not inspect.getdoc(function):
+                without.append(f"{name}.{member}")
+    assert without == []

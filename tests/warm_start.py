@@ -64,8 +64,8 @@ class Program:
         self.returncode: int | None = None
         pipes = Pipes(streams)
         self.stdin, self.stdout, self.stderr = pipes.ours
-        self.obituary, report = os.pipe()
-        self.pid = nursery().bear({**asked, "terminal": terminal}, [*pipes.theirs, report])
+        self.exit_report, report = os.pipe()
+        self.pid = get_fork_server().fork({**asked, "terminal": terminal}, [*pipes.theirs, report])
         pipes.forget()
         os.close(report)
 
@@ -79,9 +79,9 @@ class Program:
         return code
 
     def ended_within(self, seconds: float | None) -> int | None:
-        if self.returncode is None and select.select([self.obituary], [], [], seconds)[0]:
-            self.returncode = int(os.read(self.obituary, 16))
-            os.close(self.obituary)
+        if self.returncode is None and select.select([self.exit_report], [], [], seconds)[0]:
+            self.returncode = int(os.read(self.exit_report, 16))
+            os.close(self.exit_report)
         return self.returncode
 
     def send_signal(self, what: int) -> None:
@@ -140,7 +140,7 @@ class Pipes:
             os.close(descriptor)
 
 
-class Nursery:
+class ForkServer:
     """Seen from outside: the process that has loaded everything."""
 
     def __init__(self) -> None:
@@ -154,13 +154,13 @@ class Nursery:
         theirs.close()
         atexit.register(self.close)
 
-    def bear(self, asked: dict[str, Any], descriptors: Sequence[int]) -> int:
+    def fork(self, asked: dict[str, Any], descriptors: Sequence[int]) -> int:
         """The number of the new process. It reports to the last of these descriptors how it ended."""
         message = json.dumps(asked).encode()
         with self.turn:  # tests have threads, and each must get its own child
             socket.send_fds(self.door, [len(message).to_bytes(4, "big")], descriptors)
             self.door.sendall(message)
-            return int.from_bytes(received(self.door, 4), "big")
+            return int.from_bytes(receive(self.door, 4), "big")
 
     def close(self) -> None:
         self.door.close()
@@ -171,17 +171,17 @@ OPENING = threading.Lock()
 
 
 @cache
-def opened() -> Nursery:
-    return Nursery()
+def start_fork_server() -> ForkServer:
+    return ForkServer()
 
 
-def nursery() -> Nursery:
+def get_fork_server() -> ForkServer:
     """One for all the tests of a process."""
     with OPENING:
-        return opened()
+        return start_fork_server()
 
 
-def received(door: socket.socket, size: int) -> bytes:
+def receive(door: socket.socket, size: int) -> bytes:
     found = b""
     while len(found) < size:
         more = door.recv(size - len(found))
@@ -212,15 +212,15 @@ def main() -> None:
             ready, _, _ = select.select([door, alarm], [], [])
             if alarm in ready:
                 alarm.recv(4096)
-                bury(reports)
+                report_ended(reports)
             if door in ready:
-                bear(door, reports)
+                fork_child(door, reports)
     except EOFError:  # the tests are over
         for child in reports:
             os.kill(child, signal.SIGKILL)
 
 
-def bury(reports: dict[int, int]) -> None:
+def report_ended(reports: dict[int, int]) -> None:
     """Tell how those ended who have."""
     for child, report in list(reports.items()):
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -229,23 +229,23 @@ def bury(reports: dict[int, int]) -> None:
             os.close(reports.pop(child))
 
 
-def bear(door: socket.socket, reports: dict[int, int]) -> None:
+def fork_child(door: socket.socket, reports: dict[int, int]) -> None:
     size, descriptors, _, _ = socket.recv_fds(door, 4, 4)
     if not size:
         raise EOFError
-    asked = json.loads(received(door, int.from_bytes(size, "big")))
+    asked = json.loads(receive(door, int.from_bytes(size, "big")))
     child = os.fork()
     if not child:
-        live(asked, descriptors)
+        run_child(asked, descriptors)
     *streams, reports[child] = descriptors
     for stream in streams:
         os.close(stream)
     door.sendall(child.to_bytes(4, "big"))
 
 
-def live(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
+def run_child(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
     try:
-        settle(asked, descriptors)
+        enter_environment(asked, descriptors)
         runpy.run_module("headway", run_name="__main__", alter_sys=True)
     except BaseException:  # noqa: BLE001  whatever it is, it must not go on in the parent's code
         traceback.print_exc()
@@ -254,7 +254,7 @@ def live(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
         os._exit(1)
 
 
-def settle(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
+def enter_environment(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

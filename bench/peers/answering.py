@@ -13,13 +13,13 @@ from typing import Any
 
 def serve(**functions: Callable[..., Any]) -> None:
     """Answer requests until the input ends."""
-    line = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries that print must not write to the pipe
-    for asked in sys.stdin:
-        wanted = json.loads(asked)
+    for request_line in sys.stdin:
+        request = json.loads(request_line)
         try:
-            said = {"answer": functions[wanted.pop("do")](**wanted)}
+            reply = {"answer": functions[request.pop("do")](**request)}
         except Exception:  # noqa: BLE001  the caller gets the traceback
-            said = {"failed": traceback.format_exc()}
-        line.write(json.dumps(said) + "\n")
-        line.flush()
+            reply = {"failed": traceback.format_exc()}
+        output.write(json.dumps(reply) + "\n")
+        output.flush()

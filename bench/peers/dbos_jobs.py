@@ -78,11 +78,11 @@ def jobs_a_second(url: str) -> float:
     """Return jobs per second, working from the first enqueue because DBOS is faster that way. Stops when the last job has run."""
     with running(url), ThreadPoolExecutor(CONCURRENCY) as callers:
         list(callers.map(lambda _: None, range(CONCURRENCY)))  # starts the threads
-        began = time.perf_counter()
+        start = time.perf_counter()
         list(callers.map(enqueue, range(JOBS)))
         for _ in range(JOBS):
             BEGUN.get(timeout=PATIENCE_S)
-        return JOBS / (time.perf_counter() - began)
+        return JOBS / (time.perf_counter() - start)
 
 
 def waits(url: str) -> list[float]:
@@ -99,9 +99,9 @@ def direct(url: str) -> list[float]:
 
 def wait(begin: Callable[[], object]) -> float:
     time.sleep(idle_s())
-    began = time.perf_counter()
+    start = time.perf_counter()
     begin()
-    return (BEGUN.get(timeout=PATIENCE_S) - began) * 1000
+    return (BEGUN.get(timeout=PATIENCE_S) - start) * 1000
 
 
 serve(jobs_a_second=jobs_a_second, waits=waits, direct=direct)

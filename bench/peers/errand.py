@@ -22,6 +22,6 @@ def time_now() -> dict[str, str]:
 
 def milliseconds(iterations: int, work: Callable[[], object]) -> float:
     """Return the milliseconds per iteration, when the work does this many."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return (time.perf_counter() - began) * 1000 / iterations
+    return (time.perf_counter() - start) * 1000 / iterations

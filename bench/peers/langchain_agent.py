@@ -23,17 +23,17 @@ class Model(BaseChatModel):
     def _llm_type(self) -> str:
         return "at once"
 
-    def bind_tools(self, _tools: Any, **_options: Any) -> Any:
+    def bind_tools(self, tools: Any, **_options: Any) -> Any:
         return self
 
     def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
         done = sum(isinstance(message, AIMessage) for message in messages)
         if done >= self.iterations:
-            said = AIMessage("All done.")
+            message = AIMessage("All done.")
         else:
             tool, arguments = call(done, self.iterations)
-            said = AIMessage("", tool_calls=[{"name": tool, "args": arguments, "id": f"call_{done}"}])
-        return ChatResult(generations=[ChatGeneration(message=said)])
+            message = AIMessage("", tool_calls=[{"name": tool, "args": arguments, "id": f"call_{done}"}])
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
         return self._generate(messages)

@@ -34,13 +34,13 @@ def states(sub_goals: int) -> Iterator[list[dict[str, Any]]]:
 
 def checkpoints(sub_goals: int, steps: int) -> Iterator[tuple[dict[str, Any], Any, Any]]:
     """Yield the arguments that a graph passes to its checkpointer: the configuration, the checkpoint and its metadata."""
-    place = {"thread_id": str(next(THREADS)), "checkpoint_ns": ""}
+    thread = {"thread_id": str(next(THREADS)), "checkpoint_ns": ""}
     for step, known in zip(range(steps), states(sub_goals), strict=False):
-        made = empty_checkpoint()
-        made["channel_values"] = {"goal": "A garden.", "sub_goals": known, "journal": len(known)}
-        made["channel_versions"] = {"goal": 1, "sub_goals": step + 2, "journal": step + 2}
-        yield {"configurable": place}, made, {"source": "loop", "step": step, "parents": {}}
-        place = {**place, "checkpoint_id": made["id"]}
+        checkpoint = empty_checkpoint()
+        checkpoint["channel_values"] = {"goal": "A garden.", "sub_goals": known, "journal": len(known)}
+        checkpoint["channel_versions"] = {"goal": 1, "sub_goals": step + 2, "journal": step + 2}
+        yield {"configurable": thread}, checkpoint, {"source": "loop", "step": step, "parents": {}}
+        thread = {**thread, "checkpoint_id": checkpoint["id"]}
 
 
 def puts(path: str, sub_goals: int, steps: int, writes: bool) -> float:
@@ -49,12 +49,12 @@ def puts(path: str, sub_goals: int, steps: int, writes: bool) -> float:
     saver = SqliteSaver(connection)
     saver.setup()
     ready = list(checkpoints(sub_goals, steps))
-    began = time.perf_counter()
+    start = time.perf_counter()
     for config, checkpoint, metadata in ready:
         saved = saver.put(config, checkpoint, metadata, {"sub_goals": metadata["step"] + 2})
         if writes:
             saver.put_writes(saved, [("sub_goals", checkpoint["channel_values"]["sub_goals"])], "task")
-    took = time.perf_counter() - began
+    took = time.perf_counter() - start
     connection.close()
     return steps / took
 
@@ -73,9 +73,9 @@ async def _async_puts(path: str, sub_goals: int, steps: int, callers: int) -> fl
                 await saver.aput(config, checkpoint, metadata, {"sub_goals": metadata["step"] + 2})
 
         ready = [list(checkpoints(sub_goals, steps // callers)) for _ in range(callers)]
-        began = time.perf_counter()
+        start = time.perf_counter()
         await asyncio.gather(*map(caller, ready))
-        return steps / (time.perf_counter() - began)
+        return steps / (time.perf_counter() - start)
 
 
 def durability(path: str) -> list[str]:

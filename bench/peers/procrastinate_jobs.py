@@ -28,18 +28,18 @@ class Worker:
         connector = procrastinate.PsycopgConnector(conninfo=url, min_size=CONCURRENCY, max_size=CONCURRENCY)
         self.app = procrastinate.App(connector=connector)
         self.task = self.app.task(name=KIND)(self.nothing)
-        self.begun: asyncio.Queue[float] = asyncio.Queue()
+        self.starts: asyncio.Queue[float] = asyncio.Queue()
 
     async def nothing(self) -> None:
-        self.begun.put_nowait(time.perf_counter())
+        self.starts.put_nowait(time.perf_counter())
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         async with self.app.open_async(), asyncio.timeout(PATIENCE_S):
             yield
             for state in ("todo", "doing", "failed"):
-                left = list(await self.app.job_manager.list_jobs_async(status=state))
-                assert not left, f"{len(left)} jobs are {state}"
+                unfinished = list(await self.app.job_manager.list_jobs_async(status=state))
+                assert not unfinished, f"{len(unfinished)} jobs are {state}"
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -54,7 +54,7 @@ class Worker:
     async def warm_up(self) -> None:
         for _ in range(3):
             await self.task.defer_async()
-            await self.begun.get()
+            await self.starts.get()
 
     async def jobs_a_second(self) -> float:
         """Return jobs per second. All are enqueued before work starts. The clock stops when the last job has run."""
@@ -67,12 +67,12 @@ class Worker:
                 for _ in rest:
                     await self.task.defer_async()
 
-            began = time.perf_counter()
+            start = time.perf_counter()
             await asyncio.gather(*(caller() for _ in range(CONCURRENCY)))
             async with self.working():
                 for _ in range(JOBS):
-                    await self.begun.get()
-                return JOBS / (time.perf_counter() - began)
+                    await self.starts.get()
+                return JOBS / (time.perf_counter() - start)
 
     async def waits(self) -> list[float]:
         async with self.open(), self.working():
@@ -81,9 +81,9 @@ class Worker:
 
     async def wait(self) -> float:
         await asyncio.sleep(idle_s())
-        began = time.perf_counter()
+        start = time.perf_counter()
         await self.task.defer_async()
-        return (await self.begun.get() - began) * 1000
+        return (await self.starts.get() - start) * 1000
 
 
 def jobs_a_second(url: str) -> float:

@@ -53,19 +53,19 @@ class Headway:
         self.settings = settings
         self.redact = build_redactor(settings)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
-        announced = not is_sqlite(settings.database_url)
+        has_announcements = not is_sqlite(settings.database_url)
         self.toolbox = catalogue.build_toolbox(
             ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools
         )
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
-        self.feed = Feed(self.database, announced=announced)
+        self.feed = Feed(self.database, has_announcements=has_announcements)
         self.live_text = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None
         self.warming: asyncio.Task[None] | None = None
         self.announcements = None
-        if announced:
+        if has_announcements:
             from headway.storage.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
 
             self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
@@ -87,8 +87,8 @@ class Headway:
         settings, named like the environment variables in lower case (home="…", model="…", budget_usd=2). They override the
         environment.
         """
-        chosen = load({name: None if value is None else str(value) for name, value in settings.items()})
-        headway = cls(chosen, models, tools)
+        loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
+        headway = cls(loaded_settings, models, tools)
         try:
             headway.start()
             headway.start_agents(alone=alone)
@@ -101,6 +101,7 @@ class Headway:
             headway.close()
 
     def start(self) -> None:
+        """Start to follow the event log and to delete old rows. `start_agents` starts the engine."""
         self.feed.start()
         self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
 
@@ -111,6 +112,7 @@ class Headway:
         return Execution(self.database, folder, resolved.scope, role, conversation, workspace, redact=self.redact)
 
     def close(self) -> None:
+        """Close the database. Call `stop_agents` first."""
         self.feed.close()
         if self.housekeeping:
             self.housekeeping.cancel()
@@ -134,10 +136,12 @@ class Headway:
         self.runtime.models.preload()
 
     async def agents_ready(self) -> None:
+        """Wait until the model layer is loaded and the engine has started."""
         assert self.warming is not None, "call start_agents first"
         await asyncio.shield(self.warming)
 
     async def stop_agents(self) -> None:
+        """Stop the engine. Jobs in progress stay in the database and resume in the next process."""
         if self.warming:
             await self.agents_ready()
             await self.engine.stop()
@@ -154,15 +158,15 @@ class Headway:
         from headway.agents.loop import job_handlers  # noqa: PLC0415
         from headway.autonomy import job_handlers as goal_job_handlers  # noqa: PLC0415
 
-        chosen = self.settings
-        limits = EngineLimits(per_family=chosen.limits.per_parent, stagger_s=chosen.restart_stagger_s)
-        tick = partial(schedules.tick, limits=chosen.limits)
+        settings = self.settings
+        limits = EngineLimits(per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s)
+        tick = partial(schedules.tick, limits=settings.limits)
         handlers = {
             **job_handlers.build_handlers(self.runtime),
-            **goal_job_handlers.build_handlers(self.runtime, chosen.goals, chosen.notify, chosen.url),
+            **goal_job_handlers.build_handlers(self.runtime, settings.goals, settings.notify, settings.url),
         }
-        recovered = partial(recovery.recover_goals, stagger_ms=int(chosen.restart_stagger_s * 1000))
-        return Engine(self.database, self.executor_id, handlers, limits, tick, recovered)
+        on_recovery = partial(recovery.recover_goals, stagger_ms=int(settings.restart_stagger_s * 1000))
+        return Engine(self.database, self.executor_id, handlers, limits, tick, on_recovery)
 
     @cached_property
     def runtime(self) -> "Runtime":
@@ -171,12 +175,12 @@ class Headway:
         from headway.agents.models.prices import Prices, load_prices  # noqa: PLC0415
         from headway.agents.models.rehearsal.model import build_rehearsal_model  # noqa: PLC0415
 
-        chosen = self.settings
+        settings = self.settings
         models = Models(
-            {"strong": chosen.model, "mid": chosen.model_mid, "cheap": chosen.model_cheap},
-            chosen.model_timeout_s,
-            Prices(load_prices(Path(chosen.home, "prices.toml"))),
-            {REHEARSAL_MODEL: build_rehearsal_model(chosen.rehearsal_pace_s), **self.models_by_name},
+            {"strong": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap},
+            settings.model_timeout_s,
+            Prices(load_prices(Path(settings.home, "prices.toml"))),
+            {REHEARSAL_MODEL: build_rehearsal_model(settings.rehearsal_pace_s), **self.models_by_name},
             self.tracer,
             self.redact,
         )
@@ -185,8 +189,8 @@ class Headway:
             models,
             self.toolbox,
             self.roles,
-            chosen.limits,
-            chosen.goals,
+            settings.limits,
+            settings.goals,
             self.executor_id,
             self.execution,
             self._stream_text,
@@ -209,8 +213,8 @@ class Headway:
         """Create a turn whose job this process owns. After the commit, the engine runs the job at once, ahead of every queue."""
         job_store.record_heartbeat(tx, self.executor_id)
         limits = self.settings.limits
-        wanted = turns.TurnRequest(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
-        return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, wanted).id)
+        request = turns.TurnRequest(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
+        return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, request).id)
 
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
         """Answer a message in a conversation and return the ended turn."""
@@ -227,9 +231,9 @@ class Headway:
             await self.engine.ended(job.id)
             return job
 
-        going = asyncio.create_task(all_the_way())
-        going.add_done_callback(lambda task: task.cancelled() or task.exception())  # the caller may have stopped waiting
-        return await asyncio.shield(going)
+        task = asyncio.create_task(all_the_way())
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the caller may have stopped waiting
+        return await asyncio.shield(task)
 
     # The API for programs that embed Headway
 
@@ -263,7 +267,7 @@ class Headway:
 
         The loop works on the plan of the given turn, or of a new one.
         """
-        known = self.roles.find(role)
+        found_role = self.roles.find(role)
 
         def place(tx: Transaction) -> ResolvedScope:
             scope = Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent)
@@ -273,7 +277,7 @@ class Headway:
                 scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
             return resolve_scope(tx, scope)
 
-        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), known))
+        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role))
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Interrupt canceled runs of this process, so that they stop waiting for models and tools."""
@@ -288,8 +292,8 @@ class Headway:
         if not run.answers_turn:
             return  # only the turn's main agent is streamed to users
         self.live_text.hear(run.id, data)
-        told = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
-        self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", told)
+        document = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
+        self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", document)
 
     async def _clean_up(self) -> None:
         await self.database.write(idempotency.delete_expired)

@@ -60,28 +60,28 @@ class Engine:
         handlers: Mapping[str, JobHandler],
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
-        recovered: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
+        on_recovery: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
     ) -> None:
         self.database = database
         self.tick = tick
-        self.recovered = recovered  # called with the jobs that were taken over
+        self.on_recovery = on_recovery  # called with the jobs that were taken over
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.waiting: dict[str, asyncio.Future[None]] = {}
+        self.waiters: dict[str, asyncio.Future[None]] = {}
         self.background: list[asyncio.Task[None]] = []
         self.claim: asyncio.Future[list[Job]] | None = None
         self.bell = asyncio.Event()
-        self.only: set[str] | None = None
-        self.prune_only_at = PRUNE_OWN_JOBS_AT  # size of `only` at which ended jobs are removed from it
+        self.own_jobs: set[str] | None = None
+        self.prune_own_jobs_at = PRUNE_OWN_JOBS_AT  # size of `own_jobs` at which ended jobs are removed from it
         self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
         self.last_time = FAR_FUTURE_MS
 
     def start(self, *, alone: bool = False) -> None:
         """Start working. With `alone`, run only jobs that this process created, for short-lived processes."""
-        self.only = set() if alone else None
+        self.own_jobs = set() if alone else None
         steps = [self._work, self._beat] if alone else [self._work, self._beat, self._sweep]
         self.background = [asyncio.create_task(repeat_forever(step, "the engine")) for step in steps]
 
@@ -95,8 +95,8 @@ class Engine:
 
     def adopt(self, job_id: str) -> None:
         """Run this job when it is due, even in `alone` mode."""
-        if self.only is not None:
-            self.only.add(job_id)
+        if self.own_jobs is not None:
+            self.own_jobs.add(job_id)
         self.bell.set()
 
     def take(self, job: Job) -> None:
@@ -108,9 +108,9 @@ class Engine:
 
     def ended(self, job_id: str) -> "asyncio.Future[None]":
         """Return a future that resolves when the job has ended in any way."""
-        if job_id not in self.waiting:
-            self.waiting[job_id] = asyncio.get_running_loop().create_future()
-        return self.waiting[job_id]
+        if job_id not in self.waiters:
+            self.waiters[job_id] = asyncio.get_running_loop().create_future()
+        return self.waiters[job_id]
 
     def interrupt(self, job_id: str) -> None:
         """Cancel the task that runs the job. The job's row decides how it continues."""
@@ -130,7 +130,7 @@ class Engine:
             await self.database.write(partial(job_store.release_owner, owner=self.owner))
         except StorageError as error:
             log.warning("could not requeue unfinished jobs; other workers take them over when the lease expires: %s", error)
-        for waiter in self.waiting.values():
+        for waiter in self.waiters.values():
             if not waiter.done():
                 waiter.set_exception(Closed())
                 waiter.exception()  # marks it as retrieved, in case no caller waits any more
@@ -147,16 +147,16 @@ class Engine:
             else:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
                 log.exception("%s stopped by a fault", task)
-                dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
-                await retry_storage(lambda: self.database.write(dead), task)
+                mark_dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
+                await retry_storage(lambda: self.database.write(mark_dead), task)
         if await retry_storage(lambda: self.database.write(partial(self._settle, job=job)), task):
             self._resolve_waiter(job.id)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
-        held = job_store.find_locked(tx, job.tenant_id, job.id)
-        if not held or held.state != "running" or held.owner != self.owner:
+        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        if not locked or locked.state != "running" or locked.owner != self.owner:
             return
-        self._mark_locked_dead(tx, held, error)
+        self._mark_locked_dead(tx, locked, error)
 
     def _mark_locked_dead(self, tx: Transaction, job: Job, error: str) -> None:
         if job.kind in self.handlers:
@@ -166,17 +166,17 @@ class Engine:
 
     def _settle(self, tx: Transaction, job: Job) -> bool:
         """Return whether the job has ended. A job that stopped without a change (for example, because of a halt) is requeued."""
-        held = job_store.find_locked(tx, job.tenant_id, job.id)
-        if held and held.state == "running" and held.owner == self.owner:
-            jobs.requeue(tx, held)
-        return held is None or held.over
+        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        if locked and locked.state == "running" and locked.owner == self.owner:
+            jobs.requeue(tx, locked)
+        return locked is None or locked.over
 
     def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
         self.tasks.pop(job_id, None)
         self.bell.set()
 
     def _resolve_waiter(self, job_id: str) -> None:
-        waiter = self.waiting.pop(job_id, None)
+        waiter = self.waiters.pop(job_id, None)
         if waiter and not waiter.done():
             waiter.set_result(None)
 
@@ -189,96 +189,96 @@ class Engine:
         next_due, next_tick, now = await self.database.read(
             lambda tx: (job_store.find_next_due(tx, self.handlers), schedule_store.find_next_due(tx), tx.now)
         )
-        if now + schedules.CLOCK_TOLERANCE_MS < self.last_time and self.only is None:
+        if now + schedules.CLOCK_TOLERANCE_MS < self.last_time and self.own_jobs is None:
             await self.database.write(schedules.realign)
         self.last_time = now
-        if self.only is not None and not self.only:
+        if self.own_jobs is not None and not self.own_jobs:
             next_due = None
-        if self.only is not None and len(self.only) >= self.prune_only_at:
-            self.only -= await self.database.read(partial(job_store.list_settled_ids, job_ids=tuple(self.only)))
-            self.prune_only_at = max(PRUNE_OWN_JOBS_AT, 2 * len(self.only))
-        if next_tick is not None and next_tick <= now and self.only is None:
+        if self.own_jobs is not None and len(self.own_jobs) >= self.prune_own_jobs_at:
+            self.own_jobs -= await self.database.read(partial(job_store.list_settled_ids, job_ids=tuple(self.own_jobs)))
+            self.prune_own_jobs_at = max(PRUNE_OWN_JOBS_AT, 2 * len(self.own_jobs))
+        if next_tick is not None and next_tick <= now and self.own_jobs is None:
             await self.database.write(self.tick)
             next_due = 0
         room = self.limits.slots - len(self.tasks)
-        taken: list[Job] = []
+        claimed: list[Job] = []
         if next_due is not None and next_due <= now and room > 0:
             self.claim = asyncio.ensure_future(self.database.write(partial(self._claim, room=room)))
-            taken = await asyncio.shield(self.claim)
-            for job in taken:
+            claimed = await asyncio.shield(self.claim)
+            for job in claimed:
                 self.take(job)
-        if not taken:
-            soon = min((due - now) / 1000 for due in (next_due, next_tick, now + POLL_S * 1000) if due is not None and due > now)
-            await wait_with_timeout(self.bell, max(soon, 0.005))
+        if not claimed:
+            delay_s = min((due - now) / 1000 for due in (next_due, next_tick, now + POLL_S * 1000) if due is not None and due > now)
+            await wait_with_timeout(self.bell, max(delay_s, 0.005))
 
     def _claim(self, tx: Transaction, room: int) -> list[Job]:
         if halt_store.find_active(tx):
             return []
-        found = job_store.lock_due(tx, self.handlers, self.limits.per_family, room, self.only)
-        for family in sorted({job.family for job in found if job.family}):  # in a fixed order, to prevent deadlocks
+        due_jobs = job_store.lock_due(tx, self.handlers, self.limits.per_family, room, self.own_jobs)
+        for family in sorted({job.family for job in due_jobs if job.family}):  # in a fixed order, to prevent deadlocks
             job_store.lock_family(tx, family)
-        taken = []
-        for job in found:
+        claimed = []
+        for job in due_jobs:
             if job.id in self.tasks:
                 continue  # its last task has not ended yet, and two tasks of one owner are indistinguishable
             if job.family and job_store.count_running_in_family(tx, job.family) >= self.limits.per_family:
                 continue
-            taken.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
-        if taken:
+            claimed.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
+        if claimed:
             job_store.record_heartbeat(tx, self.owner)  # in the same commit, so that they never look orphaned
-        return taken
+        return claimed
 
     async def _beat(self) -> None:
         """Record a heartbeat, and reconcile the running tasks with the job rows."""
         await asyncio.sleep(HEARTBEAT_S)
-        for job_id in await self.database.read(lambda tx: job_store.list_ended_ids(tx, list(self.waiting))):
+        for job_id in await self.database.read(lambda tx: job_store.list_ended_ids(tx, list(self.waiters))):
             self._resolve_waiter(job_id)  # another process ended it
         if not self.tasks and not self.unattended and not self._is_heartbeat_due:
             return
         self.last_heartbeat_at = time.monotonic()
-        driven = dict(self.tasks)  # taken before the read, so that jobs that start meanwhile do not look lost
+        tasks = dict(self.tasks)  # taken before the read, so that jobs that start meanwhile do not look lost
         await self.database.write(partial(job_store.record_heartbeat, owner=self.owner))
-        ours = await self.database.read(partial(job_store.list_running_ids, owner=self.owner))
+        own_ids = await self.database.read(partial(job_store.list_running_ids, owner=self.owner))
         await asyncio.sleep(GRACE_S)  # a task that has just ended its own job is about to finish
-        for job_id, task in driven.items():
-            if job_id not in ours:  # ended, or taken over by another process
+        for job_id, task in tasks.items():
+            if job_id not in own_ids:  # ended, or taken over by another process
                 task.cancel()
         # Owned by this process but without a task, because a write that should have moved the job failed. Jobs that have only just
         # started get until the next heartbeat.
-        unheld = ours - set(driven) - set(self.tasks)
-        if forgotten := unheld & self.unattended:
+        unattended = own_ids - set(tasks) - set(self.tasks)
+        if forgotten := unattended & self.unattended:
             await self.database.write(partial(job_store.requeue, owner=self.owner, job_ids=forgotten))
-        self.unattended = unheld
+        self.unattended = unattended
 
     @property
     def _is_heartbeat_due(self) -> bool:
         """Whether an idle process should record a heartbeat. It does so less often, because each costs a write."""
-        return self.only is None and time.monotonic() - self.last_heartbeat_at >= IDLE_HEARTBEAT_S
+        return self.own_jobs is None and time.monotonic() - self.last_heartbeat_at >= IDLE_HEARTBEAT_S
 
     async def _sweep(self) -> None:
         if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
-            found = await self.database.write(self.recover)
-            if found:
-                log.warning("took over %d jobs of workers whose lease expired", found)
+            count = await self.database.write(self.recover)
+            if count:
+                log.warning("took over %d jobs of workers whose lease expired", count)
         await asyncio.sleep(SWEEP_S)
 
-    def recover(self, tx: Transaction, only: Sequence[str] | None = None) -> int:
+    def recover(self, tx: Transaction, job_ids: Sequence[str] | None = None) -> int:
         """Requeue jobs whose worker's lease expired, staggered over `stagger_s`. A job that has lost MAX_LOST_WORKERS workers in a
         row without progress is marked dead."""
         if self.tasks:
             job_store.record_heartbeat(tx, self.owner)  # a process that was suspended must not take over its own jobs
         job_store.lock_family(tx, "recovery")  # so that one process recovers all jobs of a dead one and reports it once
-        found = job_store.lock_orphans(tx, LEASE_MS, RECOVERY_BATCH, only)
-        revived = []
-        for job in found:
+        orphans = job_store.lock_orphans(tx, LEASE_MS, RECOVERY_BATCH, job_ids)
+        requeued = []
+        for job in orphans:
             if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:
                 self._mark_locked_dead(tx, job, INTERRUPTED_ERROR)
                 continue
             due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  not security-relevant
-            revived.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
-        if revived:
-            self.recovered(tx, revived)
-        return len(found)
+            requeued.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
+        if requeued:
+            self.on_recovery(tx, requeued)
+        return len(orphans)
 
 
 async def wait_with_timeout(bell: asyncio.Event, seconds: float) -> None:

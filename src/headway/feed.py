@@ -109,10 +109,10 @@ class FeedReader:
         return self.conversation_id is None or event.conversation_id in (self.conversation_id, TENANT_WIDE)
 
     def take(self, events: Iterable[FeedEvent]) -> list[FeedEvent]:
-        wanted = [event for event in events if self.wants(event)]
-        if self.turn_id is not None and any(event.kind in TURN_ENDS for event in wanted):
+        matching = [event for event in events if self.wants(event)]
+        if self.turn_id is not None and any(event.kind in TURN_ENDS for event in matching):
             self.gone = True
-        return wanted
+        return matching
 
 
 class FeedChannel:
@@ -125,7 +125,8 @@ class FeedChannel:
         self.events: deque[FeedEvent] = deque()
         self.count = 0  # number of events so far, including dropped ones
         self.behind = False  # whether the log has events that are not read yet
-        self.held: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_KEPT_EVENTS)  # broadcasts that wait for those events
+        # Broadcasts that wait for those events.
+        self.backlog: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_KEPT_EVENTS)
         self.size = 0  # of the kept events' data, in characters
         self.readers: set[FeedReader] = set()
         self.dirty = asyncio.Event()
@@ -142,7 +143,7 @@ class FeedChannel:
         """Send something to the current readers only. It is not logged, has no sequence number and is never repeated. It is
         delivered after everything that was logged before it."""
         if self.behind:
-            self.held.append((conversation_id, turn_id, kind, data))
+            self.backlog.append((conversation_id, turn_id, kind, data))
             return
         event = FeedEvent(self.head, conversation_id, turn_id, kind, data, is_broadcast=True)
         self._keep(event)
@@ -155,32 +156,32 @@ class FeedChannel:
         self.count += 1
         self.size += len(event.data)
         while len(self.events) > MAX_KEPT_EVENTS or self.size > MAX_KEPT_CHARACTERS:
-            dropped = self.events.popleft()
-            self.size -= len(dropped.data)
-            self.floor = dropped.seq
+            oldest = self.events.popleft()
+            self.size -= len(oldest.data)
+            self.floor = oldest.seq
 
     def news(self, reader: FeedReader) -> list[FeedEvent]:
         """Return the kept events that this reader has not seen, and mark them as seen."""
-        events, place, after = self.events, reader.place, reader.after
-        if place is None and after > self.head:  # the reader is ahead of this channel
+        events, position, after = self.events, reader.place, reader.after
+        if position is None and after > self.head:  # the reader is ahead of this channel
             return []
         reader.place, reader.after = self.count, self.head
-        if place == self.count:
+        if position == self.count:
             return []
-        if place == self.count - 1:  # the usual case: one new event for every reader
+        if position == self.count - 1:  # the usual case: one new event for every reader
             return reader.take((events[-1],))
-        if place is None:
+        if position is None:
             start = bisect_right(events, after, key=lambda event: event.seq)
         else:
-            start = max(0, place - (self.count - len(events)))
+            start = max(0, position - (self.count - len(events)))
         return reader.take(islice(events, start, None))
 
 
 class LogPage(NamedTuple):
-    """A page of the log. `last` means that there was nothing after it when it was read."""
+    """A page of the log. `is_last` means that there was nothing after it when it was read."""
 
     events: list[LoggedEvent]
-    last: bool
+    is_last: bool
 
 
 def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> LogPage:
@@ -188,12 +189,12 @@ def read_page(tx: Transaction, tenant_id: int, conversation_id: int | None, afte
     events: list[LoggedEvent] = []
     size = 0
     while len(events) < PAGE_EVENTS and size < PAGE_BYTES:
-        some = read_log(tx, tenant_id, conversation_id, events[-1].seq if events else after)
-        events += some
-        size += sum(len(event.data) for event in some)
-        if len(some) < EVENTS_PER_READ:
-            return LogPage(events, last=True)
-    return LogPage(events, last=False)
+        batch = read_log(tx, tenant_id, conversation_id, events[-1].seq if events else after)
+        events += batch
+        size += sum(len(event.data) for event in batch)
+        if len(batch) < EVENTS_PER_READ:
+            return LogPage(events, is_last=True)
+    return LogPage(events, is_last=False)
 
 
 def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> list[LoggedEvent]:
@@ -205,9 +206,9 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
 class Feed:
     """All live streams of this process."""
 
-    def __init__(self, database: Database, *, announced: bool) -> None:
+    def __init__(self, database: Database, *, has_announcements: bool) -> None:
         self.database = database
-        self.poll_s = POLL_ANNOUNCED_S if announced else POLL_S
+        self.poll_s = POLL_ANNOUNCED_S if has_announcements else POLL_S
         self.heartbeat_s = HEARTBEAT_S
         self.channels: dict[int, FeedChannel] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -317,12 +318,12 @@ class Feed:
         if page.events:
             channel.take(page.events)
             self.delivered += len(page.events)
-        if not page.last:
+        if not page.is_last:
             channel.dirty.set()
         if not channel.dirty.is_set():
             channel.behind = False
-            while channel.held:
-                channel.broadcast(*channel.held.popleft())
+            while channel.backlog:
+                channel.broadcast(*channel.backlog.popleft())
 
     def _ring(self, tenants: Iterable[int]) -> None:
         for tenant_id in tenants:

@@ -54,8 +54,8 @@ class Settings(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
-        told = self._asdict() | {"database_url": redact_database_url(self.database_url), "notify": f"{len(self.notify)} channels"}
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        fields = self._asdict() | {"database_url": redact_database_url(self.database_url), "notify": f"{len(self.notify)} channels"}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     @property
     def task_folder(self) -> str:
@@ -69,10 +69,10 @@ class Settings(NamedTuple):
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given"."""
-    chosen = {name: value for name, value in (flags or {}).items() if value is not None}
+    flag_values = {name: value for name, value in (flags or {}).items() if value is not None}
     known: set[str] = set()
-    stored = load_dotenv()
-    for variable, value in stored.items():
+    dotenv = load_dotenv()
+    for variable, value in dotenv.items():
         if value is not None and not variable.startswith(PREFIX):
             os.environ.setdefault(variable, value)  # providers' libraries read their keys from the environment
 
@@ -80,34 +80,34 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         known.add(name)
         variable = PREFIX + name.upper()
         # An empty variable means "not set", as is usual on the command line.
-        value = chosen.get(name) or os.environ.get(variable) or stored.get(variable) or default
+        value = flag_values.get(name) or os.environ.get(variable) or dotenv.get(variable) or default
         return text.check_text(value, variable)
 
-    def count(name: str, default: int, least: int = 1) -> int:
-        return int(parse_number(PREFIX + name.upper(), get(name, str(default)), least, 1_000, whole=True))
+    def count(name: str, default: int, minimum: int = 1) -> int:
+        return int(parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000, integer_only=True))
 
-    def amount(name: str, default: float, least: float = 0) -> float:
-        return parse_number(PREFIX + name.upper(), get(name, str(default)), least, 1_000_000)
+    def amount(name: str, default: float, minimum: float = 0) -> float:
+        return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
 
     def folder(name: str, default: str) -> str:
         return resolve_path(PREFIX + name.upper(), get(name, default))
 
     home = folder("home", ".headway")
     model = get("model", REHEARSAL_MODEL)
-    host, number_of_port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
-    wanted = Settings(
+    host, port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
+    settings = Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{os.path.join(home, 'headway.db')}"),
         model=model,
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
-        model_timeout_s=amount("model_timeout_s", 120, least=0.1),
+        model_timeout_s=amount("model_timeout_s", 120, minimum=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
         limits=build_limits(count, amount),
         goals=GoalLimits(
-            replans=count("replan_limit", GoalLimits().replans, least=0),
+            replans=count("replan_limit", GoalLimits().replans, minimum=0),
             discovery=parse_discovery(get("goal_discovery", GoalLimits().discovery)),
-            check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, least=0.1) * 1000),
+            check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, minimum=0.1) * 1000),
             stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
         ),
         restart_stagger_s=amount("restart_stagger_s", 2),
@@ -115,66 +115,66 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         commands=parse_list(get("commands", "")),
         workspace=folder("workspace", os.path.join(home, "workspace")),
         host=host,
-        port=number_of_port,
-        url=parse_url(get("url", build_local_url(host, number_of_port))),
+        port=port,
+        url=parse_url(get("url", build_local_url(host, port))),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=resolve_exporter(),
     )
-    if unknown := sorted(set(chosen) - known):
+    if unknown := sorted(set(flag_values) - known):
         raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
-    return wanted
+    return settings
 
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
-    most = count("max_iterations", Limits().iterations)
+    iterations = count("max_iterations", Limits().iterations)
     return Limits(
-        iterations=most,
-        iterations_with_plan=max(most, count("max_iterations_with_plan", Limits().iterations_with_plan)),
+        iterations=iterations,
+        iterations_with_plan=max(iterations, count("max_iterations_with_plan", Limits().iterations_with_plan)),
         sub_agent_iterations=count("subagent_max_iterations", Limits().sub_agent_iterations),
-        resubmissions=count("max_resubmissions", Limits().resubmissions, least=0),
-        attempts=max(1, count("model_retries", Limits().attempts, least=0)),
+        resubmissions=count("max_resubmissions", Limits().resubmissions, minimum=0),
+        attempts=max(1, count("model_retries", Limits().attempts, minimum=0)),
         retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
         retry_after_max_ms=int(amount("retry_after_max_s", Limits().retry_after_max_ms / 1000) * 1000),
         per_parent=count("subagents_per_parent", Limits().per_parent),
-        depth=count("agent_depth", Limits().depth, least=0),
+        depth=count("agent_depth", Limits().depth, minimum=0),
         budget=int(amount("budget_usd", 5.00) * NANOS_PER_DOLLAR),
     )
 
 
 def resolve_exporter() -> str:
     """Return the name of the trace exporter, from OpenTelemetry's own variables. An empty name means that tracing is off."""
-    given = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL_VARIABLES}
-    addressed = given["EXPORTER_OTLP_ENDPOINT"] or given["EXPORTER_OTLP_TRACES_ENDPOINT"]
-    name = given["TRACES_EXPORTER"] or ("otlp" if addressed else "none")
-    if name == "none" or given["SDK_DISABLED"].lower() == "true":
+    variables = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL_VARIABLES}
+    endpoint = variables["EXPORTER_OTLP_ENDPOINT"] or variables["EXPORTER_OTLP_TRACES_ENDPOINT"]
+    name = variables["TRACES_EXPORTER"] or ("otlp" if endpoint else "none")
+    if name == "none" or variables["SDK_DISABLED"].lower() == "true":
         return ""
-    protocol = given["EXPORTER_OTLP_TRACES_PROTOCOL"] or given["EXPORTER_OTLP_PROTOCOL"]
+    protocol = variables["EXPORTER_OTLP_TRACES_PROTOCOL"] or variables["EXPORTER_OTLP_PROTOCOL"]
     return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
 
 
 def resolve_path(variable: str, name: str) -> str:
     """Resolve a path without pathlib, which takes longer to load than a short command takes to run."""
-    expanded = os.path.expanduser(name)
+    path = os.path.expanduser(name)
     try:
-        if expanded.startswith("~"):
+        if path.startswith("~"):
             raise OSError("there is no such user")
-        return os.path.abspath(expanded)
+        return os.path.abspath(path)
     except OSError as error:  # also raised if the current folder was deleted
         raise SettingsError(f"{variable}={name[:200]!r} cannot be resolved: {error}") from None
 
 
-def parse_list(words: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in words.split(",") if word.strip())
+def parse_list(value: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
-def parse_number(variable: str, written: str, least: float, most: float, *, whole: bool = False) -> float:
+def parse_number(variable: str, spelling: str, minimum: float, maximum: float, *, integer_only: bool = False) -> float:
     try:
-        value = float(written)
+        value = float(spelling)
     except ValueError:
         value = nan
-    if not least <= value <= most or (whole and not value.is_integer()):
-        kind = "a whole number" if whole else "a number"
-        raise SettingsError(f"{variable} must be {kind} from {least:g} to {most:g}, not {written[:40]!r}.")
+    if not minimum <= value <= maximum or (integer_only and not value.is_integer()):
+        kind = "a whole number" if integer_only else "a number"
+        raise SettingsError(f"{variable} must be {kind} from {minimum:g} to {maximum:g}, not {spelling[:40]!r}.")
     return value
 
 
@@ -184,11 +184,11 @@ def parse_port(number: str) -> int:
     return int(number)
 
 
-def parse_discovery(word: str) -> DiscoveryPolicy:
-    match word:
+def parse_discovery(name: str) -> DiscoveryPolicy:
+    match name:
         case "ask" | "auto":
-            return word
-    raise SettingsError(f"HEADWAY_GOAL_DISCOVERY must be ask or auto, not {word[:40]!r}.")
+            return name
+    raise SettingsError(f"HEADWAY_GOAL_DISCOVERY must be ask or auto, not {name[:40]!r}.")
 
 
 def build_local_url(host: str, port: int) -> str:
@@ -206,9 +206,9 @@ def parse_url(url: str) -> str:
 
 
 def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
-    for place, url in enumerate(urls, 1):
+    for number, url in enumerate(urls, 1):
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # the message does not quote the URL, which may contain a password
-            raise SettingsError(f"HEADWAY_NOTIFY must be a comma-separated list of URLs; entry {place} is not a URL.")
+            raise SettingsError(f"HEADWAY_NOTIFY must be a comma-separated list of URLs; entry {number} is not a URL.")
     return urls
 
 
@@ -235,19 +235,30 @@ def load_dotenv() -> Mapping[str, str | None]:
 
 def build_redactor(settings: Settings) -> Redactor:
     """Collect the secrets to redact: passwords in URLs, channels, and environment variables whose names look like secrets."""
-    named = [value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name)]
-    headers = [part.partition("=")[2].strip() for value in named for part in value.split(",") if "=" in part]
+    secret_values = [value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name)]
+    headers = [part.partition("=")[2].strip() for value in secret_values for part in value.split(",") if "=" in part]
     credentials = [
-        one for value in (settings.database_url, *settings.notify, *os.environ.values()) for one in USERINFO_PATTERN.findall(value)
+        credential
+        for value in (settings.database_url, *settings.notify, *os.environ.values())
+        for credential in USERINFO_PATTERN.findall(value)
     ]
     passwords = [credential.partition(":")[2] for credential in credentials] + PASSWORD_PATTERN.findall(settings.database_url)
     # Services put tokens anywhere in a URL. Its short parts are treated as ordinary words.
     parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= MIN_URL_PART_LENGTH]
-    secrets = {*named, *headers, *(header.split()[-1] for header in headers if header), *passwords, *settings.notify, *parts}
-    found = {spelling for secret in secrets for spelling in list_spellings(secret)} | {
+    secrets = {
+        *secret_values,
+        *headers,
+        *(header.split()[-1] for header in headers if header),
+        *passwords,
+        *settings.notify,
+        *parts,
+    }
+    spellings = {spelling for secret in secrets for spelling in list_spellings(secret)} | {
         encode_credentials(credential) for credential in credentials
     }
-    return Redactor(tuple(sorted((one for one in found if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True)))
+    return Redactor(
+        tuple(sorted((spelling for spelling in spellings if len(spelling) >= MIN_SECRET_LENGTH), key=len, reverse=True))
+    )
 
 
 def list_spellings(secret: str) -> set[str]:
@@ -275,6 +286,6 @@ def redact_database_url(database_url: str) -> str:
     head, question, options = rest.partition("?")
     if "@" in options:  # perhaps a password that contains a question mark
         return f"{scheme}{mark}…"
-    credentials, at, place = head.rpartition("@")
+    credentials, at, location = head.rpartition("@")
     user = re.split("[:@/]", credentials)[0]
-    return f"{scheme}{mark}{user}{':…' if credentials != user else ''}{at}{place}{question and '?…'}"
+    return f"{scheme}{mark}{user}{':…' if credentials != user else ''}{at}{location}{question and '?…'}"

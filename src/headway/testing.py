@@ -76,8 +76,8 @@ class TenantHarness:
 
     def changes(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the todo_changed events as (change, todo), in order, with the todo decoded from JSON."""
-        told = [json.loads(data) for kind, data in self.events() if kind == "todo_changed"]
-        return [(one["change"], one["todo"]) for one in told]
+        changes = [json.loads(data) for kind, data in self.events() if kind == "todo_changed"]
+        return [(change["change"], change["todo"]) for change in changes]
 
     def count(self, table: str) -> int:
         """Count the tenant's rows in a table."""
@@ -108,6 +108,6 @@ async def temporary_headway(
     from headway.assembly import Headway  # noqa: PLC0415
 
     name = "test:scripted" if model else "rehearsal"
-    known = {name: model} if model else None
-    async with Headway.open(tools=tools, models=known, alone=True, home=home, **{"model": name, **options}) as headway:
+    models = {name: model} if model else None
+    async with Headway.open(tools=tools, models=models, alone=True, home=home, **{"model": name, **options}) as headway:
         yield headway

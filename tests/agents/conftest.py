@@ -7,17 +7,17 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import Agent, at_work
+from tests.agents.agent_harness import Agent, open_agent
 
 
 @pytest.fixture
 def agent(desk: TenantHarness, database_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
-    with at_work(desk, database_url, tmp_path, clock) as one:
+    with open_agent(desk, database_url, tmp_path, clock) as one:
         yield one
 
 
 @pytest.fixture
 def sqlite_agent(sqlite_url: str, tmp_path: Path, clock: FixedClock) -> Iterator[Agent]:
     """The same where the database makes no difference."""
-    with DirectDatabase(sqlite_url, clock) as database, at_work(TenantHarness(database), sqlite_url, tmp_path, clock) as one:
+    with DirectDatabase(sqlite_url, clock) as database, open_agent(TenantHarness(database), sqlite_url, tmp_path, clock) as one:
         yield one

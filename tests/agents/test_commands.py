@@ -11,8 +11,8 @@ import pytest
 from headway.agents.tools import shell
 from headway.agents.tools.builtin import ExternalAccess
 from headway.ledger.errors import Invalid
-from tests.agents.reaching import Hands, hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller, build_caller
 
 LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
 
@@ -23,37 +23,37 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def caller(sqlite_agent: Agent, workspace: Path) -> Hands:
-    return hands(sqlite_agent, workspace, ExternalAccess(commands=LISTED))
+def caller(sqlite_agent: Agent, workspace: Path) -> ToolCaller:
+    return build_caller(sqlite_agent, workspace, ExternalAccess(commands=LISTED))
 
 
-def test_a_program_runs_in_the_workspace_and_its_output_and_exit_code_come_back(caller: Hands, workspace: Path) -> None:
+def test_a_program_runs_in_the_workspace_and_its_output_and_exit_code_come_back(caller: ToolCaller, workspace: Path) -> None:
     assert caller("run_command", command=["pwd"]) == {"exit_code": 0, "output": f"{workspace.resolve()}\n"}
     assert caller("run_command", command=["sh", "-c", "echo out; echo err >&2; exit 3"]) == {"exit_code": 3, "output": "out\nerr\n"}
     caller("run_command", command=["sh", "-c", "echo made > file"])
     assert caller("read_file", path="file") == {"content": "made\n"}
 
 
-def test_no_shell_reads_the_arguments(caller: Hands) -> None:
+def test_no_shell_reads_the_arguments(caller: ToolCaller) -> None:
     words = ["$HOME", "`id`", "; id", "*", "a b", ""]
 
     assert caller("run_command", command=["echo", *words])["output"] == " ".join(words) + "\n"
 
 
 @pytest.mark.parametrize("program", ["ls", "/bin/sh", "../bin/sh", "./sh", "sh ", "SH", "", "sh\0", "bin/sh", "-c"])
-def test_a_program_that_is_not_listed_by_its_plain_name_is_not_run(caller: Hands, program: str) -> None:
+def test_a_program_that_is_not_listed_by_its_plain_name_is_not_run(caller: ToolCaller, program: str) -> None:
     assert "is not an allowed command" in caller.refused("run_command", command=[program, "-c", "echo hello"])
 
 
 @pytest.mark.parametrize(
     "command", [[], "sh", ["echo", "a\0b"], ["echo", "x" * 200_001], ["no-such-program"], ["echo", *["x" * 100_000] * 50]]
 )
-def test_what_cannot_be_run_is_refused_in_a_sentence(caller: Hands, command: object) -> None:
+def test_a_command_that_cannot_run_is_refused_in_one_sentence(caller: ToolCaller, command: object) -> None:
     assert caller.refused("run_command", command=command)
 
 
 def test_a_program_in_the_workspace_never_takes_the_place_of_a_listed_one(
-    caller: Hands, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    caller: ToolCaller, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace.mkdir()
     (workspace / "echo").write_text("#!/bin/sh\necho taken over\n")
@@ -64,7 +64,7 @@ def test_a_program_in_the_workspace_never_takes_the_place_of_a_listed_one(
     assert caller("run_command", command=["echo", "mine"])["output"] == "mine\n"
 
 
-def test_nothing_of_our_environment_is_passed_on(caller: Hands, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_our_environment_is_passed_on(caller: ToolCaller, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     seen = caller("run_command", command=["env"])["output"]
 
@@ -73,15 +73,15 @@ def test_nothing_of_our_environment_is_passed_on(caller: Hands, workspace: Path,
     assert f"HOME={workspace}\n" in seen
 
 
-def test_a_program_that_asks_for_input_gets_none(caller: Hands) -> None:
+def test_a_program_that_asks_for_input_gets_none(caller: ToolCaller) -> None:
     assert caller("run_command", command=["cat"]) == {"exit_code": 0, "output": ""}
 
 
-def test_a_program_that_a_signal_ended_says_so(caller: Hands) -> None:
+def test_a_program_that_a_signal_ended_says_so(caller: ToolCaller) -> None:
     assert caller("run_command", command=["sh", "-c", "kill -9 $$"])["exit_code"] == -9
 
 
-def test_of_endless_output_the_end_is_kept(caller: Hands) -> None:
+def test_of_endless_output_the_end_is_kept(caller: ToolCaller) -> None:
     answer = caller("run_command", command=["sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo done"])
 
     assert answer["output"].startswith("[The beginning is left out.]\nxxx")
@@ -89,14 +89,14 @@ def test_of_endless_output_the_end_is_kept(caller: Hands) -> None:
     assert len(answer["output"]) < 50_100
 
 
-def test_output_that_is_not_text_is_made_text(caller: Hands) -> None:
+def test_output_that_is_not_text_is_made_text(caller: ToolCaller) -> None:
     assert caller("run_command", command=["sh", "-c", r"printf 'a\377\000b'"])["output"] == "a\ufffd\ufffdb"
 
 
 def gone(pid: int) -> bool:
     """Whether a process is no more, or soon: it is only waiting to be forgotten."""
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 
@@ -118,7 +118,7 @@ def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path) 
     assert eventually_gone(int((workspace / "child").read_text()))
 
 
-def test_what_a_program_leaves_running_is_stopped_when_it_ends(caller: Hands, workspace: Path) -> None:
+def test_children_of_a_program_are_stopped_when_it_ends(caller: ToolCaller, workspace: Path) -> None:
     begun = time.monotonic()
     answer = caller("run_command", command=["sh", "-c", "sleep 300 & echo $! > child; echo done"])
 
@@ -127,12 +127,12 @@ def test_what_a_program_leaves_running_is_stopped_when_it_ends(caller: Hands, wo
     assert eventually_gone(int((workspace / "child").read_text()))
 
 
-def test_a_program_that_ignores_being_asked_is_stopped_all_the_same(workspace: Path) -> None:
+def test_a_program_that_ignores_sigterm_is_killed(workspace: Path) -> None:
     with pytest.raises(Invalid, match="was stopped"):
         shell.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
 
 
-def test_what_left_the_group_holds_nobody_up(workspace: Path) -> None:
+def test_a_child_that_left_the_process_group_blocks_nothing(workspace: Path) -> None:
     leaving = 'import os, time; os.setsid(); print(os.getpid(), flush=True); open("left", "w"); time.sleep(300)'
     script = f"{sys.executable} -c '{leaving}' & while [ ! -e left ]; do sleep 0.01; done"
     begun = time.monotonic()
@@ -144,7 +144,7 @@ def test_what_left_the_group_holds_nobody_up(workspace: Path) -> None:
 
 
 def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
-    caller = hands(sqlite_agent, world=ExternalAccess(commands=LISTED))
+    caller = build_caller(sqlite_agent, world=ExternalAccess(commands=LISTED))
 
     assert caller.refused("run_command", command=["pwd"]) == "No workspace is available here."
 
@@ -173,7 +173,7 @@ def test_only_the_very_word_that_is_listed_is_a_program(tmp_path: Path, program:
         shell.run([program, "x"], ["git"], str(tmp_path))
 
 
-def test_a_listed_program_does_whatever_its_arguments_ask(tmp_path: Path) -> None:
+def test_a_listed_program_runs_with_any_arguments(tmp_path: Path) -> None:
     """What an allow-list cannot hold: many programs start others when they are asked to. docs/security.md says so."""
     shell.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
     assert (tmp_path / "started").read_text() == "yes\n"

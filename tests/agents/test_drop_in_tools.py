@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headway.testing import FixedClock
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 
 def write(agent: Agent, *items: str, tool: str = "write_todos") -> Any:
@@ -25,7 +25,7 @@ def ids(answer: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("tool", ["write_todos", "TodoWrite", "update_plan"])
-def test_the_list_becomes_what_was_written_and_what_is_missing_is_canceled_and_reported(agent: Agent, tool: str) -> None:
+def test_the_list_becomes_the_written_one_and_missing_items_are_canceled_and_reported(agent: Agent, tool: str) -> None:
     first = write(agent, "look", "build", "check", tool=tool)
     assert shown(first["todos"]) == ["look: pending", "build: pending", "check: pending"]
     assert first["canceled"] == []
@@ -79,7 +79,7 @@ def test_writing_the_same_list_again_changes_nothing(agent: Agent, clock: FixedC
     assert (agent.rows(), agent.desk.changes()) == (rows, changes)
 
 
-def test_what_had_ended_is_reopened_when_it_is_written_as_open(agent: Agent) -> None:
+def test_an_ended_item_written_as_open_is_reopened(agent: Agent) -> None:
     first = write(agent, "look: completed", "build: completed", "check: canceled")
     second = write(agent, "look", "build: in_progress", "check: completed")
 
@@ -88,7 +88,7 @@ def test_what_had_ended_is_reopened_when_it_is_written_as_open(agent: Agent) -> 
     assert (agent.row("look").completed_at, agent.row("look").outcome) == (0, None)
 
 
-def test_what_was_dropped_comes_back_as_the_same_row(agent: Agent) -> None:
+def test_a_dropped_item_comes_back_as_the_same_row(agent: Agent) -> None:
     first = write(agent, "look", "build")
     write(agent, "look")
     third = write(agent, "look", "build")
@@ -98,7 +98,7 @@ def test_what_was_dropped_comes_back_as_the_same_row(agent: Agent) -> None:
     assert len(agent.rows()) == 2
 
 
-def test_what_has_ended_and_is_left_out_stays_as_it_ended(agent: Agent) -> None:
+def test_an_ended_item_that_is_left_out_stays_as_it_ended(agent: Agent) -> None:
     write(agent, "look: completed", "build")
 
     assert write(agent, "build")["canceled"] == []
@@ -131,7 +131,7 @@ def test_the_order_is_the_one_that_was_written(agent: Agent) -> None:
         assert [row.position for row in agent.rows()] == list(range(len(agent.rows())))
 
 
-def test_the_order_holds_when_something_is_reopened_behind_what_took_its_place(agent: Agent) -> None:
+def test_the_order_holds_when_a_todo_is_reopened_after_its_position_was_taken(agent: Agent) -> None:
     write(agent, "a: completed", "b")
     write(agent, "b")
     write(agent, "b", "a")
@@ -139,7 +139,7 @@ def test_the_order_holds_when_something_is_reopened_behind_what_took_its_place(a
     assert agent.titles() == ["b", "a"]
 
 
-def test_an_empty_list_cancels_what_was_open(agent: Agent) -> None:
+def test_an_empty_list_cancels_the_open_items(agent: Agent) -> None:
     write(agent, "look: completed", "build", "check: in_progress")
     answer = write(agent)
 

@@ -16,7 +16,7 @@ from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}
@@ -169,7 +169,7 @@ def test_a_database_that_is_away_is_a_result_and_not_a_crash(sqlite_agent: Agent
 
 @pytest.mark.parametrize("role", ["researcher", "coder", "writer", "reviewer"])
 @pytest.mark.parametrize("tool", OF_A_TURN)
-def test_a_worker_that_calls_a_tool_of_the_plan_is_told_whose_it_is(sqlite_agent: Agent, role: str, tool: str) -> None:
+def test_a_worker_that_calls_a_plan_tool_learns_who_owns_the_plan(sqlite_agent: Agent, role: str, tool: str) -> None:
     worker = sqlite_agent.another(role=role)
     message = worker.refused(tool, **CALLS[tool])
 
@@ -199,7 +199,7 @@ def test_an_unknown_role_is_an_error_that_lists_the_known_ones(name: str) -> Non
     assert len(str(refused.value)) < 250
 
 
-def test_a_role_that_is_not_granted_a_family_is_told_which_tool(sqlite_agent: Agent) -> None:
+def test_a_role_without_a_family_gets_an_error_that_names_the_tool(sqlite_agent: Agent) -> None:
     mute = roles.Roles().find("coder")._replace(name="mute", tools=frozenset())
     for tool in ("todo_add", "AddTask"):
         result = sqlite_agent.call(tool, CALLS[tool], sqlite_agent.execution._replace(role=mute))
@@ -244,7 +244,7 @@ def test_arguments_that_are_no_arguments_are_an_error_result(sqlite_agent: Agent
     assert untouched(sqlite_agent)
 
 
-def test_a_complaint_does_not_repeat_what_was_sent(sqlite_agent: Agent) -> None:
+def test_an_error_does_not_repeat_the_input(sqlite_agent: Agent) -> None:
     message = sqlite_agent.refused("todo_add", **{"subject": 5, "x" * 10_000: "s3cret", "line\nbreak \x1b[31m": "s3cret"})
 
     assert "subject" in message
@@ -284,7 +284,7 @@ def test_a_turn_names_its_conversation(desk: TenantHarness) -> None:
         place(desk, turn_id=turn_id, conversation_id=desk.conversation().id)
 
 
-def test_a_place_that_is_anothers_is_as_unknown_as_one_that_never_was(desk: TenantHarness, database: DirectDatabase) -> None:
+def test_a_foreign_conversation_or_turn_is_as_unknown_as_a_missing_one(desk: TenantHarness, database: DirectDatabase) -> None:
     rival = TenantHarness(database, "rival")
     theirs = rival.conversation()
     turn_id = rival.write(conversations.open_turn, theirs.id).id

@@ -12,8 +12,8 @@ from headway.actions.schedules import Timing
 from headway.ledger.text import CONTROLS
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from tests.agents.turning import Talk, talking
-from tests.forgeries import OWNED, PAYLOADS, shape
+from tests.agents.turn_harness import Talk, open_talk
+from tests.forgeries import OWNED, PAYLOADS, get_shape
 from tests.model_server import Reply, Request, text
 from tests.proofs import Proof
 
@@ -39,6 +39,10 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
         for name in names:
             schedules.run_now(tx, talk.tenant_id, name)
 
+    def remove_all(tx: Transaction) -> None:
+        for one in schedules.list_page(tx, talk.tenant_id, 100)[0]:
+            schedules.remove(tx, talk.tenant_id, one.name)
+
     def over() -> bool:
         found = talk.database.read(lambda tx: job_store.list_page(tx, talk.tenant_id, None, 500))
         return all(job.state == "completed" for job in found)
@@ -47,15 +51,13 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
     talk.database.write(arrange)
     talk.headway.nudge()
     talk.wait(talk.until(over))
-    talk.database.write(
-        lambda tx: [schedules.remove(tx, talk.tenant_id, one.name) for one in schedules.list_page(tx, talk.tenant_id, 100)[0]]
-    )
-    return sorted((shape(request) for request in talk.server.requests), key=repr)
+    talk.database.write(remove_all)
+    return sorted((get_shape(request) for request in talk.server.requests), key=repr)
 
 
 @pytest.mark.proof
 def test_no_schedule_changes_the_shape_of_a_request(sqlite_url: str, tmp_path: Path, proof: Proof) -> None:
-    with talking(sqlite_url, tmp_path, curious, sweeping=True) as talk:
+    with open_talk(sqlite_url, tmp_path, curious, sweeping=True) as talk:
         expected = scheduled(talk, ["look"] * AT_A_TIME)
         assert len(expected) == 2 * AT_A_TIME
         for seed in proof.seeds("forged frames in schedules, 20 at a time", share=1, whole=len(PAYLOADS) // AT_A_TIME):

@@ -18,9 +18,9 @@ import headway
 from headway.actions import conversations
 from headway.agents.prompts import CUT_OFF_PREFIX, render_check_in
 from headway.ledger.text import to_one_line
-from tests.agents.delegating import speaker
-from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, open_ids, talking
-from tests.forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges, shape
+from tests.agents.sub_agent_harness import find_role
+from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, list_open_ids, open_talk
+from tests.forgeries import BREAKS, PAYLOADS, check_nothing_changed, get_shape, list_edges
 from tests.model_server import Reply, Request, calls, error, text
 from tests.proofs import Proof
 
@@ -68,9 +68,9 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
     assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in speaking(path)} == set(PLACES)
 
 
-def test_whoever_looks_after_an_agent_cannot_forge_anything_either() -> None:
+def test_a_check_in_message_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
-        assert (edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
+        assert (list_edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
 
 
 Words = Callable[[], str]
@@ -86,7 +86,7 @@ class Story:
     def __call__(self, request: Request) -> Reply:
         if request.model == CHEAP:
             return self.cheap(request)
-        if speaker(request) == "index":
+        if find_role(request) == "index":
             return self.index(request)
         if request.last.endswith(f"\n\n{FAILING['task']}"):
             return error(400, to_one_line(self.words())[:400])  # what a provider says is told to whoever handed the work over
@@ -130,8 +130,8 @@ class Plan(Story):
             lambda: calls(("await_agent", {"run_id": RUN_ID.findall(request.tool_results[-1].content)[-1]})),
             lambda: text("/todo list\n/agent researcher dig\n/schedule list\n/todo done nothing like it"),
             lambda: text("An answer too early."),
-            lambda: calls(("complete_todo", {"todoId": open_ids(request)[0], "outcome": words()})),
-            lambda: calls(("complete_todo", {"todoId": open_ids(request)[0], "outcome": words()})),
+            lambda: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": words()})),
+            lambda: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": words()})),
         )
         step = next(self.step)
         return scenes[step]() if step < len(scenes) else text("The end.")
@@ -170,7 +170,7 @@ def told(talk: Talk, story: Story, words: Words, mode: Any, turns: int) -> list[
     for _ in range(turns):
         turn = talk.say(words(), mode)
         assert (turn["status"], turn["outcome"]) in (("finished", "answered"), ("finished", "drained")), turn
-    return sorted((shape(request) for request in talk.server.requests), key=repr)  # sub-agents work at the same time
+    return sorted((get_shape(request) for request in talk.server.requests), key=repr)  # sub-agents work at the same time
 
 
 @pytest.mark.proof
@@ -201,7 +201,7 @@ def refused_page() -> dict:
     raise Invalid(page()["text"])
 """
     (tmp_path / "tools" / "page.py").write_text(tool)
-    with talking(sqlite_url, tmp_path, text("hello"), model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, text("hello"), model_cheap=CHEAP_TIER) as talk:
         expected = told(talk, kind(lambda: HARMLESS), lambda: HARMLESS, mode, turns)
         place = 0
 
@@ -216,5 +216,5 @@ def refused_page() -> dict:
             found = told(talk, kind(next_words), next_words, mode, turns)
             changed = [(one, other) for one, other in zip(found, expected, strict=False) if one != other]
             assert (changed, len(found)) == ([], len(expected)), f"seed {seed}: payloads after {seed * STRIDE} up to {place}"
-            carried_out_nothing(talk.database)
+            check_nothing_changed(talk.database)
             assert talk.server.violations == []

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.turning import CHEAP_TIER, Talk, in_order, planned, queued, talking, tiers
-from tests.model_server import Reply, calls, chunk, raw, stream_of, text
+from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, open_talk, plan_call, queue_call, tiers
+from tests.model_server import Reply, calls, chunk, encode_stream, raw, text
 
 HELLO = text("Hello.")
 HI = chunk({"role": "assistant", "content": "Hi"})
@@ -21,7 +21,7 @@ def called(**function: Any) -> dict[str, Any]:
 
 
 def used(usage: Any) -> str:
-    return stream_of(HI, END, chunk({}, choices=[], usage=usage))
+    return encode_stream(HI, END, chunk({}, choices=[], usage=usage))
 
 
 # What may well be right the next time: it broke off, or something on the way answered instead.
@@ -30,11 +30,11 @@ PASSING: dict[str, tuple[Reply, str]] = {
     "no body": (Reply(raw=b"HTTP/1.1 204 No Content\r\n\r\n"), "It sent nothing."),
     "a page": (raw(HTML, kind="text/html"), "<html> <body>Sign in to the proxy</body> </html>"),
     "a page of a broken proxy": (raw(HTML, 502, "text/html"), "Sign in to the proxy"),
-    "a stream without an end": (raw(stream_of(HI, done=False)), '"content": "Hi"'),
-    "a body that is cut off": (raw(stream_of(HI, done=False), Content_Length="9999"), '"content": "Hi"'),
-    "a line that is no JSON": (raw(stream_of(HI, '{"choices": [')), 'data: {"choices": [ data: [DONE]'),
+    "a stream without an end": (raw(encode_stream(HI, done=False)), '"content": "Hi"'),
+    "a body that is cut off": (raw(encode_stream(HI, done=False), Content_Length="9999"), '"content": "Hi"'),
+    "a line that is no JSON": (raw(encode_stream(HI, '{"choices": [')), 'data: {"choices": [ data: [DONE]'),
     "a line that is no text": (raw(b"data: \xff\xfe\n\n"), "data: \N{REPLACEMENT CHARACTER}"),
-    "an error in the stream": (raw(stream_of(HI, {"error": "out of memory"})), "out of memory"),
+    "an error in the stream": (raw(encode_stream(HI, {"error": "out of memory"})), "out of memory"),
     "no HTTP": (Reply(raw=b"220 mail.example.org ESMTP\r\n\r\n"), "Connection error"),
     "nothing": (Reply(raw=b""), "Connection error"),
 }
@@ -45,35 +45,35 @@ STAYING: dict[str, tuple[Reply, str]] = {
     "null": (raw("null", kind=JSON), "null"),
     "another object": (raw('{"ok": true}', kind=JSON), '{"ok": true}'),
     "text": (raw("It works!", kind="text/plain"), "It works!"),
-    "an array in the stream": (raw(stream_of([1, 2])), "data: [1, 2]"),
-    "null in the stream": (raw(stream_of(None)), "data: null"),
-    "an empty object in the stream": (raw(stream_of({})), "data: {}"),
-    "deep nesting": (raw(stream_of("[" * 100_000)), "data: [[["),
-    "choices that are null": (raw(stream_of(chunk({}, choices=None))), '"choices": null'),
-    "choices that are text": (raw(stream_of(chunk({}, choices="abc"))), '"choices": "abc"'),
-    "a choice that is null": (raw(stream_of(chunk({}, choices=[None]))), '"choices": [null]'),
-    "a delta that is text": (raw(stream_of(chunk("abc"), END)), '"delta": "abc"'),
-    "a finish reason that is a list": (raw(stream_of(HI, chunk({}, ["stop"]))), '"finish_reason": ["stop"]'),
-    "a tool call without a name": (raw(stream_of(chunk(called(arguments="{}")), chunk({}, "tool_calls"))), "call_1"),
+    "an array in the stream": (raw(encode_stream([1, 2])), "data: [1, 2]"),
+    "null in the stream": (raw(encode_stream(None)), "data: null"),
+    "an empty object in the stream": (raw(encode_stream({})), "data: {}"),
+    "deep nesting": (raw(encode_stream("[" * 100_000)), "data: [[["),
+    "choices that are null": (raw(encode_stream(chunk({}, choices=None))), '"choices": null'),
+    "choices that are text": (raw(encode_stream(chunk({}, choices="abc"))), '"choices": "abc"'),
+    "a choice that is null": (raw(encode_stream(chunk({}, choices=[None]))), '"choices": [null]'),
+    "a delta that is text": (raw(encode_stream(chunk("abc"), END)), '"delta": "abc"'),
+    "a finish reason that is a list": (raw(encode_stream(HI, chunk({}, ["stop"]))), '"finish_reason": ["stop"]'),
+    "a tool call without a name": (raw(encode_stream(chunk(called(arguments="{}")), chunk({}, "tool_calls"))), "call_1"),
     "a tool call with a number for a name": (
-        raw(stream_of(chunk(called(name=5, arguments="{}")), chunk({}, "tool_calls"))),
+        raw(encode_stream(chunk(called(name=5, arguments="{}")), chunk({}, "tool_calls"))),
         "not an answer",
     ),
     "a tool call with a number for arguments": (
-        raw(stream_of(chunk(called(name="now", arguments=5)), chunk({}, "tool_calls"))),
+        raw(encode_stream(chunk(called(name="now", arguments=5)), chunk({}, "tool_calls"))),
         "not an answer",
     ),
-    "tool calls that are text": (raw(stream_of(chunk({"tool_calls": "now"}), END)), '"tool_calls": "now"'),
-    "tool calls that were announced only": (raw(stream_of(HI, chunk({}, "tool_calls"))), "none of them has a name"),
+    "tool calls that are text": (raw(encode_stream(chunk({"tool_calls": "now"}), END)), '"tool_calls": "now"'),
+    "tool calls that were announced only": (raw(encode_stream(HI, chunk({}, "tool_calls"))), "none of them has a name"),
     "a usage that is a list": (raw(used([1])), '"usage": [1]'),
     "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 input"),
     "half a token": (raw(used({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})), '"prompt_tokens": 1.5'),
-    "an id that is a number": (raw(stream_of(chunk({"content": "Hi"}, id=5), chunk({}, "stop", id=5))), '"id": 5'),
+    "an id that is a number": (raw(encode_stream(chunk({"content": "Hi"}, id=5), chunk({}, "stop", id=5))), '"id": 5'),
 }
 
 
 def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
-    (told,) = talk.told("turn_failed")
+    (told,) = talk.list_event_data("turn_failed")
     assert told["code"] == "model_failed"
     assert "openai-chat:fake-1" in told["error"]
     assert said in told["error"]
@@ -81,46 +81,46 @@ def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
     assert len(told["error"]) < 1_200
     assert len(talk.entries()) == 1, "the request, and no answer"
     assert (talk.answers(), talk.effects(), talk.model_calls()) == ([], [], [])
-    assert (talk.pool().spent, talk.heard()) == (0, "")
+    assert (talk.pool().spent, talk.read_streamed_text()) == (0, "")
 
 
 @pytest.mark.parametrize("name", STAYING)
-def test_what_is_no_answer_fails_the_turn_and_is_not_asked_for_again(sqlite_url: str, tmp_path: Path, name: str) -> None:
+def test_an_invalid_answer_fails_the_turn_and_is_not_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
     reply, said = STAYING[name]
-    with talking(sqlite_url, tmp_path, reply) as talk:
+    with open_talk(sqlite_url, tmp_path, reply) as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 1
         check_that_nothing_is_stored(talk, said)
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_what_broke_on_the_way_is_asked_for_again(sqlite_url: str, tmp_path: Path, name: str) -> None:
+def test_an_answer_broken_in_transit_is_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     reply, said = PASSING[name]
-    with talking(sqlite_url, tmp_path, reply, model_retries="2") as talk:
+    with open_talk(sqlite_url, tmp_path, reply, model_retries="2") as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 2
         check_that_nothing_is_stored(talk, said)
 
 
 def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(raw(stream_of(HI, done=False)), HELLO)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(raw(encode_stream(HI, done=False)), HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert (talk.answers(), talk.heard(), len(talk.model_calls())) == (["Hello."], "Hello.", 1)
+        assert (talk.answers(), talk.read_streamed_text(), len(talk.model_calls())) == (["Hello."], "Hello.", 1)
 
 
-def test_a_failure_says_what_to_do(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
+def test_a_failure_names_the_remedy(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
-        (told,) = talk.told("turn_failed")
+        (told,) = talk.list_event_data("turn_failed")
         assert told["error"].endswith("Check the provider's address, the model's name and the provider's status, then try again.")
 
 
-def test_what_was_received_is_shortened_and_says_no_secret(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, tmp_path: Path) -> None:
     page = f"<html>{KEY} sk-proj-0123456789abcdefghij {'x ' * 10_000} the last words {KEY}</html>"
-    with talking(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
+    with open_talk(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
         talk.say()
-        (told,) = talk.told("turn_failed")
+        (told,) = talk.list_event_data("turn_failed")
         assert "the last words" in told["error"]
         assert len(told["error"]) < 1_000
         stored = str(talk.events()) + str(talk.messages()) + str(talk.run_row()) + str(talk.job())
@@ -138,14 +138,14 @@ def test_what_was_received_is_shortened_and_says_no_secret(sqlite_url: str, tmp_
 def test_every_reason_to_stop_is_handled(sqlite_url: str, tmp_path: Path, finish: str | None, outcome: str) -> None:
     """004, pitfall 4: "Explicitly handle all `finish_reason` values". One that nobody knows, or none before a stream that was
     sent to its end, is an answer."""
-    script = tiers(in_order(raw(stream_of(HI, chunk({}, finish))), HELLO), text("Hi, said so far."))
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    script = tiers(in_order(raw(encode_stream(HI, chunk({}, finish))), HELLO), text("Hi, said so far."))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == outcome
 
 
 def test_a_reason_to_call_tools_calls_them(sqlite_url: str, tmp_path: Path) -> None:
     """004, pitfall 4: "Explicitly handle all `finish_reason` values: … `'tool_calls'` (execute tools)"."""
-    with talking(sqlite_url, tmp_path, in_order(calls(("now", {})), HELLO)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {})), HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.tool for effect in talk.effects()] == ["now"]
 
@@ -153,24 +153,24 @@ def test_a_reason_to_call_tools_calls_them(sqlite_url: str, tmp_path: Path) -> N
 # Others who ask models
 
 
-@pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw(HTML), raw(stream_of(chunk({}, choices=None)))])
+@pytest.mark.parametrize("garbled", [raw(encode_stream([1])), raw(HTML), raw(encode_stream(chunk({}, choices=None)))])
 def test_an_assessor_that_sends_anything_else_accepts_nothing(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
-    strong = in_order(queued("dig"), *[text("I dug.")] * 3)
-    with talking(sqlite_url, tmp_path, tiers(strong, garbled), model_cheap=CHEAP_TIER, model_retries="2") as talk:
+    strong = in_order(queue_call("dig"), *[text("I dug.")] * 3)
+    with open_talk(sqlite_url, tmp_path, tiers(strong, garbled), model_cheap=CHEAP_TIER, model_retries="2") as talk:
         turn = talk.say(mode="queue")
         assert (turn["status"], turn["outcome"]) == ("finished", "incomplete")
         assert [todo.status for todo in talk.plan()] == ["pending"]
 
 
-@pytest.mark.parametrize("garbled", [raw(stream_of([1])), raw(HTML)])
+@pytest.mark.parametrize("garbled", [raw(encode_stream([1])), raw(HTML)])
 def test_a_summary_that_is_none_loses_no_turn(sqlite_url: str, tmp_path: Path, garbled: Reply) -> None:
     script = tiers(in_order(text("Half a", finish="length"), HELLO), garbled)
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="2") as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="2") as talk:
         assert talk.say()["outcome"] == "answered"
 
 
-def test_a_turn_that_had_got_further_keeps_what_it_had(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(planned("dig"), raw("[]", kind=JSON))) as talk:
+def test_a_turn_that_had_advanced_keeps_its_progress(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("dig"), raw("[]", kind=JSON))) as talk:
         turn = talk.say()
         assert (turn["status"], [one["title"] for one in turn["incomplete"]]) == ("failed", ["dig"])
         assert len(talk.model_calls()) == 1

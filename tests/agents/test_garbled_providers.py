@@ -16,7 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents import transcript
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcript import build_user_message
-from tests.model_server import chunk, raw, stream_of
+from tests.model_server import chunk, encode_stream, raw
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
 
@@ -110,7 +110,7 @@ HUGE = {"type": "message_start", "message": {**START["message"], "usage": {"inpu
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        (OPENAI, stream_of(chunk({"content": "Hi"}), chunk({}, "stop"))),
+        (OPENAI, encode_stream(chunk({"content": "Hi"}), chunk({}, "stop"))),
         (ANTHROPIC, events(START, BLOCK, DELTA, STOP, REASON, OVER)),
         (GOOGLE, candidate([{"text": "Hi"}])),
     ],
@@ -133,7 +133,9 @@ def test_each_answers_when_it_speaks_its_protocol(asking: Asking, name: str, bod
         (200, "text/event-stream", "data: 5\n\n", False),
     ],
 )
-def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: int, kind: str, body: str, *, passes: bool) -> None:
+def test_an_answer_of_no_known_protocol_is_a_failure(
+    asking: Asking, name: str, status: int, kind: str, body: str, *, passes: bool
+) -> None:
     event = "event: message_start\n" if name == ANTHROPIC and body.startswith("data") else ""
     with pytest.raises(ModelFailed) as failed:
         asking.ask(name, event + body, status, kind)
@@ -159,7 +161,7 @@ def test_what_no_protocol_has_is_a_failure(asking: Asking, name: str, status: in
         (GOOGLE, candidate([{"text": "Hi"}], usageMetadata=[1]), False),
     ],
 )
-def test_what_its_own_protocol_has_not_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
+def test_an_answer_outside_its_own_protocol_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
     with pytest.raises(ModelFailed, match="It sent ") as failed:
         asking.ask(name, body)
     assert failed.value.is_transient == passes
@@ -237,7 +239,7 @@ def check_that_it_answers_or_fails(asking: Asking, name: str, body: str | bytes,
 @FUZZED
 @given(st.lists(CHUNKS, max_size=4), st.booleans())
 def test_no_stream_of_an_openai_compatible_server_breaks_anything(asking: Asking, chunks: list[Any], done: bool) -> None:
-    check_that_it_answers_or_fails(asking, OPENAI, stream_of(*chunks, done=done))
+    check_that_it_answers_or_fails(asking, OPENAI, encode_stream(*chunks, done=done))
 
 
 @FUZZED

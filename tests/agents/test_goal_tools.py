@@ -9,7 +9,7 @@ import pytest
 from headway.actions import goal_views, goals, spending
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
 
 WISH = {"description": "Keep the docs right", "success_criteria": "No broken link", "priority": 7}
@@ -40,7 +40,7 @@ def shown(talk: Talk) -> dict[str, Any]:
 
 
 def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, by_wish(("set_goal", WISH))) as talk:
+    with open_talk(database_url, tmp_path, by_wish(("set_goal", WISH))) as talk:
         talk.say("Keep the docs right from now on.")
         goal = shown(talk)
         assert told(talk) == {"goal_id": goal["id"], "status": "active", "waits_for": None}
@@ -56,13 +56,13 @@ def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_pa
 
 
 def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
+    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
         talk.say("Look around.")
         goal = shown(talk)
         assert told(talk)["status"] == "paused"
         assert (goal["status"], goal["pause_kind"], goal["source"]) == ("paused", "proposal", "agent-discovered")
         assert (goal["evidence"], goal["run_id"]) == ("It is red since Monday.", None)
-        (notice,) = talk.told("operator_notice")
+        (notice,) = talk.list_event_data("operator_notice")
         assert notice["kind"] == "proposal"
         assert notice["url"] == f"/goals/{goal['id']}"
         for word in ("Mend the build", "It is red since Monday.", "Continue, or abandon it?"):
@@ -73,7 +73,7 @@ def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_pa
 
 
 def test_no_is_an_answer(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
+    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
         talk.say("Look around.")
         goal_id = shown(talk)["id"]
         goal = talk.database.write(lambda tx: goals.decide(tx, talk.tenant_id, goal_id, "abandon", "Not now."))
@@ -81,7 +81,7 @@ def test_no_is_an_answer(database_url: str, tmp_path: Path) -> None:
 
 
 def test_an_installation_may_let_discovered_goals_start(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
+    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
         talk.say("Look around.")
         assert told(talk)["status"] == "active"
         goal = shown(talk)
@@ -89,7 +89,7 @@ def test_an_installation_may_let_discovered_goals_start(database_url: str, tmp_p
 
 
 def test_but_not_without_money(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
+    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
         talk.database.write(lambda tx: spending.set_limit(tx, talk.tenant_id, 0))
         talk.say("Look around.")
         assert shown(talk)["pause_kind"] == "proposal"
@@ -108,7 +108,7 @@ def test_but_not_without_money(database_url: str, tmp_path: Path) -> None:
 def test_bad_arguments_are_an_answer_that_says_which(
     sqlite_url: str, tmp_path: Path, tool: str, arguments: dict[str, Any], complaint: str
 ) -> None:
-    with talking(sqlite_url, tmp_path, by_wish((tool, arguments))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_wish((tool, arguments))) as talk:
         talk.say("Go.")
         assert complaint in told(talk)["error"]
         assert talk.database.read(lambda tx: goal_store.count_open(tx, talk.tenant_id)) == 0
@@ -116,7 +116,7 @@ def test_bad_arguments_are_an_answer_that_says_which(
 
 def test_workers_set_no_goals(sqlite_url: str, tmp_path: Path) -> None:
     delegate = ("delegate", {"agent": "coder", "task": "Do it."})
-    with talking(sqlite_url, tmp_path, by_wish(delegate)) as talk:
+    with open_talk(sqlite_url, tmp_path, by_wish(delegate)) as talk:
         talk.say("Go.")
         worker = next(request for request in talk.server.requests if "You are a programmer" in request.system)
         assert not {"set_goal", "discover_goal"} & set(worker.tools)

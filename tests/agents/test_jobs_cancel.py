@@ -8,31 +8,31 @@ import pytest
 
 from headway.actions import dead_letters
 from headway.ledger.errors import Conflict
-from tests.agents.jobbing import LONG_S, another_turn_ends, cancel, delayed, enqueue, make_due
-from tests.agents.turning import in_order, talking
-from tests.model_server import calls, error, midway, text
+from tests.agents.job_harness import LONG_S, begin_delayed_turn, cancel, enqueue, make_due, run_another_turn
+from tests.agents.turn_harness import in_order, open_talk
+from tests.model_server import calls, error, pause_midway, text
 
 HELLO = text("Hello.")
 SOON_S = 2.0  # a sign of life is given every second
 
 
 def test_a_queued_turn_that_was_canceled_never_starts(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, HELLO) as talk:
+    with open_talk(database_url, tmp_path, HELLO) as talk:
         enqueue(talk, "Never mind.")
         cancel(talk)
         talk.revive()
-        another_turn_ends(talk)
+        run_another_turn(talk)
         assert [request.last for request in talk.server.requests] == ["Something else."]
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
-        assert len(talk.told("turn_canceled")) == 1
+        assert len(talk.list_event_data("turn_canceled")) == 1
 
 
 def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(error(503), HELLO), sweeping=True, retry_delay_s=LONG_S) as talk:
-        talk.wait(delayed(talk))
+    with open_talk(database_url, tmp_path, in_order(error(503), HELLO), sweeping=True, retry_delay_s=LONG_S) as talk:
+        talk.wait(begin_delayed_turn(talk))
         cancel(talk)
         make_due(talk)
-        another_turn_ends(talk)
+        run_another_turn(talk)
         assert [request.last for request in talk.server.requests] == ["Do it.", "Something else."]
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
         job_id = talk.job().id
@@ -43,13 +43,13 @@ def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, 
 def test_a_running_turn_canceled_by_another_process_stops_within_a_second(database_url: str, tmp_path: Path) -> None:
     async def story() -> float:
         task = await talk.begin()
-        await talk.asked(2)
+        await talk.wait_for_requests(2)
         cancel(talk)
         began = time.monotonic()
         await asyncio.wait([task])
         return time.monotonic() - began
 
-    with talking(database_url, tmp_path, in_order(calls(("now", {})), midway(text("A long answer.")))) as talk:
+    with open_talk(database_url, tmp_path, in_order(calls(("now", {})), pause_midway(text("A long answer.")))) as talk:
         original = talk.server.script
 
         def script(request):  # type: ignore[no-untyped-def]
@@ -63,21 +63,21 @@ def test_a_running_turn_canceled_by_another_process_stops_within_a_second(databa
         assert talk.headway.engine.tasks == {}
         talk.server.release()
         assert talk.answers() == []
-        assert len(talk.told("turn_canceled")) == 1
+        assert len(talk.list_event_data("turn_canceled")) == 1
 
 
-def test_one_that_was_canceled_while_nobody_was_there_is_not_recovered(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_canceled_while_no_process_runs_is_not_recovered(sqlite_url: str, tmp_path: Path) -> None:
     async def begin() -> None:
         task = await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         await talk.crash(task)
 
-    with talking(sqlite_url, tmp_path, HELLO) as talk:
+    with open_talk(sqlite_url, tmp_path, HELLO) as talk:
         talk.server.hold()
         talk.wait(begin())
         cancel(talk)
         talk.server.release()
         talk.revive()
-        another_turn_ends(talk)
-        assert talk.told("recovered") == []
+        run_another_turn(talk)
+        assert talk.list_event_data("recovered") == []
         assert len(talk.server.requests) == 2

@@ -22,7 +22,15 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.agents.counting import Ran, counting, enqueue, left, most_at_once, ran, work_off
+from tests.agents.timed_jobs import (
+    TimedRun,
+    build_engine,
+    count_most_at_once,
+    count_unfinished,
+    enqueue,
+    list_runs,
+    run_until_empty,
+)
 
 SLOTS, PER_FAMILY = 8, 2
 STAGGER_S = 40
@@ -30,8 +38,8 @@ ALONE, FAMILIES = 100, 5
 PATIENCE_S = 30
 SCRIPT = f"""
 import runpy, sys
-sys.argv = ["counting", sys.argv[1], "{SLOTS}", "{PER_FAMILY}"]
-runpy.run_path({str(Path(__file__).with_name("counting.py"))!r}, run_name="__main__")
+sys.argv = ["timed_jobs", sys.argv[1], "{SLOTS}", "{PER_FAMILY}"]
+runpy.run_path({str(Path(__file__).with_name("timed_jobs.py"))!r}, run_name="__main__")
 """
 
 
@@ -48,8 +56,8 @@ def opened(url: str) -> Iterator[Database]:
         yield database
 
 
-def noted(desk: TenantHarness) -> list[Ran]:
-    return desk.database.read(ran)
+def noted(desk: TenantHarness) -> list[TimedRun]:
+    return desk.database.read(list_runs)
 
 
 def waited(story: "asyncio.Future[None] | object") -> None:
@@ -77,9 +85,9 @@ def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limit
     owners = {one.owner for one in found}
     assert len(owners) > 1
     for family in (f"family {place}" for place in range(FAMILIES)):
-        assert 0 < most_at_once([one for one in found if one.family == family]) <= PER_FAMILY
+        assert 0 < count_most_at_once([one for one in found if one.family == family]) <= PER_FAMILY
     for owner in owners:
-        assert most_at_once([one for one in found if one.owner == owner]) <= SLOTS
+        assert count_most_at_once([one for one in found if one.owner == owner]) <= SLOTS
 
 
 def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(postgres_url: str) -> None:
@@ -87,8 +95,8 @@ def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circl
 
     async def story(databases: list[Database]) -> None:
         limits = EngineLimits(slots=16, per_family=50)
-        engines = [counting(database, f"engine {n}", limits, partial(asyncio.sleep, 0)) for n, database in enumerate(databases)]
-        await asyncio.gather(*map(work_off, engines))
+        engines = [build_engine(database, f"engine {n}", limits, partial(asyncio.sleep, 0)) for n, database in enumerate(databases)]
+        await asyncio.gather(*map(run_until_empty, engines))
 
     chance = random.Random(7)
     with DirectDatabase(postgres_url) as database, ExitStack() as stack:
@@ -110,7 +118,7 @@ def deadlocks(url: str) -> int:
     return int(row[0])
 
 
-def test_what_has_waited_longest_comes_first(ledger: TenantHarness, database_url: str) -> None:
+def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url: str) -> None:
     found = ledger.write(enqueue, [""] * 20)
     order = random.Random(7).sample(found, 20)
 
@@ -120,7 +128,7 @@ def test_what_has_waited_longest_comes_first(ledger: TenantHarness, database_url
 
     ledger.write(shuffle)
     with opened(database_url) as database:
-        waited(work_off(counting(database, "one", EngineLimits(slots=1))))
+        waited(run_until_empty(build_engine(database, "one", EngineLimits(slots=1))))
     assert [one.job for one in noted(ledger)] == [job.id for job in order]
 
 
@@ -130,7 +138,7 @@ def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: 
     ledger.write(lambda tx, _: job_store.save(tx, job._replace(state="delayed", due_at=due_at)))
     offset = time.time_ns() - time.monotonic_ns()
     with opened(database_url) as database:
-        waited(work_off(counting(database, "one")))
+        waited(run_until_empty(build_engine(database, "one")))
     (found,) = noted(ledger)
     late_ms = (found.began + offset) / 1e6 - due_at
     assert -1 < late_ms < 1000
@@ -145,15 +153,15 @@ def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarn
     unknown = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it has waited longest
     ledger.write(enqueue, [""] * 3)
     with opened(database_url) as database:
-        waited(story(counting(database, "one", EngineLimits(slots=1))))
+        waited(story(build_engine(database, "one", EngineLimits(slots=1))))
     assert ledger.read(jobs.get, unknown.id) == unknown
 
 
-def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: TenantHarness, database_url: str) -> None:
+def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, database_url: str) -> None:
     for job in ledger.write(enqueue, [""] * 200):
         ledger.database.write(lambda tx, job=job: job_store.save(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
     with opened(database_url) as database:
-        engine = counting(database, "one", EngineLimits(stagger_s=STAGGER_S))
+        engine = build_engine(database, "one", EngineLimits(stagger_s=STAGGER_S))
         assert ledger.database.write(engine.recover) == 200
     rows = ledger.database.read(lambda tx: tx.all("SELECT due_at - updated_at FROM jobs WHERE state = 'queued' AND owner = ''"))
     delays = sorted(int(delay) for (delay,) in rows)
@@ -167,11 +175,11 @@ def test_what_a_process_left_behind_starts_again_spread_over_a_while(ledger: Ten
 def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: TenantHarness, database_url: str) -> None:
     ledger.write(enqueue, [""] * 30)
     with opened(database_url) as database:
-        waited(work_off(counting(database, "one", EngineLimits(slots=3))))
-    assert most_at_once(noted(ledger)) == 3
+        waited(run_until_empty(build_engine(database, "one", EngineLimits(slots=3))))
+    assert count_most_at_once(noted(ledger)) == 3
 
 
-def test_a_family_that_is_full_is_in_nobodys_way(ledger: TenantHarness, database_url: str) -> None:
+def test_a_full_family_does_not_block_others(ledger: TenantHarness, database_url: str) -> None:
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
         await until(lambda: len(running(ledger)) == 2)
@@ -180,13 +188,13 @@ def test_a_family_that_is_full_is_in_nobodys_way(ledger: TenantHarness, database
         await asyncio.sleep(2 * POLL_S)
         assert len(running(ledger)) == 4
         gate.set()
-        await until(lambda: ledger.database.read(left) == 0)
+        await until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     gate = asyncio.Event()
     ledger.write(enqueue, ["full"] * 20)
     with opened(database_url) as database:
-        waited(story(counting(database, "one", EngineLimits(per_family=2), gate.wait), gate))
+        waited(story(build_engine(database, "one", EngineLimits(per_family=2), gate.wait), gate))
     assert len(noted(ledger)) == 22
 
 
@@ -201,17 +209,17 @@ def test_nothing_is_taken_while_halted_and_everything_after(ledger: TenantHarnes
         await asyncio.sleep(3 * POLL_S)
         assert running(ledger) == [] == noted(ledger)
         ledger.database.write(halts.unhalt)
-        await until(lambda: ledger.database.read(left) == 0)
+        await until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     ledger.write(enqueue, [""] * 5)
     ledger.database.write(halts.halt)
     with opened(database_url) as database:
-        waited(story(counting(database, "one")))
+        waited(story(build_engine(database, "one")))
     assert len(noted(ledger)) == 5
 
 
-def test_what_ended_long_ago_is_forgotten_a_part_at_a_time_and_what_died_is_kept(ledger: TenantHarness) -> None:
+def test_old_ended_jobs_are_deleted_in_batches_and_dead_ones_are_kept(ledger: TenantHarness) -> None:
     ledger.write(enqueue, [""] * (jobs.DELETE_BATCH + 10))
     ledger.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed', updated_at = 0"))
     (kept, recent) = ledger.write(enqueue, ["", ""])
@@ -221,11 +229,11 @@ def test_what_ended_long_ago_is_forgotten_a_part_at_a_time_and_what_died_is_kept
     assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {kept.id, recent.id}
 
 
-def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledger: TenantHarness, database_url: str) -> None:
+def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledger: TenantHarness, database_url: str) -> None:
     async def story(database: Database) -> None:
         chance = random.Random(7)
         for number in range(25):
-            engine = counting(database, f"engine {number}", EngineLimits(slots=10), partial(asyncio.sleep, 60))
+            engine = build_engine(database, f"engine {number}", EngineLimits(slots=10), partial(asyncio.sleep, 60))
             engine.start()
             await asyncio.sleep(chance.random() * 0.02)
             await engine.stop()
@@ -239,7 +247,7 @@ def test_a_clean_stop_at_any_moment_leaves_nothing_with_the_one_who_stopped(ledg
     assert [kind for kind, _ in ledger.events()] == []
 
 
-def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger: TenantHarness, database_url: str) -> None:
+def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(ledger: TenantHarness, database_url: str) -> None:
     """A laptop that slept, say: the process wakes up, and its lease has run out meanwhile."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
@@ -248,18 +256,18 @@ def test_one_that_was_silent_for_too_long_does_not_take_its_own_work_over(ledger
         ledger.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
         assert ledger.database.write(engine.recover) == 0
         gate.set()
-        await until(lambda: ledger.database.read(left) == 0)
+        await until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     gate = asyncio.Event()
     ledger.write(enqueue, [""] * 3)
     with opened(database_url) as database:
-        waited(story(counting(database, "one", EngineLimits(stagger_s=0), gate.wait), gate))
+        waited(story(build_engine(database, "one", EngineLimits(stagger_s=0), gate.wait), gate))
     assert len(noted(ledger)) == 3
     assert [kind for kind, _ in ledger.events()] == []
 
 
-def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger: TenantHarness, database_url: str) -> None:
+def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: TenantHarness, database_url: str) -> None:
     """It was taken by a commit whose answer got lost."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
@@ -268,7 +276,7 @@ def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger:
         ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "count", {}, owner=engine.owner))
         await until(lambda: len(noted(ledger)) == 1)
         gate.set()
-        await until(lambda: ledger.database.read(left) == 0)
+        await until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     gate, begun = asyncio.Event(), []
@@ -280,7 +288,7 @@ def test_what_nobody_here_works_on_although_it_is_ours_is_taken_up_again(ledger:
 
     ledger.write(enqueue, [""])
     with opened(database_url) as database:
-        waited(story(counting(database, "one", during=first_waits), gate))
+        waited(story(build_engine(database, "one", during=first_waits), gate))
     assert len(noted(ledger)) == 2
 
 
@@ -293,12 +301,12 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness
 
     ledger.write(enqueue, [""])
     with opened(database_url) as database:
-        waited(work_off(counting(database, "one", during=during)))
+        waited(run_until_empty(build_engine(database, "one", during=during)))
     (job,) = ledger.read(job_store.list_page, None, 5)
     assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
 
 
-def test_who_works_alone_forgets_what_is_over(ledger: TenantHarness, database_url: str) -> None:
+def test_a_process_that_runs_alone_forgets_ended_jobs(ledger: TenantHarness, database_url: str) -> None:
     """Or a process that lives long could not name all of its own any more."""
     (own,) = ledger.write(enqueue, [""])
 
@@ -308,9 +316,9 @@ def test_who_works_alone_forgets_what_is_over(ledger: TenantHarness, database_ur
             engine.adopt(str(uuid4()))  # long gone
         engine.adopt(own.id)
         await engine.ended(own.id)
-        assert len(engine.only or ()) < PRUNE_OWN_JOBS_AT
+        assert len(engine.own_jobs or ()) < PRUNE_OWN_JOBS_AT
         await engine.stop()
 
     with opened(database_url) as database:
-        waited(story(counting(database, "one")))
+        waited(story(build_engine(database, "one")))
     assert len(noted(ledger)) == 1

@@ -10,7 +10,7 @@ from headway.actions import jobs, runs, turns
 from headway.agents.loop.job_handlers import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
 OWN = '''
@@ -47,17 +47,17 @@ def job(talk: Talk, job_id: str) -> Job:
     return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, job_id))
 
 
-def test_a_tool_of_the_ledger_is_not_called_by_who_lost_the_job(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+def test_a_process_that_lost_the_job_calls_no_ledger_tool(database_url: str, tmp_path: Path) -> None:
+    with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         lost = new(talk, "remember", {"text": "twice"}, owner="somebody else")
-        talk.wait(call_tool(talk.headway.means, lost))
+        talk.wait(call_tool(talk.headway.runtime, lost))
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == []
         assert job(talk, lost.id) == lost
 
 
 def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(database_url: str, home: Path) -> None:
     paid = home / "tools" / "paid.txt"
-    with talking(database_url, home, text("Hello."), sweeping=True) as talk:
+    with open_talk(database_url, home, text("Hello."), sweeping=True) as talk:
         payment = new(talk, "pay", {"amount": 5})
         talk.wait(talk.until(paid.exists))
         (home / "tools" / "go").touch()  # for the thread, which nobody can stop; its answer is lost
@@ -69,12 +69,12 @@ def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(databa
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "dead"))
         assert paid.read_text().split() == ["5"]
         assert "whether it took effect is unknown" in str(job(talk, payment.id).as_json()["error"])
-        assert talk.told("recovered") == []
+        assert talk.list_event_data("recovered") == []
 
 
 def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database_url: str, home: Path) -> None:
     (home / "tools" / "go").touch()
-    with talking(database_url, home, text("Hello.")) as talk:
+    with open_talk(database_url, home, text("Hello.")) as talk:
         payment = new(talk, "pay", {"amount": 5}, owner="a process that is no more")
         talk.revive()
         talk.wait(talk.until(lambda: job(talk, payment.id).state == "completed"))
@@ -143,7 +143,7 @@ def over(talk: Talk, wanted: Job) -> dict[str, Any]:
 
 
 def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unlucky: Path) -> None:
-    with talking(database_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
+    with open_talk(database_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
         looking = new(talk, "look", {"luck": 1})
         talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
         found = job(talk, looking.id)
@@ -155,29 +155,29 @@ def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unl
 
 
 def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "look", {"luck": 9}))
         assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 5, 5)
         assert ["nobody there" in error for error in found["errors"]] == [True] * 5
-        assert len(talk.told("job_dead")) == 1
+        assert len(talk.list_event_data("job_dead")) == 1
 
 
-def test_one_that_took_too_long_is_tried_again_if_that_is_harmless(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+def test_a_tool_that_timed_out_is_retried_if_it_is_idempotent(sqlite_url: str, unlucky: Path) -> None:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         assert over(talk, new(talk, "look_long", {}))["result"] == "seen"
         assert times(unlucky, "look_long") == 2
 
 
-def test_what_will_not_pass_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+def test_a_permanent_tool_failure_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "look", {"luck": 9, "how": "wrong"}))
         assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 1, 1)
         assert over(talk, new(talk, "look", {"luck": "much"}))["state"] == "dead"
         assert over(talk, new(talk, "no_such_tool", {}))["state"] == "dead"
 
 
-def test_one_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
+def test_a_tool_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
         found = over(talk, new(talk, "pay_far", {}))
         assert (found["state"], found["attempts"], times(unlucky, "pay_far")) == ("dead", 1, 1)
 
@@ -189,8 +189,8 @@ def cancel(talk: Talk, job_id: str) -> Job:
     return talk.database.write(lambda tx: jobs.cancel(tx, talk.tenant_id, job_id))
 
 
-def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
-    with talking(database_url, unlucky, text("Hello.")) as talk:
+def test_a_tool_job_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
+    with open_talk(database_url, unlucky, text("Hello.")) as talk:
         canceled = new(talk, "look", {"luck": 0})
         assert cancel(talk, canceled.id).state == "canceled"
         talk.revive()
@@ -201,8 +201,8 @@ def test_one_that_is_canceled_before_it_began_is_never_called(database_url: str,
             cancel(talk, canceled.id)
 
 
-def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path) -> None:
-    with talking(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
+def test_a_canceled_tool_job_that_waits_for_a_retry_is_not_retried(sqlite_url: str, unlucky: Path) -> None:
+    with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
         looking = new(talk, "look", {"luck": 1})
         talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
         cancel(talk, looking.id)
@@ -211,8 +211,8 @@ def test_one_that_waits_to_be_tried_again_is_not(sqlite_url: str, unlucky: Path)
         assert (job(talk, looking.id).state, times(unlucky, "look")) == ("canceled", 1)
 
 
-def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
-    with talking(database_url, unlucky, text("Hello."), sweeping=True) as talk:
+def test_a_running_tool_job_stops_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
+    with open_talk(database_url, unlucky, text("Hello."), sweeping=True) as talk:
         paying = new(talk, "pay_slowly", {})
         talk.wait(talk.until(lambda: times(unlucky, "pay_slowly") == 1))
         cancel(talk, paying.id)
@@ -221,8 +221,8 @@ def test_one_that_is_at_work_stops_also_when_another_process_cancels_it(database
         assert (found.state, found.owner) == ("canceled", "")
 
 
-def test_who_cancels_the_job_of_an_agent_is_told_what_to_cancel(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+def test_canceling_the_job_of_an_agent_says_what_to_cancel_instead(database_url: str, tmp_path: Path) -> None:
+    with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         conversation_id = talk.conversation_id
         run = talk.database.write(lambda tx: turns.start(tx, talk.tenant_id, conversation_id, turns.TurnRequest("Do it.")))
         child = talk.database.write(lambda tx: runs.begin_child(tx, run, "researcher", "look", 5))

@@ -9,7 +9,7 @@ from headway.ledger.errors import BadCursor
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 FIELDS = {
     "id",
@@ -95,7 +95,7 @@ def test_a_list_is_as_long_as_asked_for_and_says_whether_there_is_more(agent: Ag
         assert "limit" in agent.refused("todo_list", limit=limit)
 
 
-def test_the_cursor_that_a_list_hands_out_goes_on_where_it_ended(agent: Agent) -> None:
+def test_a_cursor_continues_where_its_page_ended(agent: Agent) -> None:
     for n in range(5):
         add(agent, f"todo {n}")
 
@@ -113,7 +113,7 @@ def test_the_cursor_that_a_list_hands_out_goes_on_where_it_ended(agent: Agent) -
 # Updating
 
 
-def test_what_is_named_is_changed_and_the_rest_stays(agent: Agent, clock: FixedClock) -> None:
+def test_named_fields_change_and_the_rest_stays(agent: Agent, clock: FixedClock) -> None:
     todo = add(agent, description="as it was")
     clock.advance(5)
     changed = update(agent, todo, subject="look again", status="in_progress")
@@ -135,7 +135,7 @@ def test_a_todo_is_ended_with_its_outcome_in_one_change(agent: Agent, clock: Fix
     assert [change for change, _ in agent.desk.changes()[before:]] == ["updated"]
 
 
-def test_ending_what_has_ended_is_an_error_and_reopening_is_not(agent: Agent) -> None:
+def test_ending_an_ended_todo_is_an_error_and_reopening_is_not(agent: Agent) -> None:
     todo = add(agent)
     update(agent, todo, status="completed", outcome="seen")
 
@@ -169,7 +169,7 @@ def test_a_change_that_does_not_fit_is_refused_by_name(sqlite_agent: Agent, argu
     assert listed(sqlite_agent) == ["look"]
 
 
-def test_a_todo_that_is_anothers_is_as_unknown_as_one_that_never_was(agent: Agent, database: DirectDatabase) -> None:
+def test_a_foreign_todo_is_as_unknown_as_a_missing_one(agent: Agent, database: DirectDatabase) -> None:
     rival = agent.another(TenantHarness(database, "rival"))
     theirs = add(rival)
 
@@ -183,7 +183,7 @@ def test_a_todo_that_is_anothers_is_as_unknown_as_one_that_never_was(agent: Agen
 # Handing out work
 
 
-def test_ready_is_what_could_be_started_now(agent: Agent) -> None:
+def test_ready_lists_todos_that_can_start_now(agent: Agent) -> None:
     first = add(agent, "first")
     add(agent, "second", depends_on=[first["id"]])
     add(agent, "third")
@@ -205,13 +205,13 @@ def test_a_claim_is_the_next_ready_todo_with_a_lease(agent: Agent, clock: FixedC
     assert agent("todo_claim", agent_id="grace") == {"todo": None, "lease": None}
 
 
-def test_a_claim_that_names_nobody_is_the_callers_own(agent: Agent) -> None:
+def test_a_claim_without_an_agent_belongs_to_the_caller(agent: Agent) -> None:
     assert agent.desk.add().agent_id == "index"
 
     assert agent("todo_claim")["todo"]["agent_id"] == "ada"
 
 
-def test_whoever_claimed_a_todo_can_end_it_with_the_lease_and_nobody_else_can(agent: Agent) -> None:
+def test_only_the_lease_holder_can_end_a_claimed_todo(agent: Agent) -> None:
     todo = add(agent)
     token = agent("todo_claim", agent_id="grace")["lease"]["token"]
 

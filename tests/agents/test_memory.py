@@ -5,16 +5,16 @@ import pytest
 from headway.actions import memory
 from headway.ledger.scope import TENANT_WIDE
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.reaching import Hands, hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller, build_caller
 
 
-def texts(caller: Hands, query: str = "", limit: int = 10) -> list[str]:
+def texts(caller: ToolCaller, query: str = "", limit: int = 10) -> list[str]:
     return [entry["text"] for entry in caller("recall", query=query, limit=limit)["entries"]]
 
 
-def test_what_was_remembered_comes_back_newest_first_with_who_and_when(agent: Agent, clock: FixedClock) -> None:
-    caller = hands(agent)
+def test_memories_come_back_newest_first_with_author_and_time(agent: Agent, clock: FixedClock) -> None:
+    caller = build_caller(agent)
     caller("remember", text="The door code is 4711.", kind="fact")
     clock.advance(60)
     caller("remember", text="Ada likes tea.")
@@ -27,7 +27,7 @@ def test_what_was_remembered_comes_back_newest_first_with_who_and_when(agent: Ag
 
 
 def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
-    caller = hands(agent)
+    caller = build_caller(agent)
     for text in ("Größe: 100% of ÄPFEL", "apples_and pears", "apples and pears", r"C:\temp 'quoted'"):
         caller("remember", text=text)
 
@@ -38,16 +38,16 @@ def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
 
 @pytest.mark.parametrize(("query", "found"), [("%", ["100%"]), ("_", ["a_b"]), ("\\", ["a\\b"]), ("'", ["it's"]), ("a%b", [])])
 def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, found: list[str]) -> None:
-    caller = hands(agent)
+    caller = build_caller(agent)
     for text in ("100%", "a_b", "a\\b", "it's", "axb"):
         caller("remember", text=text)
 
     assert texts(caller, query) == found
 
 
-def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agent) -> None:
-    here, elsewhere = hands(agent), hands(agent.another())
-    everywhere = Hands(
+def test_a_conversation_sees_its_own_and_tenant_wide_memories(agent: Agent) -> None:
+    here, elsewhere = build_caller(agent), build_caller(agent.another())
+    everywhere = ToolCaller(
         agent.execution._replace(scope=agent.execution.scope._replace(conversation_id=TENANT_WIDE)), here.box.tools.values()
     )
     everywhere("remember", text="wide")
@@ -61,20 +61,20 @@ def test_a_conversation_sees_its_own_and_what_the_whole_tenant_knows(agent: Agen
 
 def test_another_tenant_sees_nothing(agent: Agent) -> None:
     stranger = agent.another(TenantHarness(agent.desk.database, "globex"))
-    hands(agent)("remember", text="secret")
+    build_caller(agent)("remember", text="secret")
 
-    assert texts(hands(stranger)) == []
+    assert texts(build_caller(stranger)) == []
     same_conversation = stranger.execution.scope._replace(conversation_id=agent.conversation.id)
     assert agent.desk.database.read(lambda tx: memory.recall(tx, same_conversation)) == []
-    assert texts(hands(agent)) == ["secret"]
+    assert texts(build_caller(agent)) == ["secret"]
 
 
 def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
     scope = sqlite_agent.execution.scope
     sqlite_agent.desk.database.write(lambda tx: [memory.remember(tx, scope, f"n{n}") for n in range(memory.SEARCH_LIMIT + 1)])
 
-    assert texts(hands(sqlite_agent), "n0") == []
-    assert texts(hands(sqlite_agent), "n1", limit=1) == ["n1999"]
+    assert texts(build_caller(sqlite_agent), "n0") == []
+    assert texts(build_caller(sqlite_agent), "n1", limit=1) == ["n1999"]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
         {"text": "a", "tenant_id": 1},
     ],
 )
-def test_what_cannot_be_kept_is_refused_and_nothing_is_stored(agent: Agent, arguments: dict[str, str]) -> None:
-    assert hands(agent).refused("remember", **arguments)
+def test_text_that_cannot_be_stored_is_refused_and_nothing_is_stored(agent: Agent, arguments: dict[str, str]) -> None:
+    assert build_caller(agent).refused("remember", **arguments)
     assert agent.desk.count("memory_entries") == 0
 
 
 @pytest.mark.parametrize("arguments", [{"query": "a\0b"}, {"query": "x" * 1_001}, {"limit": 0}, {"limit": 51}])
 def test_a_query_that_cannot_be_is_refused(agent: Agent, arguments: dict[str, str]) -> None:
-    assert hands(agent).refused("recall", **arguments)
+    assert build_caller(agent).refused("recall", **arguments)

@@ -10,8 +10,8 @@ from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits
-from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, in_order, talking, tiers
-from tests.model_server import Reply, calls, drop, error, flaky, midway, slow, text
+from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, tiers
+from tests.model_server import Reply, calls, drop, error, flaky, pause_midway, slow, text
 
 HELLO = text("Hello to you.")
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -20,7 +20,7 @@ KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 def failure(talk: Talk) -> dict[str, str]:
     turn = talk.say()
     assert (turn["status"], turn["outcome"]) == ("failed", None)
-    (told,) = talk.told("turn_failed")
+    (told,) = talk.list_event_data("turn_failed")
     assert told["turn_id"] == turn["id"]
     return told
 
@@ -29,8 +29,8 @@ def failure(talk: Talk) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("passing", [error(429), error(500), error(502), error(503), error(529), error(408), drop()])
-def test_what_passes_is_tried_again(sqlite_url: str, tmp_path: Path, passing: Reply) -> None:
-    with talking(sqlite_url, tmp_path, flaky(2, passing, HELLO)) as talk:
+def test_transient_failures_are_retried(sqlite_url: str, tmp_path: Path, passing: Reply) -> None:
+    with open_talk(sqlite_url, tmp_path, flaky(2, passing, HELLO)) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("answered", 1)
         assert len(talk.server.requests) == 3
@@ -39,20 +39,20 @@ def test_what_passes_is_tried_again(sqlite_url: str, tmp_path: Path, passing: Re
 
 
 def test_a_model_that_does_not_answer_in_time_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, flaky(1, slow(3, HELLO), HELLO), model_timeout_s="0.2") as talk:
+    with open_talk(sqlite_url, tmp_path, flaky(1, slow(3, HELLO), HELLO), model_timeout_s="0.2") as talk:
         assert talk.say()["outcome"] == "answered"
         assert len(talk.server.requests) == 2
 
 
 def test_a_model_that_falls_silent_in_the_middle_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, flaky(1, midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
+    with open_talk(sqlite_url, tmp_path, flaky(1, pause_midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert talk.heard() == "Hello to you."
+        assert talk.read_streamed_text() == "Hello to you."
 
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_patience_has_an_end(sqlite_url: str, tmp_path: Path, retries: int) -> None:
-    with talking(sqlite_url, tmp_path, error(503, "overloaded"), model_retries=str(retries)) as talk:
+    with open_talk(sqlite_url, tmp_path, error(503, "overloaded"), model_retries=str(retries)) as talk:
         told = failure(talk)
         assert told["code"] == "model_failed"
         assert "openai-chat:fake-1" in told["error"]
@@ -61,13 +61,13 @@ def test_patience_has_an_end(sqlite_url: str, tmp_path: Path, retries: int) -> N
         assert talk.model_calls() == []
 
 
-def test_a_timeout_is_told_as_one(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, slow(2, HELLO), model_timeout_s="0.1", model_retries="0") as talk:
+def test_a_timeout_is_reported_as_a_timeout(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, slow(2, HELLO), model_timeout_s="0.1", model_retries="0") as talk:
         assert "in time" in failure(talk)["error"]
 
 
 def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, HELLO, model_retries="1") as talk:
+    with open_talk(sqlite_url, tmp_path, HELLO, model_retries="1") as talk:
         talk.server.shutdown()
         talk.server.server_close()
         told = failure(talk)
@@ -75,25 +75,25 @@ def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Pa
         assert "fake-1" in told["error"]
 
 
-def test_a_stream_that_breaks_off_is_withdrawn_and_told_anew(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(drop("Half a sentence that nobody will end"), HELLO)) as talk:
+def test_a_broken_stream_is_withdrawn_and_sent_again(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(drop("Half a sentence that nobody will end"), HELLO)) as talk:
         talk.say()
-        whispers = talk.headway.whispers
+        whispers = talk.headway.streamed
         assert whispers[0]["text"].startswith("Half")
         assert [one for one in whispers if one.get("restart")] == [{"text": "", "restart": True}]
-        assert talk.heard() == "Hello to you."
+        assert talk.read_streamed_text() == "Hello to you."
         assert talk.answers() == ["Hello to you."]
 
 
 def test_nothing_is_withdrawn_where_nothing_was_said(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(error(503), HELLO)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(error(503), HELLO)) as talk:
         talk.say()
-        assert not any(one.get("restart") for one in talk.headway.whispers)
+        assert not any(one.get("restart") for one in talk.headway.streamed)
 
 
 def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path) -> None:
     cut = Reply(calls=calls(("remember", {"text": "half"})).calls, cut=True)
-    with talking(sqlite_url, tmp_path, in_order(cut, HELLO)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(cut, HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.effects() == []
 
@@ -109,7 +109,7 @@ def test_each_wait_is_twice_as_long_up_to_five_minutes(chance: float) -> None:
 
 
 def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, flaky(2, error(429, retry_after=0), HELLO), retry_delay_s="60") as talk:
+    with open_talk(sqlite_url, tmp_path, flaky(2, error(429, retry_after=0), HELLO), retry_delay_s="60") as talk:
         assert talk.say()["outcome"] == "answered"
         assert len(talk.server.requests) == 3
 
@@ -123,8 +123,8 @@ def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, wai
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_what_stays_is_not_tried_again(sqlite_url: str, tmp_path: Path, status: int) -> None:
-    with talking(sqlite_url, tmp_path, error(status, "made up")) as talk:
+def test_permanent_failures_are_not_retried(sqlite_url: str, tmp_path: Path, status: int) -> None:
+    with open_talk(sqlite_url, tmp_path, error(status, "made up")) as talk:
         told = failure(talk)
         assert f"HTTP {status}" in told["error"]
         assert "made up" in told["error"]
@@ -132,13 +132,13 @@ def test_what_stays_is_not_tried_again(sqlite_url: str, tmp_path: Path, status: 
 
 
 def test_a_quota_that_is_used_up_is_not_tried_again(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, error(429, "You exceeded your current quota", code="insufficient_quota")) as talk:
+    with open_talk(sqlite_url, tmp_path, error(429, "You exceeded your current quota", code="insufficient_quota")) as talk:
         assert "quota" in failure(talk)["error"]
         assert len(talk.server.requests) == 1
 
 
 def test_no_failure_repeats_the_key(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with talking(sqlite_url, tmp_path, error(401, f"Incorrect API key provided: {KEY}. Find yours at our site.")) as talk:
+    with open_talk(sqlite_url, tmp_path, error(401, f"Incorrect API key provided: {KEY}. Find yours at our site.")) as talk:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         told = failure(talk)
         assert "Incorrect API key provided" in told["error"]
@@ -149,7 +149,7 @@ def test_no_failure_repeats_the_key(sqlite_url: str, tmp_path: Path, monkeypatch
 
 def test_a_short_key_is_not_repeated_either_and_words_are(sqlite_url: str, tmp_path: Path) -> None:
     said = "authentication_error: test-key is not a key for claude-sonnet-4-5-20250929, internationalization_failed"
-    with talking(sqlite_url, tmp_path, error(401, said), model="openai-chat:claude-sonnet-4-5-20250929") as talk:
+    with open_talk(sqlite_url, tmp_path, error(401, said), model="openai-chat:claude-sonnet-4-5-20250929") as talk:
         told = failure(talk)["error"]
         assert "test-key" not in told
         assert "authentication_error" in told
@@ -167,7 +167,7 @@ def test_a_short_key_is_not_repeated_either_and_words_are(sqlite_url: str, tmp_p
 def test_a_name_that_means_nothing_fails_the_turn_with_a_clear_sentence(
     sqlite_url: str, tmp_path: Path, name: str, said: str
 ) -> None:
-    with talking(sqlite_url, tmp_path, error(404, "no such model"), model=name) as talk:
+    with open_talk(sqlite_url, tmp_path, error(404, "no such model"), model=name) as talk:
         told = failure(talk)
         assert said in told["error"]
         assert told["code"] in ("settings_error", "model_failed")
@@ -175,7 +175,7 @@ def test_a_name_that_means_nothing_fails_the_turn_with_a_clear_sentence(
 
 
 def test_a_missing_key_is_named(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with talking(sqlite_url, tmp_path, HELLO, model="anthropic:claude-sonnet-4-5") as talk:
+    with open_talk(sqlite_url, tmp_path, HELLO, model="anthropic:claude-sonnet-4-5") as talk:
         monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
         told = failure(talk)
         assert told["code"] == "settings_error"
@@ -206,35 +206,35 @@ def test_every_provider_has_its_name(
 
 
 def test_tiers_that_are_not_set_are_the_strong_one(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, HELLO) as talk:
-        assert set(talk.headway.means.models.names.values()) == {"openai-chat:fake-1"}
+    with open_talk(sqlite_url, tmp_path, HELLO) as talk:
+        assert set(talk.headway.runtime.models.names.values()) == {"openai-chat:fake-1"}
 
 
 def test_the_cheap_tier_summarises_and_the_strong_one_works(sqlite_url: str, tmp_path: Path) -> None:
     script = tiers(in_order(text("Half a", finish="length"), HELLO), text("Summary."))
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say()
         assert [request.model for request in talk.server.requests] == ["fake-1", CHEAP, "fake-1"]
         assert [(call.tier, call.model) for call in talk.model_calls()][1] == ("cheap", CHEAP_TIER)
 
 
 def test_text_comes_as_it_is_said(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, HELLO) as talk:
+    with open_talk(sqlite_url, tmp_path, HELLO) as talk:
         talk.say()
-        assert [whisper["text"] for whisper in talk.headway.whispers] == ["Hello", " to", " you."]
+        assert [whisper["text"] for whisper in talk.headway.streamed] == ["Hello", " to", " you."]
 
 
-def test_a_model_that_cannot_be_called_says_so_to_whoever_asks(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, error(400, "no")) as talk:
+def test_a_model_that_cannot_be_called_raises_an_error_when_used(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, error(400, "no")) as talk:
         with pytest.raises(ModelFailed, match="HTTP 400"):
-            talk.wait(talk.headway.means.models.ask("strong", [build_user_message("Hello!")], ModelRequestParameters()))
+            talk.wait(talk.headway.runtime.models.ask("strong", [build_user_message("Hello!")], ModelRequestParameters()))
         with pytest.raises(SettingsError):
             build_model("nobody:nothing")
 
 
-def test_a_model_that_cannot_be_made_is_in_nobodys_way_but_of_those_who_ask_it(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
-        models = talk.headway.means.models
+def test_a_model_that_cannot_be_built_fails_only_the_calls_that_use_it(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
+        models = talk.headway.runtime.models
         assert set(models.by_name) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
         assert talk.say()["outcome"] == "answered"
         with pytest.raises(SettingsError):

@@ -13,7 +13,7 @@ from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.agents.working import PAIR, Agent
+from tests.agents.agent_harness import PAIR, Agent
 
 
 def queue(agent: Agent) -> list[tuple[int, str, str]]:
@@ -26,7 +26,7 @@ def rest(agent: Agent) -> dict[str, tuple[int, str]]:
     return {todo["subject"]: (todo["id"], todo["status"]) for todo in listed if todo["turn_id"] == agent.turn_id}
 
 
-def test_what_one_view_adds_the_others_show(agent: Agent) -> None:
+def test_rows_added_in_one_view_show_in_the_others(agent: Agent) -> None:
     agent.plan("planned")
     agent("manage_todos", add=["queued"])
     agent.desk.add("posted", turn_id=agent.turn_id)
@@ -46,7 +46,7 @@ def test_what_one_view_adds_the_others_show(agent: Agent) -> None:
     assert agent.desk.subjects(Selection(turn_id=agent.turn_id)) == titles
 
 
-def test_what_one_view_ends_has_ended_in_the_others(agent: Agent) -> None:
+def test_rows_ended_in_one_view_have_ended_in_the_others(agent: Agent) -> None:
     by_plan, *_ = agent.plan("by plan", "by queue", "by hand", "left")
     agent("complete_todo", todoId=by_plan, outcome="done")
     agent("manage_todos", delete=["by queue"])
@@ -102,9 +102,7 @@ DOORS: dict[str, Callable[[Agent], Any]] = {
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
-def test_whichever_door_a_row_of_a_turn_is_changed_through_the_pair_is_told_once_at_the_end(
-    agent: Agent, door: Callable[[Agent], Any]
-) -> None:
+def test_changing_a_row_of_a_turn_on_any_surface_emits_the_pair_once_at_the_end(agent: Agent, door: Callable[[Agent], Any]) -> None:
     agent.plan("look", "build")
     before = len(agent.desk.events())
     door(agent)
@@ -117,7 +115,7 @@ def test_whichever_door_a_row_of_a_turn_is_changed_through_the_pair_is_told_once
     assert current == {name: updated[name] for name in ("current", "remaining", "total")}
 
 
-def test_an_import_of_a_plan_tells_the_pair(agent: Agent) -> None:
+def test_an_import_of_a_plan_emits_the_pair(agent: Agent) -> None:
     agent.plan("look", "build")
     exported = agent.desk.read(import_export.export_json, Selection(turn_id=agent.turn_id))
     rival = TenantHarness(agent.desk.database, "rival")
@@ -128,7 +126,7 @@ def test_an_import_of_a_plan_tells_the_pair(agent: Agent) -> None:
     assert [item["description"] for item in json.loads(told[-2][1])["items"]] == ["look", "build"]
 
 
-def test_a_row_that_waits_for_one_less_is_told_of(agent: Agent) -> None:
+def test_a_row_with_one_dependency_less_is_emitted(agent: Agent) -> None:
     obstacle = agent.desk.add("obstacle")
     agent.plan("look")
     agent.desk.change(agent.row("look"), depends_on=(obstacle.id,))
@@ -139,7 +137,7 @@ def test_a_row_that_waits_for_one_less_is_told_of(agent: Agent) -> None:
     assert agent.row("look").depends_on == ()
 
 
-def test_a_change_that_changes_nothing_and_a_change_elsewhere_tell_no_pair(agent: Agent) -> None:
+def test_an_empty_change_and_a_change_elsewhere_emit_no_pair(agent: Agent) -> None:
     agent.plan("look")
     before = len(agent.desk.events())
     agent.desk.change(agent.row("look"), subject="look")
@@ -148,7 +146,7 @@ def test_a_change_that_changes_nothing_and_a_change_elsewhere_tell_no_pair(agent
     assert agent.kinds()[before:] == ["todo_changed"]
 
 
-def test_a_refused_call_tells_nothing_of_what_was_undone(agent: Agent) -> None:
+def test_a_refused_call_emits_nothing_that_was_rolled_back(agent: Agent) -> None:
     agent.plan("look")
     before = agent.desk.events()
     agent.refused("write_todos", todos=[{"content": "new"}, {"content": "NUL \0"}])
@@ -162,7 +160,7 @@ def test_a_refused_call_tells_nothing_of_what_was_undone(agent: Agent) -> None:
     assert agent.titles() == ["look"]
 
 
-def test_two_turns_changed_in_one_transaction_are_each_told_once(agent: Agent) -> None:
+def test_two_turns_changed_in_one_transaction_are_each_emitted_once(agent: Agent) -> None:
     other = agent.another()
     before = len(agent.desk.events())
 

@@ -16,8 +16,8 @@ from headway.agents.tools.custom import find_tool, load, tool
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
-from tests.agents.reaching import Hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller
 
 
 def made(function: Any) -> Tool:
@@ -26,8 +26,8 @@ def made(function: Any) -> Tool:
     return found
 
 
-def calling(agent: Agent, *functions: Any) -> Hands:
-    return Hands(agent.execution, map(made, functions))
+def calling(agent: Agent, *functions: Any) -> ToolCaller:
+    return ToolCaller(agent.execution, map(made, functions))
 
 
 class Point(BaseModel):
@@ -63,11 +63,11 @@ def test_a_function_with_types_and_a_docstring_is_a_tool(sqlite_agent: Agent) ->
     assert calling(sqlite_agent, weather)("weather", city="Rome", days="3") == "Rome: sun for 3"
 
 
-def test_it_can_still_be_called_as_a_function() -> None:
+def test_a_tool_can_still_be_called_as_a_function() -> None:
     assert weather("Rome") == "Rome: sun for 1"
 
 
-def test_options_say_what_it_is_called_and_how_it_may_be_used() -> None:
+def test_options_set_the_name_and_the_permissions_of_a_tool() -> None:
     @tool(name="send-mail", idempotent=True, timeout_s=5)
     def send(to: str) -> None:
         """Send it."""
@@ -94,7 +94,7 @@ def test_an_async_function_is_awaited(sqlite_agent: Agent) -> None:
     assert calling(sqlite_agent, wait)("wait", seconds=0) == {"waited": 0}
 
 
-def test_whoever_asks_for_the_execution_gets_it_and_no_model_can_send_it(sqlite_agent: Agent) -> None:
+def test_the_execution_parameter_is_injected_and_no_model_can_send_it(sqlite_agent: Agent) -> None:
     @tool
     def who(execution: Execution, greeting: str = "hello") -> str:
         """Who calls."""
@@ -180,7 +180,7 @@ def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent:
     assert calling(sqlite_agent, give).refused("give").startswith("give ran, but its result")
 
 
-def test_whatever_a_function_raises_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
+def test_any_exception_of_a_function_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
     @tool
     def fail(kindly: bool) -> None:
         """Fail."""
@@ -254,7 +254,7 @@ def itself(node: Node) -> None:
         (itself, "itself: its parameters cannot be described"),
     ],
 )
-def test_what_cannot_be_a_tool_is_said_when_it_is_made_one(function: Callable[..., Any], said: str) -> None:
+def test_an_invalid_tool_is_refused_when_it_is_registered(function: Callable[..., Any], said: str) -> None:
     with pytest.raises(BadTool) as refused:
         tool(function)
     assert str(refused.value).startswith(said)
@@ -292,7 +292,7 @@ def test_all_files_of_a_folder_are_loaded_in_order(sqlite_agent: Agent, folder: 
     tools = load(folder, BUILTIN_NAMES)
 
     assert [one.name for one in tools] == ["hello", "zulu", "alpha"]
-    assert Hands(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
+    assert ToolCaller(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
 
 
 def test_a_folder_that_is_missing_or_empty_holds_no_tools(folder: Path) -> None:
@@ -319,7 +319,7 @@ def test_types_of_a_file_are_found_even_where_annotations_are_text(sqlite_agent:
         ''')
     )
 
-    assert Hands(sqlite_agent.execution, load(folder))("where", place={"city": "Rome"}) == {"city": "Rome"}
+    assert ToolCaller(sqlite_agent.execution, load(folder))("where", place={"city": "Rome"}) == {"city": "Rome"}
 
 
 def test_a_file_called_like_a_library_does_not_take_its_place(folder: Path) -> None:
@@ -330,8 +330,8 @@ def test_a_file_called_like_a_library_does_not_take_its_place(folder: Path) -> N
     assert sys.modules["json"] is library
 
 
-def test_what_a_file_imports_from_elsewhere_is_not_its_own(folder: Path) -> None:
-    written(folder, "a.py", "from test_own_tools import weather\n" + greet("hello") + "again = hello\n")
+def test_tools_that_a_file_imports_are_not_registered_again(folder: Path) -> None:
+    written(folder, "a.py", "from tests.agents.test_own_tools import weather\n" + greet("hello") + "again = hello\n")
 
     assert [one.name for one in load(folder)] == ["hello"]
 

@@ -65,7 +65,7 @@ SHAPES: tuple[Callable[[str], str], ...] = (
 class Quoting(ThreadingHTTPServer):
     """Refuses everything and quotes it, in the shapes of its day."""
 
-    shape = SHAPES[0]
+    shape: Callable[[str], str]
     asked = 0
 
     @property
@@ -109,7 +109,7 @@ def quoting() -> Iterator[Quoting]:
 async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
     """What is said of a model when it is asked in every shape."""
     models = Models(
-        {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, hush=settings.build_redactor(settings.load())
+        {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, redact=settings.build_redactor(settings.load())
     )
     said = []
     for quoting.shape in SHAPES:
@@ -130,7 +130,7 @@ def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pyte
             name = f"{provider}:{NAMES.get(provider, 'some-model')}"
             model = build_model(name)
             client = getattr(model, "client", None)
-            if hasattr(client, "base_url"):
+            if client is not None and hasattr(client, "base_url"):
                 client.base_url = quoting.url
             said[provider] = asyncio.run(failures(quoting, name, model))
 

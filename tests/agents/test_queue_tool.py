@@ -12,7 +12,7 @@ from headway.agents.tools import catalogue
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import PAIR, Agent, at_work
+from tests.agents.agent_harness import PAIR, Agent, open_agent
 
 
 def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_the_schema_names_add_and_delete_and_nothing_else() -> None:
     assert "required" not in schema
 
 
-def test_what_is_added_later_goes_to_the_end_and_the_current_item_stays(agent: Agent) -> None:
+def test_later_items_go_to_the_end_and_the_current_item_stays(agent: Agent) -> None:
     manage(agent, add=["look"])
 
     assert seen(manage(agent, add=["build", "check"])) == ["look: current", "build: pending", "check: pending"]
@@ -83,13 +83,13 @@ def test_adding_after_all_is_done_makes_the_new_one_current(agent: Agent) -> Non
 
 @pytest.mark.parametrize("given", [None, "look", 5, True, {"0": "look"}, 1.5])
 @pytest.mark.parametrize("argument", ["add", "delete"])
-def test_what_is_not_a_list_leaves_the_state_as_it_is(sqlite_agent: Agent, argument: str, given: Any) -> None:
+def test_an_argument_that_is_not_a_list_changes_nothing(sqlite_agent: Agent, argument: str, given: Any) -> None:
     before = manage(sqlite_agent, add=["look", "5"])
 
     assert manage(sqlite_agent, **{argument: given}) == before
 
 
-def test_what_cannot_be_a_description_is_passed_over(sqlite_agent: Agent) -> None:
+def test_invalid_descriptions_are_skipped(sqlite_agent: Agent) -> None:
     state = manage(sqlite_agent, add=["look", None, True, {"description": "x"}, ["y"], 7, 2.0, 0.5])
 
     assert [item["description"] for item in state["items"]] == ["look", "7", "2", "0.5"]
@@ -107,7 +107,7 @@ def test_an_argument_the_schema_does_not_have_is_an_error_that_names_it(sqlite_a
 
 
 @pytest.mark.parametrize("bad", ["x" * 1_001, "NUL \0", "half a pair \ud800"])
-def test_a_description_that_cannot_be_stored_stores_none_of_the_call_and_tells_nobody(agent: Agent, bad: str) -> None:
+def test_an_unstorable_description_stores_nothing_of_the_call_and_emits_nothing(agent: Agent, bad: str) -> None:
     before = agent.desk.events()
 
     agent.refused("manage_todos", add=["fine", bad])
@@ -179,7 +179,7 @@ def test_add_runs_before_delete(agent: Agent) -> None:
     assert seen(manage(agent, add=["build", "check"], delete=["look", "build"])) == ["check: current"]
 
 
-def test_deleting_cancels_the_row_and_what_is_done_stays_done(agent: Agent) -> None:
+def test_deleting_cancels_an_open_row_and_leaves_a_completed_one(agent: Agent) -> None:
     manage(agent, add=["look", "build"])
     finish_current(agent, "seen")
 
@@ -245,7 +245,7 @@ def test_finishing_with_nothing_left_changes_nothing(agent: Agent) -> None:
     assert agent.rows() == rows
 
 
-def test_the_item_in_progress_is_the_current_one_wherever_it_stands(agent: Agent) -> None:
+def test_the_item_in_progress_is_the_current_one_at_any_position(agent: Agent) -> None:
     manage(agent, add=["look", "build", "check"])
     agent.desk.change(agent.row("build"), status="in_progress")
     agent.desk.change(agent.row("check"), status="in_progress")
@@ -254,9 +254,9 @@ def test_the_item_in_progress_is_the_current_one_wherever_it_stands(agent: Agent
     assert seen(finish_current(agent)) == ["look: pending", "build: done", "check: current"]
 
 
-def test_the_queue_is_there_for_whoever_comes_back(agent: Agent, database_url: str, tmp_path: Path, clock: FixedClock) -> None:
+def test_another_process_sees_the_same_queue(agent: Agent, database_url: str, tmp_path: Path, clock: FixedClock) -> None:
     state = manage(agent, add=["look", "build"])
-    with at_work(agent.desk, database_url, tmp_path, clock) as successor:
+    with open_agent(agent.desk, database_url, tmp_path, clock) as successor:
         successor.turn_id = agent.turn_id
 
         assert manage(successor) == state
@@ -277,7 +277,7 @@ def test_the_state_is_the_callers_own_copy(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"add": ["look"]}, {"delete": ["begun"]}, {"delete": ["nothing"]}, {"add": ["look"], "delete": ["begun"]}]
 )
-def test_every_call_tells_the_whole_state_then_the_current_item(agent: Agent, arguments: dict[str, Any]) -> None:
+def test_every_call_emits_the_whole_state_then_the_current_item(agent: Agent, arguments: dict[str, Any]) -> None:
     manage(agent, add=["begun"])
     before = len(agent.desk.events())
     state = manage(agent, **arguments)
@@ -290,7 +290,7 @@ def test_every_call_tells_the_whole_state_then_the_current_item(agent: Agent, ar
     assert current == {name: state[name] for name in ("current", "remaining", "total")}
 
 
-def test_finishing_the_current_item_tells_the_pair_too(agent: Agent) -> None:
+def test_finishing_the_current_item_emits_the_pair_too(agent: Agent) -> None:
     manage(agent, add=["look"])
     for _ in range(2):  # also when there is nothing left to finish
         before = len(agent.desk.events())
@@ -306,14 +306,14 @@ def test_a_listener_that_fails_never_fails_the_tool(
     def stumble(_tenants: frozenset[int]) -> None:
         raise RuntimeError("the wire is cut")
 
-    with at_work(desk, database_url, tmp_path, clock, stumble) as agent:
+    with open_agent(desk, database_url, tmp_path, clock, stumble) as agent:
         assert seen(manage(agent, add=["look"])) == ["look: current"]
         assert seen(manage(agent)) == ["look: current"]
         assert agent.kinds()[-2:] == PAIR
     assert "the wire is cut" in caplog.text
 
 
-def test_several_verbs_in_one_transaction_tell_the_pair_once(agent: Agent) -> None:
+def test_several_verbs_in_one_transaction_emit_the_pair_once(agent: Agent) -> None:
     manage(agent, add=["look", "build"])
     before = len(agent.desk.events())
     scope = Scope(agent.desk.tenant.id, agent.conversation.id, agent.turn_id)

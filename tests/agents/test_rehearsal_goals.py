@@ -45,14 +45,14 @@ def test_a_goal_is_planned_worked_on_side_by_side_and_completed(tmp_path: Path) 
     assert files(tmp_path) == {"answer.txt": "84", "a.txt": "hello"}
 
 
-def test_what_no_rule_fits_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
+def test_a_goal_without_a_matching_rule_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
     assert pursued(tmp_path, "Prepare the launch of our newsletter")["status"] == "completed"
     written = files(tmp_path)
     assert set(written) == {"prepare-launch-newsletter-brief.md", "prepare-launch-newsletter-checklist.md"}
     assert "Prepare the launch of our newsletter" in written["prepare-launch-newsletter-brief.md"]
 
 
-def test_what_cannot_be_done_is_planned_around_and_written_down(tmp_path: Path) -> None:
+def test_an_impossible_step_is_planned_around_and_recorded(tmp_path: Path) -> None:
     goal = pursued(tmp_path, "Write a.txt: hello; read missing.txt; list the files")
     assert goal["status"] == "completed"
     assert [one["status"] for one in goal["sub_goals"]] == ["completed", "failed", "completed", "completed"]
@@ -60,12 +60,12 @@ def test_what_cannot_be_done_is_planned_around_and_written_down(tmp_path: Path) 
     assert "missing.txt" in files(tmp_path)["not-done.md"]
 
 
-def test_it_gives_up_rather_than_pretending(tmp_path: Path) -> None:
+def test_the_rehearsal_gives_up_rather_than_pretending(tmp_path: Path) -> None:
     goal = pursued(tmp_path, "Read missing.txt; read gone.txt", "Both were read")
     assert goal["status"] == "abandoned"
     assert "rehearsal model" in goal["pause_reason"]
 
 
 @pytest.mark.parametrize("wish", ["x", "?", "- a\n- b\n- c", "[GOAL]\nx\n[END GOAL]", "Write a.txt: [END GOAL]\n- #1 [failed] y"])
-def test_whatever_the_goal_says_it_ends(tmp_path: Path, wish: str) -> None:
+def test_a_goal_with_any_text_ends(tmp_path: Path, wish: str) -> None:
     assert pursued(tmp_path, wish)["status"] in ("completed", "abandoned")

@@ -18,7 +18,7 @@ from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import answer
 from headway.ledger.run import TurnMode
 from headway.testing import temporary_headway
-from tests.agents.turning import complete_next, in_order, planned, talking
+from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
 from tests.model_server import text
 
 PATIENCE_S = 30
@@ -118,8 +118,8 @@ def test_only_the_runtime_states_facts() -> None:
 
 
 def test_no_provider_receives_facts(sqlite_url: str, tmp_path: Path) -> None:
-    replies = in_order(planned("Bake"), text("Done?"), complete_next, text("Done."))
-    with talking(sqlite_url, tmp_path, replies) as talk:
+    replies = in_order(plan_call("Bake"), text("Done?"), complete_next, text("Done."))
+    with open_talk(sqlite_url, tmp_path, replies) as talk:
         assert talk.say("Bake me a cake.")["outcome"] == "drained"
         assert "[TURN CONTEXT]" in json.dumps(talk.server.requests[-1].body)
         assert all('"headway"' not in json.dumps(request.body) for request in talk.server.requests)

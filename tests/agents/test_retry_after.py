@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headway.actions import runs
-from tests.agents.jobbing import LONG_S, another_turn_ends, delayed, errors, make_due, over, retry
-from tests.agents.turning import CHEAP_TIER, Talk, in_order, queued, talking, tiers
+from tests.agents.job_harness import LONG_S, begin_delayed_turn, list_errors, make_due, retry, run_another_turn, wait_for_end
+from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, calls, error, raw, text
 
 HELLO = text("Hello.")
@@ -44,85 +44,85 @@ def test_retry_after_is_obeyed_in_both_forms_up_to_an_hour(
 ) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     told = {name: value.replace("DATE", in_ten_minutes()) for name, value in headers.items()}
-    with talking(sqlite_url, tmp_path, in_order(refusal(**told), HELLO)) as talk:
-        talk.wait(delayed(talk))
+    with open_talk(sqlite_url, tmp_path, in_order(refusal(**told), HELLO)) as talk:
+        talk.wait(begin_delayed_turn(talk))
         assert waited - 5 < seconds_left(talk) <= waited
         make_due(talk)
-        assert talk.wait(over(talk))["outcome"] == "answered"
+        assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
 
 
 def test_a_setting_caps_it(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO), retry_after_max_s="90") as talk:
-        talk.wait(delayed(talk))
+    with open_talk(sqlite_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO), retry_after_max_s="90") as talk:
+        talk.wait(begin_delayed_turn(talk))
         assert 85 < seconds_left(talk) <= 90
 
 
 @pytest.mark.parametrize("nonsense", ["soon", "-5", "NaN", "Infinity", "Thu, 99 Foo 2026 99:99:99 GMT", ""])
 def test_a_wait_that_cannot_be_read_is_as_long_as_any_other(sqlite_url: str, tmp_path: Path, nonsense: str) -> None:
-    with talking(sqlite_url, tmp_path, in_order(refusal(Retry_After=nonsense), HELLO), retry_delay_s=LONG_S) as talk:
-        talk.wait(delayed(talk))
+    with open_talk(sqlite_url, tmp_path, in_order(refusal(Retry_After=nonsense), HELLO), retry_delay_s=LONG_S) as talk:
+        talk.wait(begin_delayed_turn(talk))
         assert 40 < seconds_left(talk) < 75
 
 
-def test_it_rests_without_a_slot_and_says_until_when(database_url: str, tmp_path: Path) -> None:
+def test_a_waiting_turn_holds_no_slot_and_shows_until_when(database_url: str, tmp_path: Path) -> None:
     script = in_order(calls(("now", {})), refusal(Retry_After="1800"), HELLO, HELLO)
-    with talking(database_url, tmp_path, script, sweeping=True) as talk:
-        job = talk.wait(delayed(talk))
+    with open_talk(database_url, tmp_path, script, sweeping=True) as talk:
+        job = talk.wait(begin_delayed_turn(talk))
         turn = talk.turn()
         assert turn["status"] == "running"
         assert turn["retry_at"] == job.as_json()["due_at"]
         assert 1_790 < turn["retry_at"] - time.time() <= 1_800
         run = talk.run_row()
         assert talk.database.read(lambda tx: runs.show(tx, run))["retry_at"] == turn["retry_at"]
-        (told,) = talk.told("turn_delayed")
+        (told,) = talk.list_event_data("turn_delayed")
         assert (told["turn_id"], told["retry_at"]) == (turn["id"], turn["retry_at"])
         assert told["reason"] == "The model openai-chat:fake-1 is rate limited (HTTP 429): slow down."
         assert (talk.headway.engine.tasks, talk.pool().reserved) == ({}, 0)
-        another_turn_ends(talk)
+        run_another_turn(talk)
         make_due(talk)
-        turn = talk.wait(over(talk))
+        turn = talk.wait(wait_for_end(talk))
         assert (turn["outcome"], turn["retry_at"]) == ("answered", 0)
 
 
 def test_the_wait_survives_a_restart(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO, HELLO)) as talk:
-        retry_at = talk.wait(delayed(talk)).retry_at
+    with open_talk(database_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO, HELLO)) as talk:
+        retry_at = talk.wait(begin_delayed_turn(talk)).retry_at
         talk.revive()
-        another_turn_ends(talk)  # by the new process, which leaves this one alone
+        run_another_turn(talk)  # by the new process, which leaves this one alone
         assert talk.turn()["retry_at"] == retry_at
         assert len(talk.server.requests) == 2
         make_due(talk)
-        assert talk.wait(over(talk))["outcome"] == "answered"
+        assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
 
 
 def test_a_person_may_have_it_tried_sooner(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO)) as talk:
-        talk.wait(delayed(talk))
+    with open_talk(sqlite_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO)) as talk:
+        talk.wait(begin_delayed_turn(talk))
         retry(talk)
-        assert talk.wait(over(talk))["outcome"] == "answered"
+        assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
         assert len(talk.server.requests) == 2
 
 
 def test_a_wait_that_was_asked_for_counts_as_an_attempt(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, refusal(Retry_After="0"), model_retries="3") as talk:
+    with open_talk(sqlite_url, tmp_path, refusal(Retry_After="0"), model_retries="3") as talk:
         assert talk.say()["status"] == "failed"
-        assert len(talk.server.requests) == len(errors(talk)) == 3
-        (told,) = talk.told("turn_failed")
+        assert len(talk.server.requests) == len(list_errors(talk)) == 3
+        (told,) = talk.list_event_data("turn_failed")
         assert (told["code"], "rate limited" in told["error"]) == ("model_failed", True)
 
 
 def test_nothing_waits_inside_a_providers_library(sqlite_url: str, tmp_path: Path) -> None:
     """It would hold a slot, and ask more often than the settings allow."""
     script = in_order(refusal(Retry_After="1", x_should_retry="true"), HELLO)
-    with talking(sqlite_url, tmp_path, script, retry_delay_s=LONG_S) as talk:
-        talk.wait(delayed(talk))
-        assert len(talk.server.requests) == len(errors(talk)) == 1
+    with open_talk(sqlite_url, tmp_path, script, retry_delay_s=LONG_S) as talk:
+        talk.wait(begin_delayed_turn(talk))
+        assert len(talk.server.requests) == len(list_errors(talk)) == 1
 
 
-def test_an_assessor_is_waited_for_as_well(sqlite_url: str, tmp_path: Path) -> None:
-    strong = in_order(queued("dig"), text("I dug."))
+def test_retry_after_is_honoured_for_the_assessor_too(sqlite_url: str, tmp_path: Path) -> None:
+    strong = in_order(queue_call("dig"), text("I dug."))
     judge = in_order(refusal(Retry_After="1800"), text('{"ok": true}'))
-    with talking(sqlite_url, tmp_path, tiers(strong, judge), model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, tiers(strong, judge), model_cheap=CHEAP_TIER) as talk:
 
         async def story() -> None:
             await talk.begin(mode="queue")
@@ -131,12 +131,12 @@ def test_an_assessor_is_waited_for_as_well(sqlite_url: str, tmp_path: Path) -> N
         talk.wait(story())
         assert 1_790 < seconds_left(talk) <= 1_800
         make_due(talk)
-        assert talk.wait(over(talk))["outcome"] == "drained"
+        assert talk.wait(wait_for_end(talk))["outcome"] == "drained"
 
 
 def test_a_failure_that_names_no_time_says_when_it_is_tried_again_too(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(error(503, "busy"), HELLO), retry_delay_s=LONG_S) as talk:
-        talk.wait(delayed(talk))
+    with open_talk(sqlite_url, tmp_path, in_order(error(503, "busy"), HELLO), retry_delay_s=LONG_S) as talk:
+        talk.wait(begin_delayed_turn(talk))
         assert 40 < talk.turn()["retry_at"] - time.time() < 76
         make_due(talk)
-        talk.wait(over(talk))
+        talk.wait(wait_for_end(talk))

@@ -41,7 +41,7 @@ def test_a_new_role_starts_as_a_worker_named_after_its_file(tmp_path: Path) -> N
     assert (role.tools, role.writs, role.tier) == (coder.tools, coder.writs, coder.tier)
 
 
-def test_a_built_in_role_keeps_what_a_file_leaves_out(tmp_path: Path) -> None:
+def test_a_built_in_role_keeps_the_fields_that_a_file_omits(tmp_path: Path) -> None:
     coder = Roles().find("coder")
 
     assert written(tmp_path, 'tier = "strong"', "coder.toml") == (coder._replace(tier="strong"),)

@@ -7,8 +7,8 @@ import pytest
 from headway.agents.tools.arithmetic import calculate
 from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools
 from headway.ledger.errors import Invalid
-from tests.agents.reaching import hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import build_caller
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_expressions_have_the_value_they_have_on_paper(expression: str, result: 
         "print(1)",
     ],
 )
-def test_what_is_too_much_or_no_arithmetic_is_refused_at_once_in_a_sentence(expression: str) -> None:
+def test_excessive_or_invalid_arithmetic_is_refused_at_once_in_one_sentence(expression: str) -> None:
     begun = time.monotonic()
     with pytest.raises(Invalid) as refusal:
         calculate(expression)
@@ -97,14 +97,14 @@ def test_what_is_too_much_or_no_arithmetic_is_refused_at_once_in_a_sentence(expr
 
 
 def test_a_model_gets_the_result_or_the_reason(sqlite_agent: Agent) -> None:
-    caller = hands(sqlite_agent)
+    caller = build_caller(sqlite_agent)
 
     assert caller("calculate", expression="6 * 7") == {"result": 42}
     assert caller.refused("calculate", expression="9**9**9") == "The result is too large."
 
 
 def test_the_time_is_the_ledgers_with_its_offset_and_weekday(agent: Agent) -> None:
-    caller = hands(agent)
+    caller = build_caller(agent)
 
     assert caller("now") == {"now": "2023-11-14T22:13:20+00:00", "weekday": "Tuesday"}
     assert caller("now", timezone="Asia/Kolkata") == {"now": "2023-11-15T03:43:20+05:30", "weekday": "Wednesday"}
@@ -114,10 +114,10 @@ def test_the_time_is_the_ledgers_with_its_offset_and_weekday(agent: Agent) -> No
     "zone", ["Mars/Base", "../../etc/passwd", "/etc/passwd", "Europe", "a\0b", "x" * 5000, "Europe/Berlin\n/x"]
 )
 def test_an_unknown_timezone_is_refused_in_a_sentence(sqlite_agent: Agent, zone: str) -> None:
-    assert hands(sqlite_agent).refused("now", timezone=zone).startswith("Unknown timezone")
+    assert build_caller(sqlite_agent).refused("now", timezone=zone).startswith("Unknown timezone")
 
 
-def test_what_reaches_further_is_there_only_where_it_was_allowed() -> None:
+def test_external_tools_exist_only_where_they_are_allowed() -> None:
     names = {tool.name for tool in build_builtin_tools(ExternalAccess())}
 
     assert {tool.name for tool in build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))} == BUILTIN_NAMES
@@ -126,7 +126,7 @@ def test_what_reaches_further_is_there_only_where_it_was_allowed() -> None:
     assert "run_command" in {tool.name for tool in build_builtin_tools(ExternalAccess(commands=("ls",)))}
 
 
-def test_every_tool_says_what_it_does_and_is_of_its_family() -> None:
+def test_every_tool_has_a_description_and_a_family() -> None:
     tools = build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))
 
     assert {tool.family for tool in tools} == {"builtin"}

@@ -12,22 +12,22 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-from tests.agents.delegating import (
-    asked,
-    awaited,
-    begun,
+from tests.agents.sub_agent_harness import (
+    await_calls,
+    begin_and_wait,
+    by_role,
     by_task,
+    by_transcript,
     cancel_turn,
-    cast,
-    delegated,
-    holding,
-    job_of,
-    said,
-    spawned,
-    states,
-    sub_agents,
+    delegate_call,
+    get_job,
+    get_states,
+    hold_replies,
+    list_requests,
+    list_sub_agents,
+    spawn_calls,
 )
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import slow, text
 
 CANCELED = ("canceled", "canceled")
@@ -36,76 +36,78 @@ SLOW = slow(15, text("At last."))
 
 def deep_and_wide(talk: Talk) -> None:
     """One waits for a worker of its own, two are at work."""
-    talk.server.script = cast(
-        index=said(spawned("dig", "drill", "later"), awaited, text("Dug.")),
-        researcher=by_task(dig=delegated("shovel", "coder"), drill=SLOW, later=SLOW),
+    talk.server.script = by_role(
+        index=by_transcript(spawn_calls("dig", "drill", "later"), await_calls, text("Dug.")),
+        researcher=by_task(dig=delegate_call("shovel", "coder"), drill=SLOW, later=SLOW),
         coder=SLOW,
     )
 
     async def story() -> None:
-        await begun(talk, "coder")
-        await talk.until(lambda: len(asked(talk, "researcher")) == 3)
+        await begin_and_wait(talk, "coder")
+        await talk.until(lambda: len(list_requests(talk, "researcher")) == 3)
         await talk.until(lambda: talk.job().state == "delayed")
 
     talk.wait(story())
 
 
 def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
+    with open_talk(database_url, tmp_path, text("")) as talk:
         deep_and_wide(talk)
         cancel_turn(talk)
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 1))
-        assert states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
+        assert get_states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
         assert (talk.turn()["status"], talk.run_row().status, talk.job().state) == ("canceled", "canceled", "canceled")
         assert [kind for kind, _ in talk.events(*TURN_ENDS)] == ["turn_canceled"]
-        ends = [told["run"] for told in talk.told("agent_changed") if told["run"]["status"] == "canceled"]
+        ends = [told["run"] for told in talk.list_event_data("agent_changed") if told["run"]["status"] == "canceled"]
         assert sorted(run["task"] for run in ends) == ["dig", "drill", "later", "shovel"]
 
 
-def test_a_canceled_turn_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
-        talk.server.script = cast(
-            index=said(spawned("dig"), awaited, spawned("drill"), awaited, text("Dug.")),
-            researcher=by_task(dig=said(spawned("shovel", role="coder"), text("A hole.")), drill=SLOW),
+def test_a_canceled_turn_also_stops_sub_agents_of_ended_agents(database_url: str, tmp_path: Path) -> None:
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls("dig"), await_calls, spawn_calls("drill"), await_calls, text("Dug.")),
+            researcher=by_task(dig=by_transcript(spawn_calls("shovel", role="coder"), text("A hole.")), drill=SLOW),
             coder=SLOW,
         )
 
         async def story() -> None:
-            await begun(talk, "coder")
-            await talk.until(lambda: "drill" in sub_agents(talk) and states(talk)["dig"][0] == "completed")
+            await begin_and_wait(talk, "coder")
+            await talk.until(lambda: "drill" in list_sub_agents(talk) and get_states(talk)["dig"][0] == "completed")
 
         talk.wait(story())
         cancel_turn(talk)
-        assert states(talk) == {"dig": ("completed", "completed"), "drill": CANCELED, "shovel": CANCELED}
+        assert get_states(talk) == {"dig": ("completed", "completed"), "drill": CANCELED, "shovel": CANCELED}
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 5))
 
 
 def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
-        talk.server.script = cast(index=said(spawned("dig", "drill"), awaited), researcher=holding(talk, text("A hole.")))
-        talk.wait(begun(talk, "researcher"))
+    with open_talk(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls("dig", "drill"), await_calls), researcher=hold_replies(talk, text("A hole."))
+        )
+        talk.wait(begin_and_wait(talk, "researcher"))
         cancel_turn(talk)
         talk.server.release()
         talk.wait(asyncio.sleep(0.3))  # nothing comes after
-        assert len(asked(talk, "researcher")) == 1
-        assert set(states(talk).values()) == {CANCELED}
+        assert len(list_requests(talk, "researcher")) == 1
+        assert set(get_states(talk).values()) == {CANCELED}
 
 
-def test_who_is_canceled_by_another_process_stops_within_a_beat(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         deep_and_wide(talk)
         turn_id = talk.turn()["id"]
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
-        assert set(states(talk).values()) == {CANCELED}
+        assert set(get_states(talk).values()) == {CANCELED}
 
 
 def test_a_canceled_sub_agent_leaves_the_turn_and_its_siblings_alone(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         deep_and_wide(talk)
-        run_id = sub_agents(talk)["dig"].id
+        run_id = list_sub_agents(talk)["dig"].id
         talk.database.write(lambda tx: runs.cancel(tx, talk.tenant_id, run_id))
-        found = states(talk)
+        found = get_states(talk)
         assert (found["dig"], found["shovel"], found["drill"]) == (CANCELED, CANCELED, ("running", "running"))
         assert talk.turn()["status"] == "running"
 
@@ -127,14 +129,16 @@ def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tm
         with DirectDatabase(postgres_url) as other:
             return other.write(lambda tx: turns.cancel(tx, talk.tenant_id, talk_turn))
 
-    with talking(postgres_url, tmp_path, text("")) as talk, ThreadPoolExecutor(1) as canceling:
-        talk.server.script = cast(index=said(spawned("dig"), awaited), researcher=holding(talk, text("A hole.")))
-        talk.wait(begun(talk, "researcher"))
+    with open_talk(postgres_url, tmp_path, text("")) as talk, ThreadPoolExecutor(1) as canceling:
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls("dig"), await_calls), researcher=hold_replies(talk, text("A hole."))
+        )
+        talk.wait(begin_and_wait(talk, "researcher"))
         talk.wait(talk.until(lambda: talk.job().state == "delayed"))
         talk_turn = talk.turn()["id"]
-        child = sub_agents(talk)["dig"]
+        child = list_sub_agents(talk)["dig"]
         talk.database.write(lambda tx: step(tx, child, canceling))
         canceling.shutdown(wait=True)
-        assert states(talk) == {"dig": CANCELED}
-        assert job_of(talk, child).state == "canceled"
-        assert (sub_agents(talk)["dig"].reserved, talk.pool().reserved) == (0, 0)
+        assert get_states(talk) == {"dig": CANCELED}
+        assert get_job(talk, child).state == "canceled"
+        assert (list_sub_agents(talk)["dig"].reserved, talk.pool().reserved) == (0, 0)

@@ -5,8 +5,20 @@ from pathlib import Path
 from headway.actions import runs
 from headway.ledger.run import Limits, RunEnd
 from headway.storage.transaction import Transaction
-from tests.agents.delegating import answered, asked, awaited, begun, cast, holding, over, said, spawned, states, sub_agents
-from tests.agents.turning import Talk, talking
+from tests.agents.sub_agent_harness import (
+    await_calls,
+    begin_and_wait,
+    by_role,
+    by_transcript,
+    get_states,
+    hold_replies,
+    list_requests,
+    list_sub_agents,
+    list_tool_answers,
+    spawn_calls,
+    wait_for_end,
+)
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
 
 FIVE = ("a", "b", "c", "d", "e")
@@ -16,7 +28,7 @@ def at_work(talk: Talk) -> list[int]:
     """How many there were, at each change of any."""
     working: set[str] = set()
     numbers: list[int] = []
-    for told in talk.told("agent_changed"):
+    for told in talk.list_event_data("agent_changed"):
         run = told["run"]
         working = working | {run["id"]} if run["status"] == "running" else working - {run["id"]}
         numbers.append(len(working))
@@ -24,51 +36,53 @@ def at_work(talk: Talk) -> list[int]:
 
 
 def test_the_fifth_of_one_parent_waits_for_a_slot(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
-        talk.server.script = cast(index=said(spawned(*FIVE), awaited, text("Dug.")), researcher=holding(talk, text("A hole.")))
-        talk.wait(begun(talk, "researcher", 4))
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls(*FIVE), await_calls, text("Dug.")), researcher=hold_replies(talk, text("A hole."))
+        )
+        talk.wait(begin_and_wait(talk, "researcher", 4))
         talk.wait(talk.until(lambda: talk.job().state == "delayed"))
-        found = sorted(states(talk).values())
+        found = sorted(get_states(talk).values())
         assert found == [("queued", "queued"), *[("running", "running")] * 4]
-        assert len(asked(talk, "researcher")) == 4
+        assert len(list_requests(talk, "researcher")) == 4
         talk.server.release()
-        assert over(talk)["outcome"] == "answered"
-        assert len(asked(talk, "researcher")) == 5
-        assert [one["status"] for one in answered(talk.server.requests[-1], "await_agent")] == ["completed"] * 5
+        assert wait_for_end(talk)["outcome"] == "answered"
+        assert len(list_requests(talk, "researcher")) == 5
+        assert [one["status"] for one in list_tool_answers(talk.server.requests[-1], "await_agent")] == ["completed"] * 5
 
 
 def test_never_are_more_at_work_than_may_be(sqlite_url: str, tmp_path: Path) -> None:
-    worker = said(calls(("now", {})), text("A hole."))
-    script = cast(index=said(spawned(*FIVE, "f", "g", "h"), awaited, text("Dug.")), researcher=worker)
-    with talking(sqlite_url, tmp_path, script, subagents_per_parent="3") as talk:
+    worker = by_transcript(calls(("now", {})), text("A hole."))
+    script = by_role(index=by_transcript(spawn_calls(*FIVE, "f", "g", "h"), await_calls, text("Dug.")), researcher=worker)
+    with open_talk(sqlite_url, tmp_path, script, subagents_per_parent="3") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert len(sub_agents(talk)) == 8
+        assert len(list_sub_agents(talk)) == 8
         assert max(at_work(talk)) == 3
 
 
 def test_children_of_different_parents_do_not_take_each_others_slots(sqlite_url: str, tmp_path: Path) -> None:
     """A worker that waits has no slot, so what it waits for can never be kept from starting by those like itself."""
-    worker = said(spawned("x", role="coder"), awaited, text("A hole."))
-    script = cast(index=said(spawned(*FIVE), awaited, text("Dug.")), researcher=worker, coder=text("Done."))
-    with talking(sqlite_url, tmp_path, script, subagents_per_parent="1") as talk:
+    worker = by_transcript(spawn_calls("x", role="coder"), await_calls, text("A hole."))
+    script = by_role(index=by_transcript(spawn_calls(*FIVE), await_calls, text("Dug.")), researcher=worker, coder=text("Done."))
+    with open_talk(sqlite_url, tmp_path, script, subagents_per_parent="1") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert len(asked(talk, "coder")) == 5
+        assert len(list_requests(talk, "coder")) == 5
 
 
-def test_the_seventeenth_at_once_is_told_to_await_one_first(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_seventeenth_spawn_is_refused_until_one_is_awaited(sqlite_url: str, tmp_path: Path) -> None:
     tasks = [f"task {n}" for n in range(17)]
-    with talking(sqlite_url, tmp_path, text("")) as talk:
-        index = said(spawned(*tasks), awaited_known, spawned("one more"), awaited_known, text("Dug."))
-        talk.server.script = cast(index=index, researcher=text("A hole."))
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
+        index = by_transcript(spawn_calls(*tasks), awaited_known, spawn_calls("one more"), awaited_known, text("Dug."))
+        talk.server.script = by_role(index=index, researcher=text("A hole."))
         assert talk.say()["outcome"] == "answered"
-        begun_or_not = answered(asked(talk, "index")[1], "spawn_agent")
+        begun_or_not = list_tool_answers(list_requests(talk, "index")[1], "spawn_agent")
         assert [set(one) for one in begun_or_not] == [{"run_id", "jobId"}] * 16 + [{"error"}]
         assert "16 sub-agents of this turn are running" in begun_or_not[-1]["error"]
-        assert set(answered(asked(talk, "index")[-1], "spawn_agent")[-1]) == {"run_id", "jobId"}
+        assert set(list_tool_answers(list_requests(talk, "index")[-1], "spawn_agent")[-1]) == {"run_id", "jobId"}
 
 
 def awaited_known(request: Request) -> Reply:
-    known = [one["run_id"] for one in answered(request, "spawn_agent") if "run_id" in one]
+    known = [one["run_id"] for one in list_tool_answers(request, "spawn_agent") if "run_id" in one]
     return calls(*(("await_agent", {"run_id": run_id}) for run_id in known))
 
 
@@ -86,28 +100,30 @@ def past_lives(talk: Talk, number: int) -> None:
 def test_the_sixty_fifth_of_a_turn_is_not_begun_in_any_way(sqlite_url: str, tmp_path: Path) -> None:
     def late(_: Request) -> Reply:
         past_lives(talk, Limits().lifetime - 1)
-        return spawned("last", "one too many")
+        return spawn_calls("last", "one too many")
 
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         delegate = calls(("delegate", {"agent": "researcher", "task": "no"}), text="Hm.\n/agent researcher no")
-        talk.server.script = cast(index=said(late, delegate, text("I do the rest.")), researcher=text("A hole."))
+        talk.server.script = by_role(index=by_transcript(late, delegate, text("I do the rest.")), researcher=text("A hole."))
         assert talk.say()["outcome"] == "answered"
-        first, second = answered(asked(talk, "index")[-1], "spawn_agent")
+        first, second = list_tool_answers(list_requests(talk, "index")[-1], "spawn_agent")
         assert set(first) == {"run_id", "jobId"}
         assert "64 sub-agents" in second["error"]
-        assert "64 sub-agents" in answered(asked(talk, "index")[-1], "delegate")[0]["error"]
-        assert "[/agent researcher]\nERR: This turn has started 64 sub-agents" in asked(talk, "index")[-1].last
-        assert not {"one too many", "no"} & set(sub_agents(talk))
+        assert "64 sub-agents" in list_tool_answers(list_requests(talk, "index")[-1], "delegate")[0]["error"]
+        assert "[/agent researcher]\nERR: This turn has started 64 sub-agents" in list_requests(talk, "index")[-1].last
+        assert not {"one too many", "no"} & set(list_sub_agents(talk))
 
 
-def test_the_next_turn_counts_anew(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_next_turn_starts_a_new_count(sqlite_url: str, tmp_path: Path) -> None:
     def late(_: Request) -> Reply:
         past_lives(talk, Limits().lifetime)
         return text("Much was done.")
 
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         talk.server.script = late
         talk.say()
-        talk.server.script = cast(index=said(text(""), spawned("dig"), awaited, text("Dug.")), researcher=text("A hole."))
+        talk.server.script = by_role(
+            index=by_transcript(text(""), spawn_calls("dig"), await_calls, text("Dug.")), researcher=text("A hole.")
+        )
         assert talk.say()["outcome"] == "answered"
-        assert answered(talk.server.requests[-1], "await_agent")[0]["status"] == "completed"
+        assert list_tool_answers(talk.server.requests[-1], "await_agent")[0]["status"] == "completed"

@@ -8,11 +8,22 @@ import pytest
 from headway.agents import transcript
 from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
 from headway.agents.transcript import TranscriptEntry
-from tests.agents.delegating import asked, begun, cast, delegated, die, holding, over, result_of, said, sub_agents
-from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, in_order, talking
+from tests.agents.sub_agent_harness import (
+    begin_and_wait,
+    by_role,
+    by_transcript,
+    crash_process,
+    delegate_call,
+    get_result,
+    hold_replies,
+    list_requests,
+    list_sub_agents,
+    wait_for_end,
+)
+from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk
 from tests.model_server import Reply, Request, call, calls, text
 
-INDEX = said(delegated("dig"), text("Dug."))
+INDEX = by_transcript(delegate_call("dig"), text("Dug."))
 STORY = "The first hole is one metre deep. The second hole is two metres deep."
 HALF = STORY[:37]
 OUTCOME = {"summary": "Two holes.", "data": {"depths": [1, 2], "note": "The second one is wet."}}
@@ -25,7 +36,7 @@ def reported(arguments: str, finish: str = "length") -> Reply:
 
 
 def entries(talk: Talk) -> list[TranscriptEntry]:
-    run = sub_agents(talk)["dig"]
+    run = list_sub_agents(talk)["dig"]
     return talk.database.read(lambda tx: transcript.load(tx, run))
 
 
@@ -39,10 +50,10 @@ ANSWERS: dict[str, list[Reply]] = {
 @pytest.mark.parametrize("replies", ANSWERS.values(), ids=ANSWERS.keys())
 def test_a_plain_answer_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, replies: list[Reply]) -> None:
     """004: "Sub-agents report structured results back to the main agent on completion or failure"."""
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=in_order(*replies))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=in_order(*replies))) as talk:
         talk.say()
-        assert result_of(talk, "dig")["summary"] == STORY
-        requests = asked(talk, "researcher")
+        assert get_result(talk, "dig")["summary"] == STORY
+        requests = list_requests(talk, "researcher")
         assert [request.last for request in requests[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
         assert requests[1].texts[-2] == replies[0].text
         *parts, whole = [entry for entry in entries(talk) if entry.message.kind == "response"]
@@ -55,37 +66,37 @@ def test_a_plain_answer_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path
 def test_a_reported_outcome_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, place: int, rest: str) -> None:
     """004: "BullMQ job return value (JSON-serialized)"."""
     end = text(WRITTEN[place:]) if rest == "text" else reported(WRITTEN[place:], "tool_calls")
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=in_order(reported(WRITTEN[:place]), end))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=in_order(reported(WRITTEN[:place]), end))) as talk:
         talk.say()
-        result = result_of(talk, "dig")
+        result = get_result(talk, "dig")
         assert (result["status"], result["summary"], result["data"]) == ("completed", "Two holes.", OUTCOME["data"])
-        assert asked(talk, "researcher")[1].calls == []
+        assert list_requests(talk, "researcher")[1].calls == []
         assert {effect.tool: effect.state for effect in talk.effects()} == {"delegate": "succeeded", "report_outcome": "succeeded"}
 
 
-def test_a_report_that_was_made_anew_replaces_the_part(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_repeated_report_replaces_the_partial_one(sqlite_url: str, tmp_path: Path) -> None:
     """004: "returned via job return value"."""
     researcher = in_order(reported('{"summary": "Three'), reported(WRITTEN, "tool_calls"))
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=researcher)) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=researcher)) as talk:
         talk.say()
-        assert result_of(talk, "dig")["data"] == OUTCOME["data"]
+        assert get_result(talk, "dig")["data"] == OUTCOME["data"]
 
 
-def test_a_model_that_calls_another_tool_instead_goes_on(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_model_that_calls_another_tool_instead_continues(sqlite_url: str, tmp_path: Path) -> None:
     """004: "`'tool_calls'` (execute tools)"."""
     researcher = in_order(reported('{"summary": "Three'), calls(("now", {})), text("One hole."))
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=researcher)) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=researcher)) as talk:
         talk.say()
-        assert result_of(talk, "dig")["summary"] == "One hole."
+        assert get_result(talk, "dig")["summary"] == "One hole."
 
 
 def test_other_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
     """004: "`'length'` (context limit — summarize and continue)"."""
     cut = calls(call("remember", raw_arguments='{"text": "This one looks complete."}'), finish="length")
-    script = cast(index=INDEX, researcher=in_order(cut, text("One hole.")), own=text("It wanted to remember something."))
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    script = by_role(index=INDEX, researcher=in_order(cut, text("One hole.")), own=text("It wanted to remember something."))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say()
-        assert result_of(talk, "dig")["summary"] == "One hole."
+        assert get_result(talk, "dig")["summary"] == "One hole."
         assert [effect.tool for effect in talk.effects()] == ["delegate"]
         assert [request.model for request in talk.server.requests if request.model == CHEAP] == [CHEAP]
 
@@ -96,10 +107,10 @@ def test_an_answer_in_too_many_parts_is_summarised(sqlite_url: str, tmp_path: Pa
     def researcher(request: Request) -> Reply:
         return text("One hole.") if "A long story" in request.last else text("and then ", finish="length")
 
-    script = cast(index=INDEX, researcher=researcher, own=text("A long story."))
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    script = by_role(index=INDEX, researcher=researcher, own=text("A long story."))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say()
-        assert result_of(talk, "dig")["summary"] == "One hole."
+        assert get_result(talk, "dig")["summary"] == "One hole."
         (summarised,) = (request for request in talk.server.requests if request.model == CHEAP)
         assert summarised.last == "and then " * MAX_PARTS
 
@@ -108,15 +119,15 @@ def test_a_crash_between_the_parts_loses_nothing(database_url: str, tmp_path: Pa
     """004: "Agent survives … machine restarts without losing in-flight work"."""
 
     async def story() -> None:
-        await begun(talk, "researcher", 2)  # the second part is being waited for
-        await die(talk)
+        await begin_and_wait(talk, "researcher", 2)  # the second part is being waited for
+        await crash_process(talk)
 
-    with talking(database_url, tmp_path, text(""), sweeping=True) as talk:
-        rest = holding(talk, text(STORY[37:]))
-        talk.server.script = cast(index=INDEX, researcher=said(text(HALF, finish="length"), rest))
+    with open_talk(database_url, tmp_path, text(""), sweeping=True) as talk:
+        rest = hold_replies(talk, text(STORY[37:]))
+        talk.server.script = by_role(index=INDEX, researcher=by_transcript(text(HALF, finish="length"), rest))
         talk.wait(story())
         talk.server.release()
         talk.revive()
-        over(talk)
-        assert result_of(talk, "dig")["summary"] == STORY
-        assert [len(request.texts[-2]) for request in asked(talk, "researcher")[1:]] == [37, 37]
+        wait_for_end(talk)
+        assert get_result(talk, "dig")["summary"] == STORY
+        assert [len(request.texts[-2]) for request in list_requests(talk, "researcher")[1:]] == [37, 37]

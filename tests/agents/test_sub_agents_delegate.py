@@ -7,118 +7,126 @@ import pytest
 from headway.actions import todos
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Change
-from tests.agents.delegating import (
-    answered,
-    asked,
-    begun,
-    cast,
-    delegated,
-    die,
-    holding,
-    over,
-    raw,
-    result_of,
-    said,
-    states,
-    sub_agents,
+from tests.agents.sub_agent_harness import (
+    begin_and_wait,
+    by_role,
+    by_transcript,
+    crash_process,
+    delegate_call,
+    get_result,
+    get_states,
+    hold_replies,
+    list_requests,
+    list_sub_agents,
+    list_tool_answers,
+    raw_call,
+    wait_for_end,
 )
-from tests.agents.turning import Talk, complete_next, open_ids, planned, talking
+from tests.agents.turn_harness import Talk, complete_next, list_open_ids, open_talk, plan_call
 from tests.model_server import Reply, Request, calls, error, text
 
 
 def delegate_next(request: Request) -> Reply:
     """The first open item of the plan."""
-    return delegated("dig", todoId=open_ids(request)[0])
+    return delegate_call("dig", todoId=list_open_ids(request)[0])
 
 
 def test_the_result_of_a_worker_goes_back(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=text("A hole."))) as talk:
+    with open_talk(
+        database_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=text("A hole."))
+    ) as talk:
         assert talk.say()["outcome"] == "answered"
-        (child,) = sub_agents(talk).values()
-        assert answered(talk.server.requests[-1], "delegate") == [
+        (child,) = list_sub_agents(talk).values()
+        assert list_tool_answers(talk.server.requests[-1], "delegate") == [
             {"run_id": child.id, "status": "completed", "summary": "A hole.", "data": None, "error": None, "cost_usd": 0.0}
         ]
         assert (child.parent_run_id, child.turn_id, child.depth) == (talk.run_row().id, talk.run_row().turn_id, 1)
-        assert states(talk) == {"dig": ("completed", "completed")}
-        (told,) = talk.told("tool_result")
+        assert get_states(talk) == {"dig": ("completed", "completed")}
+        (told,) = talk.list_event_data("tool_result")
         assert (told["run_id"], told["is_error"], told["result"]["summary"]) == (talk.run_row().id, False, "A hole.")
 
 
-def test_who_waits_for_a_worker_has_no_slot(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
-        talk.server.script = cast(index=said(delegated("dig"), text("Dug.")), researcher=holding(talk, text("A hole.")))
-        talk.wait(begun(talk, "researcher"))
-        (child,) = sub_agents(talk).values()
+def test_an_agent_that_waits_for_a_worker_holds_no_slot(database_url: str, tmp_path: Path) -> None:
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        talk.server.script = by_role(
+            index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=hold_replies(talk, text("A hole."))
+        )
+        talk.wait(begin_and_wait(talk, "researcher"))
+        (child,) = list_sub_agents(talk).values()
         talk.wait(talk.until(lambda: list(talk.headway.engine.tasks) == [child.id]))
         assert (talk.job().state, talk.job().owner, talk.run_row().status) == ("delayed", "", "waiting")
         assert (talk.turn()["status"], child.status) == ("running", "running")
-        assert states(talk) == {"dig": ("running", "running")}
+        assert get_states(talk) == {"dig": ("running", "running")}
         talk.server.release()
-        assert over(talk)["outcome"] == "answered"
+        assert wait_for_end(talk)["outcome"] == "answered"
         assert len(talk.server.requests) == 3
 
 
 def test_the_delegated_item_is_in_progress_and_then_done_with_the_workers_outcome(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
-        index = said(planned("Dig", "Fill"), delegate_next, complete_next, text("Both."))
-        talk.server.script = cast(index=index, researcher=holding(talk, text("A hole.")))
-        talk.wait(begun(talk, "researcher"))
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        index = by_transcript(plan_call("Dig", "Fill"), delegate_next, complete_next, text("Both."))
+        talk.server.script = by_role(index=index, researcher=hold_replies(talk, text("A hole.")))
+        talk.wait(begin_and_wait(talk, "researcher"))
         assert [todo.status for todo in talk.plan()] == ["in_progress", "pending"]
         talk.server.release()
-        assert over(talk)["outcome"] == "drained"
+        assert wait_for_end(talk)["outcome"] == "drained"
         assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("completed", "A hole."), ("completed", "done")]
-        after = asked(talk, "index")[2]
+        after = list_requests(talk, "index")[2]
         assert "Plan: 1 open, 1 ended" in after.last
         assert talk.answers() == ["Both."]
 
 
 def test_an_item_whose_worker_failed_stays_open_for_the_supervisor(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(planned("Dig"), delegate_next, text("Done?"), complete_next, text("Dug it myself."))
-    with talking(sqlite_url, tmp_path, cast(index=index, researcher=error(401, "no"))) as talk:
+    index = by_transcript(plan_call("Dig"), delegate_next, text("Done?"), complete_next, text("Dug it myself."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=error(401, "no"))) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert answered(talk.server.requests[-1], "delegate")[0]["status"] == "failed"
-        assert "[in_progress] Dig" in asked(talk, "index")[2].last
-        assert len(talk.told("refused")) == 1
+        assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["status"] == "failed"
+        assert "[in_progress] Dig" in list_requests(talk, "index")[2].last
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.plan()[0].outcome == "done"
 
 
-def test_an_item_that_somebody_ended_meanwhile_is_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_item_ended_in_the_meantime_is_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
     def ended(_: Request) -> Reply:
         item = talk.plan()[0]
         talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, item.id, Change(status="canceled", outcome="not needed")))
         return text("A hole.")
 
-    with talking(sqlite_url, tmp_path, cast(index=said(planned("Dig"), delegate_next, text("Fine.")), researcher=ended)) as talk:
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Fine.")), researcher=ended)
+    ) as talk:
         assert talk.say()["outcome"] == "drained"
         assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("canceled", "not needed")]
-        assert answered(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
+        assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
 
 
 def test_an_item_that_cannot_be_started_delegates_nothing(sqlite_url: str, tmp_path: Path) -> None:
     def again(request: Request) -> Reply:
-        return delegated("dig", todoId=talk.plan()[0].uuid)
+        return delegate_call("dig", todoId=talk.plan()[0].uuid)
 
-    index = said(planned("Dig"), complete_next, again, delegated("dig", todoId="nobody's"), text("Done."))
-    with talking(sqlite_url, tmp_path, cast(index=index)) as talk:
+    index = by_transcript(plan_call("Dig"), complete_next, again, delegate_call("dig", todoId="nobody's"), text("Done."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index)) as talk:
         assert talk.say()["outcome"] == "drained"
-        first, second = answered(talk.server.requests[-1], "delegate")
+        first, second = list_tool_answers(talk.server.requests[-1], "delegate")
         assert "already completed" in first["error"]
         assert "not found" in second["error"]
-        assert sub_agents(talk) == {}
+        assert list_sub_agents(talk) == {}
 
 
 def test_a_refused_delegation_does_not_start_its_item(sqlite_url: str, tmp_path: Path) -> None:
     def unknown(request: Request) -> Reply:
-        return delegated("dig", "cook", todoId=open_ids(request)[0])
+        return delegate_call("dig", "cook", todoId=list_open_ids(request)[0])
 
-    with talking(sqlite_url, tmp_path, cast(index=said(planned("Dig"), unknown, complete_next, text("Done.")))) as talk:
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), unknown, complete_next, text("Done.")))
+    ) as talk:
         talk.say()
         assert "[pending] Dig" in talk.server.requests[2].last
 
 
-def test_a_worker_that_says_more_than_an_outcome_holds_is_heard_all_the_same(sqlite_url: str, tmp_path: Path) -> None:
-    script = cast(index=said(planned("Dig"), delegate_next, text("Dug.")), researcher=text("d" * (TEXT_LIMIT + 1)))
-    with talking(sqlite_url, tmp_path, script) as talk:
+def test_a_report_longer_than_an_outcome_still_reaches_the_parent(sqlite_url: str, tmp_path: Path) -> None:
+    script = by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")), researcher=text("d" * (TEXT_LIMIT + 1)))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
         assert (talk.plan()[0].outcome or "").startswith("dd")
         assert '"status": "completed"' in talk.server.requests[-1].tool_results[-1].content
@@ -126,26 +134,26 @@ def test_a_worker_that_says_more_than_an_outcome_holds_is_heard_all_the_same(sql
 
 def test_two_delegations_of_one_answer_are_both_answered(sqlite_url: str, tmp_path: Path) -> None:
     both = calls(("delegate", {"agent": "researcher", "task": "dig"}), ("delegate", {"agent": "writer", "task": "write"}))
-    script = cast(index=said(both, text("Done.")), researcher=text("A hole."), writer=text("A poem."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+    script = by_role(index=by_transcript(both, text("Done.")), researcher=text("A hole."), writer=text("A poem."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert [one["summary"] for one in answered(talk.server.requests[-1], "delegate")] == ["A hole.", "A poem."]
+        assert [one["summary"] for one in list_tool_answers(talk.server.requests[-1], "delegate")] == ["A hole.", "A poem."]
 
 
-def test_a_sub_agent_never_plans_whatever_its_role(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) -> None:
     """A second supervisor has no turn of its own."""
 
     def index(request: Request) -> Reply:
         if "[DELEGATION CONTEXT]" in request.texts[1]:
-            return said(planned("Dig"), text("A hole."))(request)
-        return said(delegated("dig", "index"), text("Dug."))(request)
+            return by_transcript(plan_call("Dig"), text("A hole."))(request)
+        return by_transcript(delegate_call("dig", "index"), text("Dug."))(request)
 
-    with talking(sqlite_url, tmp_path, index) as talk:
+    with open_talk(sqlite_url, tmp_path, index) as talk:
         assert talk.say()["outcome"] == "answered"
         sent = talk.server.requests[1]
         assert not {"create_todo", "list_todo", "complete_todo", "start_todo", "manage_todos"} & set(sent.tools)
         assert "# Planning" not in sent.system
-        assert "error" in answered(talk.server.requests[2], "create_todo")[0]
+        assert "error" in list_tool_answers(talk.server.requests[2], "create_todo")[0]
         assert talk.plan() == []
 
 
@@ -154,108 +162,118 @@ def test_a_sub_agent_never_plans_whatever_its_role(sqlite_url: str, tmp_path: Pa
 
 def deep(talk: Talk) -> None:
     """A worker of a worker is at work, and both who wait for it sleep."""
-    talk.server.script = cast(
-        index=said(planned("Dig"), delegate_next, text("Dug.")),
-        researcher=said(delegated("shovel", "coder"), text("A hole.")),
-        coder=holding(talk, text("Shoveled.")),
+    talk.server.script = by_role(
+        index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")),
+        researcher=by_transcript(delegate_call("shovel", "coder"), text("A hole.")),
+        coder=hold_replies(talk, text("Shoveled.")),
     )
-    talk.wait(begun(talk, "coder"))
+    talk.wait(begin_and_wait(talk, "coder"))
 
 
 def dug(talk: Talk) -> None:
     """All of it ended as if nothing had happened, and nothing began twice."""
-    assert over(talk)["outcome"] == "drained"
-    assert states(talk) == {"dig": ("completed", "completed"), "shovel": ("completed", "completed")}
-    assert {task: run.depth for task, run in sub_agents(talk).items()} == {"dig": 1, "shovel": 2}
+    assert wait_for_end(talk)["outcome"] == "drained"
+    assert get_states(talk) == {"dig": ("completed", "completed"), "shovel": ("completed", "completed")}
+    assert {task: run.depth for task, run in list_sub_agents(talk).items()} == {"dig": 1, "shovel": 2}
     assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("completed", "A hole.")]
     assert sorted((effect.tool, effect.state) for effect in talk.effects()) == [
         ("create_todo", "succeeded"),
         ("delegate", "succeeded"),
         ("delegate", "succeeded"),
     ]
-    assert len(talk.told("tool_call")) == len(talk.told("tool_result")) == 3
+    assert len(talk.list_event_data("tool_call")) == len(talk.list_event_data("tool_result")) == 3
     assert len(talk.model_calls()) == 6
     assert talk.answers() == ["Dug."]
 
 
 def test_a_worker_delegates_in_turn(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         deep(talk)
-        assert states(talk) == {"dig": ("waiting", "delayed"), "shovel": ("running", "running")}
-        assert asked(talk, "coder")[0].last.startswith("[DELEGATION CONTEXT]\nOriginal request: Do it.\nDelegated by: researcher\n")
+        assert get_states(talk) == {"dig": ("waiting", "delayed"), "shovel": ("running", "running")}
+        assert list_requests(talk, "coder")[0].last.startswith(
+            "[DELEGATION CONTEXT]\nOriginal request: Do it.\nDelegated by: researcher\n"
+        )
         talk.server.release()
         dug(talk)
-        assert answered(asked(talk, "researcher")[-1], "delegate")[0]["summary"] == "Shoveled."
+        assert list_tool_answers(list_requests(talk, "researcher")[-1], "delegate")[0]["summary"] == "Shoveled."
         assert len(talk.server.requests) == 6
 
 
 def test_a_crash_while_waiting_resumes_waiting(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
+    with open_talk(database_url, tmp_path, text("")) as talk:
         deep(talk)
-        talk.wait(die(talk))
+        talk.wait(crash_process(talk))
         talk.revive()
-        talk.wait(talk.until(lambda: len(asked(talk, "coder")) == 2))
+        talk.wait(talk.until(lambda: len(list_requests(talk, "coder")) == 2))
         assert (talk.job().state, talk.run_row().status) == ("delayed", "waiting")
         talk.server.release()
         dug(talk)
-        assert len(asked(talk, "index")) == 3
-        assert len(asked(talk, "researcher")) == 2
+        assert len(list_requests(talk, "index")) == 3
+        assert len(list_requests(talk, "researcher")) == 2
 
 
 def test_a_worker_that_crashes_is_recovered_and_its_supervisor_never_knows(sqlite_url: str, tmp_path: Path) -> None:
     async def crash() -> None:
-        await talk.crash(talk.headway.engine.tasks[sub_agents(talk)["shovel"].id])
+        await talk.crash(talk.headway.engine.tasks[list_sub_agents(talk)["shovel"].id])
 
-    with talking(sqlite_url, tmp_path, text(""), sweeping=True) as talk:
+    with open_talk(sqlite_url, tmp_path, text(""), sweeping=True) as talk:
         deep(talk)
         talk.wait(crash())
         talk.server.release()
         dug(talk)
-        assert len(asked(talk, "coder")) == 2
+        assert len(list_requests(talk, "coder")) == 2
 
 
 def test_a_clean_stop_while_waiting_is_gone_on_from(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         deep(talk)
         talk.wait(talk.headway.stop_agents())
-        assert states(talk) == {"dig": ("waiting", "delayed"), "shovel": ("running", "queued")}
+        assert get_states(talk) == {"dig": ("waiting", "delayed"), "shovel": ("running", "queued")}
         talk.server.release()
         talk.revive()
         dug(talk)
-        assert talk.told("recovered") == []
+        assert talk.list_event_data("recovered") == []
 
 
 def test_a_worker_may_report_how_it_ended_with_data(database_url: str, tmp_path: Path) -> None:
     report = calls(("report_outcome", {"summary": "A hole.", "data": {"depth": 3}}), ("now", {}))
-    with talking(database_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=report)) as talk:
+    with open_talk(
+        database_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=report)
+    ) as talk:
         assert talk.say()["outcome"] == "answered"
-        (result,) = answered(talk.server.requests[-1], "delegate")
+        (result,) = list_tool_answers(talk.server.requests[-1], "delegate")
         assert (result["status"], result["summary"], result["data"]) == ("completed", "A hole.", {"depth": 3})
-        assert "report_outcome" not in asked(talk, "index")[0].tools
-        assert "report_outcome" in asked(talk, "researcher")[0].tools
+        assert "report_outcome" not in list_requests(talk, "index")[0].tools
+        assert "report_outcome" in list_requests(talk, "researcher")[0].tools
         assert [effect.tool for effect in talk.effects() if effect.tool == "now"] == []  # it had ended
         assert len(talk.server.requests) == 3
 
 
 def test_a_worker_may_report_that_it_failed(sqlite_url: str, tmp_path: Path) -> None:
     report = calls(("report_outcome", {"summary": "Rock.", "success": False}))
-    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("No.")), researcher=report)) as talk:
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("No.")), researcher=report)
+    ) as talk:
         talk.say()
-        (result,) = answered(talk.server.requests[-1], "delegate")
+        (result,) = list_tool_answers(talk.server.requests[-1], "delegate")
         assert (result["status"], result["error"]) == ("failed", "Rock.")
 
 
 @pytest.mark.parametrize("success", ["true", '"true"', "1"])
-def test_a_report_means_what_its_tool_took_it_for(sqlite_url: str, tmp_path: Path, success: str) -> None:
-    reported = calls(raw("report_outcome", f'{{"summary": "A hole.", "success": {success}}}'))
-    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=reported)) as talk:
+def test_a_report_is_interpreted_as_its_tool_parsed_it(sqlite_url: str, tmp_path: Path, success: str) -> None:
+    reported = calls(raw_call("report_outcome", f'{{"summary": "A hole.", "success": {success}}}'))
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=reported)
+    ) as talk:
         talk.say()
-        assert states(talk) == {"dig": ("completed", "completed")}
+        assert get_states(talk) == {"dig": ("completed", "completed")}
 
 
-def test_a_report_with_what_no_database_takes_is_stored_with_a_mark(database_url: str, tmp_path: Path) -> None:
-    reported = calls(raw("report_outcome", r'{"summary": "A \u0000 hole.", "data": {"\ud800": "\u0000"}, "success": false}'))
-    with talking(database_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=reported)) as talk:
+def test_a_report_with_unstorable_text_is_stored_with_replacement_marks(database_url: str, tmp_path: Path) -> None:
+    reported = calls(raw_call("report_outcome", r'{"summary": "A \u0000 hole.", "data": {"\ud800": "\u0000"}, "success": false}'))
+    with open_talk(
+        database_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=reported)
+    ) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert states(talk)["dig"][0] == "failed"
-        assert (result_of(talk, "dig")["summary"], result_of(talk, "dig")["data"]) == ("A \ufffd hole.", {"\ufffd": "\ufffd"})
+        assert get_states(talk)["dig"][0] == "failed"
+        assert (get_result(talk, "dig")["summary"], get_result(talk, "dig")["data"]) == ("A \ufffd hole.", {"\ufffd": "\ufffd"})

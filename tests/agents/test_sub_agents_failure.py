@@ -8,81 +8,91 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 
 from headway.actions import dead_letters
 from headway.testing import scripted_model
-from tests.agents.delegating import answered, asked, cast, delegated, job_of, result_of, said, states, sub_agents
-from tests.agents.turning import Talk, talking
-from tests.model_server import Reply, calls, drop, error, filtered, flaky, text
+from tests.agents.sub_agent_harness import (
+    by_role,
+    by_transcript,
+    delegate_call,
+    get_job,
+    get_result,
+    get_states,
+    list_requests,
+    list_sub_agents,
+    list_tool_answers,
+)
+from tests.agents.turn_harness import Talk, open_talk
+from tests.model_server import Reply, calls, drop, error, filtered_text, flaky, text
 
-INDEX = said(delegated("dig"), text("I go on."))
+INDEX = by_transcript(delegate_call("dig"), text("I go on."))
 
 
 def failed(talk: Talk) -> dict[str, Any]:
     """What its parent heard of it."""
     assert talk.turn()["outcome"] == "answered"
     assert talk.answers() == ["I go on."]
-    (heard,) = answered(talk.server.requests[-1], "delegate")
+    (heard,) = list_tool_answers(talk.server.requests[-1], "delegate")
     assert set(heard) == {"run_id", "status", "summary", "data", "error", "cost_usd"}
-    assert heard == {"run_id": sub_agents(talk)["dig"].id, **result_of(talk, "dig")}
+    assert heard == {"run_id": list_sub_agents(talk)["dig"].id, **get_result(talk, "dig")}
     assert heard["status"] == "failed"
     return heard
 
 
 def test_a_failure_that_will_not_pass_is_a_dead_job_and_a_result(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, cast(index=INDEX, researcher=error(401, "no such key"))) as talk:
+    with open_talk(database_url, tmp_path, by_role(index=INDEX, researcher=error(401, "no such key"))) as talk:
         talk.say()
         assert "401" in failed(talk)["error"]
-        assert states(talk) == {"dig": ("failed", "dead")}
-        (told,) = talk.told("job_dead")
-        assert (told["job"]["kind"], told["job"]["id"]) == ("agent", sub_agents(talk)["dig"].id)
-        assert [one["run"]["status"] for one in talk.told("agent_changed")] == ["queued", "running", "failed"]
-        assert len(talk.told("turn_finished")) == 1
-        assert len(asked(talk, "researcher")) == 1
+        assert get_states(talk) == {"dig": ("failed", "dead")}
+        (told,) = talk.list_event_data("job_dead")
+        assert (told["job"]["kind"], told["job"]["id"]) == ("agent", list_sub_agents(talk)["dig"].id)
+        assert [one["run"]["status"] for one in talk.list_event_data("agent_changed")] == ["queued", "running", "failed"]
+        assert len(talk.list_event_data("turn_finished")) == 1
+        assert len(list_requests(talk, "researcher")) == 1
 
 
 @pytest.mark.parametrize("failure", [error(503), error(429, retry_after=0), drop()])
-def test_a_failure_that_passes_is_not_heard_of(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=flaky(2, failure, text("A hole.")))) as talk:
+def test_a_transient_failure_is_not_reported_to_the_parent(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=flaky(2, failure, text("A hole.")))) as talk:
         talk.say()
-        assert answered(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
-        assert states(talk) == {"dig": ("completed", "completed")}
-        assert len({request.last for request in asked(talk, "researcher")}) == 1
+        assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
+        assert get_states(talk) == {"dig": ("completed", "completed")}
+        assert len({request.last for request in list_requests(talk, "researcher")}) == 1
 
 
 def test_a_sub_agents_calls_are_tried_as_often_as_the_settings_say(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=error(503)), model_retries="2") as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=error(503)), model_retries="2") as talk:
         talk.say()
         assert "503" in failed(talk)["error"]
-        assert len(asked(talk, "researcher")) == 2
-        assert states(talk) == {"dig": ("failed", "dead")}
+        assert len(list_requests(talk, "researcher")) == 2
+        assert get_states(talk) == {"dig": ("failed", "dead")}
 
 
-def test_one_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> None:
     """004: "Agent loop exceeded ${maxTurns} turns"."""
-    script = cast(index=INDEX, researcher=calls(("now", {})))
-    with talking(sqlite_url, tmp_path, script, max_iterations="5", subagent_max_iterations="3") as talk:
+    script = by_role(index=INDEX, researcher=calls(("now", {})))
+    with open_talk(sqlite_url, tmp_path, script, max_iterations="5", subagent_max_iterations="3") as talk:
         talk.say()
         heard = failed(talk)
         assert heard["error"] == "limit"
         assert "3 steps" in heard["summary"]
-        assert len(asked(talk, "researcher")) == 3
+        assert len(list_requests(talk, "researcher")) == 3
 
 
-def test_a_sub_agent_has_twenty_steps_unless_told_otherwise(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_has_twenty_steps_by_default(sqlite_url: str, tmp_path: Path) -> None:
     """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=calls(("now", {})))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=calls(("now", {})))) as talk:
         assert talk.say()["limit"] == 10
-        assert len(asked(talk, "researcher")) == 20
-        assert sub_agents(talk)["dig"].limit == 20
+        assert len(list_requests(talk, "researcher")) == 20
+        assert list_sub_agents(talk)["dig"].limit == 20
 
 
-def test_one_that_says_nothing_is_nudged_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=text(""))) as talk:
+def test_a_sub_agent_without_an_answer_is_asked_again_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=text(""))) as talk:
         talk.say()
         assert failed(talk)["error"] == "incomplete"
-        assert len(asked(talk, "researcher")) == 3
+        assert len(list_requests(talk, "researcher")) == 3
 
 
 def test_a_content_filter_ends_the_sub_agent_and_not_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=filtered("A ho"))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=filtered_text("A ho"))) as talk:
         talk.say()
         heard = failed(talk)
         assert heard["error"] == "filtered"
@@ -90,7 +100,7 @@ def test_a_content_filter_ends_the_sub_agent_and_not_the_turn(sqlite_url: str, t
         assert [kind for kind, _ in talk.notices()] == ["content_filter"]
 
 
-def test_a_fault_of_ours_in_a_sub_agent_is_a_result_without_its_details(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_internal_error_in_a_sub_agent_is_a_result_without_its_details(sqlite_url: str, tmp_path: Path) -> None:
     def model(messages: list[ModelMessage]) -> ModelResponse:
         if "[DELEGATION CONTEXT]" in str(messages[0]):
             raise KeyError("secret detail")
@@ -99,21 +109,21 @@ def test_a_fault_of_ours_in_a_sub_agent_is_a_result_without_its_details(sqlite_u
         return ModelResponse([delegates if len(messages) == 1 else TextPart("I go on.")])
 
     heard: list[str] = []
-    with talking(sqlite_url, tmp_path, scripted_model(model)) as talk:
+    with open_talk(sqlite_url, tmp_path, scripted_model(model)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert states(talk) == {"dig": ("failed", "dead")}
+        assert get_states(talk) == {"dig": ("failed", "dead")}
         assert "secret" not in heard[-1]
 
 
-def test_a_dead_sub_agent_that_is_retried_goes_on_and_leaves_its_turn_alone(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_retried_dead_sub_agent_continues_and_leaves_its_turn_alone(sqlite_url: str, tmp_path: Path) -> None:
     worker = flaky(1, error(401), text("A hole after all."))
-    with talking(sqlite_url, tmp_path, cast(index=INDEX, researcher=worker), sweeping=True) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=worker), sweeping=True) as talk:
         talk.say()
         failed(talk)
-        child = sub_agents(talk)["dig"]
+        child = list_sub_agents(talk)["dig"]
         talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, child.id))
         talk.headway.nudge()
-        talk.wait(talk.until(lambda: job_of(talk, child).state == "completed"))
-        assert result_of(talk, "dig")["summary"] == "A hole after all."
+        talk.wait(talk.until(lambda: get_job(talk, child).state == "completed"))
+        assert get_result(talk, "dig")["summary"] == "A hole after all."
         assert talk.answers() == ["I go on."]
-        assert len(asked(talk, "index")) == 2
+        assert len(list_requests(talk, "index")) == 2

@@ -23,7 +23,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
 WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -81,16 +81,14 @@ def says(
     talk: Talk, run: Run, response: ModelResponse, call: ModelCall, limits: Limits | None = None
 ) -> Callable[[Transaction], Any]:
     """The step of a run that writes this answer down."""
-    means = talk.headway.means._replace(limits=limits or Limits())
-    work: RunContext = talk.database.read(partial(load_context, means=means, run=run))
+    runtime = talk.headway.runtime._replace(limits=limits or Limits())
+    work: RunContext = talk.database.read(partial(load_context, runtime=runtime, run=run))
     entries = talk.database.read(lambda tx: transcript.load(tx, run))
-    return partial(apply_step, work=work, entries=entries, news=ModelAnswered(response, call, transcript.encode(response)))
+    return partial(apply_step, context=work, entries=entries, reply=ModelAnswered(response, call, transcript.encode(response)))
 
 
-def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_waits_for_it(
-    postgres_url: str, tmp_path: Path
-) -> None:
-    with talking(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(postgres_url: str, tmp_path: Path) -> None:
+    with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
         root, (child,) = a_turn_with(talk, 1)
         before = deadlocks(postgres_url)
         ends = says(talk, child, ModelResponse([TextPart("Done.")]), CALL)
@@ -103,7 +101,7 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_waits_for_nobody_who_w
 
 
 def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgres_url: str, tmp_path: Path) -> None:
-    with talking(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+    with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
         root, children = a_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
         steps = [says(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
@@ -112,6 +110,6 @@ def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgre
             other.rollback()
         begun, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
         assert begun == 3
-        results = [told["result"] for told in talk.told("tool_result")]
+        results = [told["result"] for told in talk.list_event_data("tool_result")]
         assert ["run_id" in result for result in results] == [True, False]
         assert "which is the limit" in results[1]["error"]

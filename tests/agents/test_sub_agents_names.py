@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.agents.delegating import asked, cast, delegated, said, sub_agents
-from tests.agents.turning import talking
+from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, list_requests, list_sub_agents
+from tests.agents.turn_harness import open_talk
 from tests.model_server import Reply, Request, Script, calls, text
 
 ROLE = """
@@ -33,14 +33,14 @@ def heard(requests: list[Request]) -> list[dict[str, Any]]:
 def test_a_sub_agent_is_spawned_and_awaited_by_the_names_of_the_document(database_url: str, tmp_path: Path) -> None:
     """004: "the tool implementation enqueues a BullMQ job and returns a `jobId`. The parent agent can later call `await-agent` with
     that `jobId` to get the result"."""
-    index = said(SPAWNED, with_job_id("await-agent"), text("Dug."))
-    with talking(database_url, tmp_path, cast(index=index, researcher=text("A hole."))) as talk:
+    index = by_transcript(SPAWNED, with_job_id("await-agent"), text("Dug."))
+    with open_talk(database_url, tmp_path, by_role(index=index, researcher=text("A hole."))) as talk:
         assert talk.say()["outcome"] == "answered"
-        spawned, awaited = heard(asked(talk, "index"))
-        assert spawned["jobId"] == spawned["run_id"] == sub_agents(talk)["dig"].id
+        spawned, awaited = heard(list_requests(talk, "index"))
+        assert spawned["jobId"] == spawned["run_id"] == list_sub_agents(talk)["dig"].id
         assert (awaited["status"], awaited["summary"]) == ("completed", "A hole.")
-        assert "in the garden" in asked(talk, "researcher")[0].texts[-1]
-        assert {one["tool"] for one in talk.told("tool_call")} == {"spawn_agent", "await_agent"}
+        assert "in the garden" in list_requests(talk, "researcher")[0].texts[-1]
+        assert {one["tool"] for one in talk.list_event_data("tool_call")} == {"spawn_agent", "await_agent"}
 
 
 def test_the_others_have_such_names_too(sqlite_url: str, tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ def test_the_others_have_such_names_too(sqlite_url: str, tmp_path: Path) -> None
     def dawdle(_request: Request) -> Reply:
         return calls(("now", {}))
 
-    index = said(SPAWNED, with_job_id("check-agent"), with_job_id("cancel-agent"), text("Never mind."))
-    with talking(sqlite_url, tmp_path, cast(index=index, researcher=dawdle), subagent_max_iterations="1000") as talk:
+    index = by_transcript(SPAWNED, with_job_id("check-agent"), with_job_id("cancel-agent"), text("Never mind."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=dawdle), subagent_max_iterations="1000") as talk:
         talk.say()
-        _, checked, canceled = heard(asked(talk, "index"))
+        _, checked, canceled = heard(list_requests(talk, "index"))
         assert checked["status"] == "running"
         assert canceled["status"] == "canceled"
 
@@ -60,14 +60,16 @@ def test_the_others_have_such_names_too(sqlite_url: str, tmp_path: Path) -> None
 def test_a_sub_agent_reports_by_the_name_with_a_hyphen(sqlite_url: str, tmp_path: Path) -> None:
     """004: "Sub-agents report structured results back to the main agent on completion or failure"."""
     report = calls(("report-outcome", {"summary": "A hole.", "data": {"depth": 2}}))
-    with talking(sqlite_url, tmp_path, cast(index=said(delegated("dig"), text("Dug.")), researcher=report)) as talk:
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=report)
+    ) as talk:
         talk.say()
-        assert heard(asked(talk, "index"))[0]["data"] == {"depth": 2}
+        assert heard(list_requests(talk, "index"))[0]["data"] == {"depth": 2}
 
 
 def test_no_model_is_offered_the_other_names(sqlite_url: str, tmp_path: Path) -> None:
     """004: "'spawn-agent' exposed as a first-class tool": once, under one name."""
-    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.say()
         (request,) = talk.server.requests
         assert "spawn_agent" in request.tools
@@ -80,9 +82,9 @@ def test_a_role_file_may_grant_tools_by_these_names(sqlite_url: str, tmp_path: P
     """004: "`spawn-agent` is a registered ToolDefinition"."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "index.toml").write_text(ROLE, encoding="utf-8")
-    parts = cast(own=said(SPAWNED, with_job_id("await-agent"), text("Dug.")), researcher=text("A hole."))
-    with talking(sqlite_url, tmp_path, parts) as talk:
+    parts = by_role(own=by_transcript(SPAWNED, with_job_id("await-agent"), text("Dug.")), researcher=text("A hole."))
+    with open_talk(sqlite_url, tmp_path, parts) as talk:
         assert talk.say()["outcome"] == "answered"
-        boss = asked(talk, "own")
+        boss = list_requests(talk, "own")
         assert boss[0].tools == ["spawn_agent", "await_agent"]
         assert heard(boss)[1]["summary"] == "A hole."

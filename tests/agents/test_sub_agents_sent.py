@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from headway.agents.roles import Roles
-from tests.agents.delegating import answered, asked, awaited, cast, delegated, envelope_of, handed, raw, said
-from tests.agents.turning import complete_next, planned, talking
+from tests.agents.sub_agent_harness import (
+    await_calls,
+    by_role,
+    by_transcript,
+    delegate_call,
+    get_envelope,
+    get_first_message,
+    list_requests,
+    list_tool_answers,
+    raw_call,
+)
+from tests.agents.turn_harness import complete_next, open_talk, plan_call
 from tests.model_server import calls, text
 
 SECRET = "the secret of the parent"
@@ -17,85 +27,90 @@ DELEGATING = {"delegate", "spawn_agent"}
 
 
 def last_words(request: Any) -> str:
-    return handed(request).partition("[END DELEGATION CONTEXT]\n\n")[2]
+    return get_first_message(request).partition("[END DELEGATION CONTEXT]\n\n")[2]
 
 
 def test_a_sub_agent_is_sent_its_role_the_envelope_and_its_task(database_url: str, tmp_path: Path) -> None:
-    script = cast(index=said(delegated("Dig.\nDeeply."), text("Dug.")), researcher=text("A hole."))
-    with talking(database_url, tmp_path, script) as talk:
+    script = by_role(index=by_transcript(delegate_call("Dig.\nDeeply."), text("Dug.")), researcher=text("A hole."))
+    with open_talk(database_url, tmp_path, script) as talk:
         assert talk.say("Have a hole dug.")["outcome"] == "answered"
-        (sent,) = asked(talk, "researcher")
+        (sent,) = list_requests(talk, "researcher")
         assert [message["role"] for message in sent.messages] == ["system", "user"]
         assert sent.system.startswith(Roles().find("researcher").prompt)
-        assert handed(sent) == (
+        assert get_first_message(sent) == (
             "[DELEGATION CONTEXT]\nOriginal request: Have a hole dug.\nDelegated by: index\nPipeline depth: 1/2\n"
             "[END DELEGATION CONTEXT]\n\nDig.\nDeeply."
         )
 
 
-def test_a_sub_agent_is_sent_nothing_of_its_parent_nor_of_what_was_said_before(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(
+def test_a_sub_agent_gets_neither_its_parents_transcript_nor_earlier_messages(sqlite_url: str, tmp_path: Path) -> None:
+    index = by_transcript(
         text(f"Before: {SECRET}."),
         calls(("remember", {"text": "flour"}), ("now", {}), text=f"Let me see: {SECRET}."),
         calls(("delegate", {"agent": "writer", "task": "write"}), text=f"Aside: {SECRET}."),
         text("Written."),
     )
-    with talking(sqlite_url, tmp_path, cast(index=index, writer=text("A poem."))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=index, writer=text("A poem."))) as talk:
         talk.say(f"Earlier: {SECRET}.")
         talk.say("Have a poem written.")
-        (sent,) = asked(talk, "writer")
+        (sent,) = list_requests(talk, "writer")
         assert SECRET not in json.dumps(sent.messages)
         assert len(sent.messages) == 2
-        assert "Earlier" not in handed(sent)
+        assert "Earlier" not in get_first_message(sent)
 
 
-def test_siblings_know_nothing_of_each_other(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(delegated("dig"), delegated("write", "writer"), text("Done."))
-    script = cast(index=index, researcher=said(calls(("now", {})), text("A deep hole.")), writer=text("A poem."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+def test_siblings_do_not_see_each_other(sqlite_url: str, tmp_path: Path) -> None:
+    index = by_transcript(delegate_call("dig"), delegate_call("write", "writer"), text("Done."))
+    script = by_role(index=index, researcher=by_transcript(calls(("now", {})), text("A deep hole.")), writer=text("A poem."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say("Do both.")
-        (sent,) = asked(talk, "writer")
+        (sent,) = list_requests(talk, "writer")
         assert "hole" not in json.dumps(sent.messages)
-        assert "dig" not in handed(sent)
-        assert [message["role"] for message in asked(talk, "researcher")[1].messages] == ["system", "user", "assistant", "tool"]
+        assert "dig" not in get_first_message(sent)
+        assert [message["role"] for message in list_requests(talk, "researcher")[1].messages] == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+        ]
 
 
 def test_no_part_of_the_turns_plan_is_a_sub_agents_tool(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(planned("Dig"), delegated("dig"), complete_next, text("Dug."))
-    with talking(sqlite_url, tmp_path, cast(index=index, researcher=text("A hole."))) as talk:
+    index = by_transcript(plan_call("Dig"), delegate_call("dig"), complete_next, text("Dug."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=text("A hole."))) as talk:
         assert talk.say()["outcome"] == "drained"
-        (sent,) = asked(talk, "researcher")
+        (sent,) = list_requests(talk, "researcher")
         assert not PLAN_TOOLS & set(sent.tools)
         assert {"AddTask", "remember", "recall"} <= set(sent.tools)
-        assert "[TURN CONTEXT] " not in handed(sent)
+        assert "[TURN CONTEXT] " not in get_first_message(sent)
         assert not any(one.startswith("[TURN CONTEXT]") for one in sent.texts)
         assert "create_todo" not in sent.system
 
 
 def test_sub_agents_may_delegate_above_the_depth_limit_and_not_at_it(sqlite_url: str, tmp_path: Path) -> None:
-    script = cast(
-        index=said(delegated("dig"), text("Dug.")),
-        researcher=said(delegated("shovel", "coder"), text("A hole.")),
-        coder=said(delegated("deeper", "writer"), text("Shoveled.")),
+    script = by_role(
+        index=by_transcript(delegate_call("dig"), text("Dug.")),
+        researcher=by_transcript(delegate_call("shovel", "coder"), text("A hole.")),
+        coder=by_transcript(delegate_call("deeper", "writer"), text("Shoveled.")),
     )
-    with talking(sqlite_url, tmp_path, script) as talk:
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say("Have a hole dug.")["outcome"] == "answered"
-        upper, lower = asked(talk, "researcher")[0], asked(talk, "coder")[0]
+        upper, lower = list_requests(talk, "researcher")[0], list_requests(talk, "coder")[0]
         assert set(upper.tools) >= DELEGATING
         assert not (DELEGATING | {"await_agent", "check_agent", "cancel_agent"}) & set(lower.tools)
         assert "# Delegation" in upper.system
         assert "# Delegation" not in lower.system
-        (refused,) = answered(asked(talk, "coder")[1], "delegate")
+        (refused,) = list_tool_answers(list_requests(talk, "coder")[1], "delegate")
         assert "2 deep" in refused["error"]
-        assert envelope_of(lower) == ["Original request: Have a hole dug.", "Delegated by: researcher", "Pipeline depth: 2/2"]
+        assert get_envelope(lower) == ["Original request: Have a hole dug.", "Delegated by: researcher", "Pipeline depth: 2/2"]
 
 
-def test_without_any_depth_nobody_delegates(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(delegated("dig"), text("I dig myself."))
-    with talking(sqlite_url, tmp_path, cast(index=index), agent_depth="0") as talk:
+def test_with_depth_zero_no_agent_delegates(sqlite_url: str, tmp_path: Path) -> None:
+    index = by_transcript(delegate_call("dig"), text("I dig myself."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index), agent_depth="0") as talk:
         assert talk.say()["outcome"] == "answered"
         assert not DELEGATING & set(talk.server.requests[0].tools)
-        assert "error" in answered(talk.server.requests[1], "delegate")[0]
+        assert "error" in list_tool_answers(talk.server.requests[1], "delegate")[0]
 
 
 def test_a_spawned_sub_agent_is_sent_the_context_it_was_given(sqlite_url: str, tmp_path: Path) -> None:
@@ -109,9 +124,11 @@ def test_a_spawned_sub_agent_is_sent_the_context_it_was_given(sqlite_url: str, t
         "none": None,
     }
     begun = calls(*(("spawn_agent", {"task": task, "context": context, "role": "coder"}) for task, context in given.items()))
-    with talking(sqlite_url, tmp_path, cast(index=said(begun, awaited, text("Dug.")), coder=text("A hole."))) as talk:
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(begun, await_calls, text("Dug.")), coder=text("A hole."))
+    ) as talk:
         talk.say()
-        assert sorted(last_words(request) for request in asked(talk, "coder")) == [
+        assert sorted(last_words(request) for request in list_requests(talk, "coder")) == [
             "bare",
             "empty",
             "list\n\nContext:\n[\n 1,\n null\n]",
@@ -127,35 +144,38 @@ def test_a_role_of_ones_own_is_handed_work_like_any_other(sqlite_url: str, tmp_p
     (tmp_path / "agents" / "digger.toml").write_text(
         'name = "digger"\ndescription = "Digs."\nprompt = "You are a digger."\ntier = "cheap"\ntools = ["now"]\nwrits = []\n'
     )
-    index = said(delegated("dig", "digger"), text("Dug."))
-    with talking(sqlite_url, tmp_path, cast(index=index, own=text("A hole.")), model_cheap="openai-chat:cheap-1") as talk:
+    index = by_transcript(delegate_call("dig", "digger"), text("Dug."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index, own=text("A hole.")), model_cheap="openai-chat:cheap-1") as talk:
         talk.say()
-        (sent,) = asked(talk, "own")
+        (sent,) = list_requests(talk, "own")
         assert sent.system.startswith("You are a digger.")
         assert sent.tools == ["now"]
         assert sent.model == "cheap-1"
-        assert answered(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
+        assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
 
 
 def test_an_unknown_role_is_an_answer_that_lists_the_known_ones(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(
+    index = by_transcript(
         calls(("delegate", {"agent": "cook", "task": "cook"}), ("spawn_agent", {"task": "cook", "role": "cook"})), text("No.")
     )
-    with talking(sqlite_url, tmp_path, cast(index=index)) as talk:
+    with open_talk(sqlite_url, tmp_path, by_role(index=index)) as talk:
         assert talk.say()["outcome"] == "answered"
         for tool in ("delegate", "spawn_agent"):
-            (refused,) = answered(talk.server.requests[-1], tool)
+            (refused,) = list_tool_answers(talk.server.requests[-1], tool)
             assert "cook" in refused["error"]
             assert "researcher, coder, writer, reviewer" in refused["error"]
-        assert talk.told("agent_changed") == []
+        assert talk.list_event_data("agent_changed") == []
 
 
-def test_what_a_sub_agent_says_is_not_read_by_people(sqlite_url: str, tmp_path: Path) -> None:
-    script = cast(index=said(delegated("dig"), text("Dug.")), researcher=said(calls(("now", {}), text="Hm."), text("A hole.")))
-    with talking(sqlite_url, tmp_path, script) as talk:
+def test_the_text_of_a_sub_agent_is_not_streamed_to_people(sqlite_url: str, tmp_path: Path) -> None:
+    script = by_role(
+        index=by_transcript(delegate_call("dig"), text("Dug.")),
+        researcher=by_transcript(calls(("now", {}), text="Hm."), text("A hole.")),
+    )
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say("Dig.")
         assert [message.content for message in talk.messages()] == ["Dig.", "Dug."]
-        assert [one["content"] for one in talk.told("message")] == ["Dig.", "Dug."]
+        assert [one["content"] for one in talk.list_event_data("message")] == ["Dig.", "Dug."]
 
 
 # What no database takes
@@ -174,10 +194,10 @@ UNSTORABLE = (
 
 
 @pytest.mark.parametrize("bad", ["\\u0000", "\\ud800"])
-def test_what_cannot_be_stored_is_an_answer_and_no_crash(database_url: str, tmp_path: Path, bad: str) -> None:
-    begun = calls(*(raw(tool, arguments.replace("BAD", bad)) for tool, arguments in UNSTORABLE))
-    with talking(database_url, tmp_path, cast(index=said(begun, text("Oh.")))) as talk:
+def test_unstorable_arguments_are_answered_with_an_error(database_url: str, tmp_path: Path, bad: str) -> None:
+    begun = calls(*(raw_call(tool, arguments.replace("BAD", bad)) for tool, arguments in UNSTORABLE))
+    with open_talk(database_url, tmp_path, by_role(index=by_transcript(begun, text("Oh.")))) as talk:
         assert talk.say()["outcome"] == "answered"
         answers = [json.loads(one.content) for one in talk.server.requests[1].tool_results]
         assert [list(answer) for answer in answers] == [["error"]] * len(UNSTORABLE)
-        assert talk.told("agent_changed") == []
+        assert talk.list_event_data("agent_changed") == []

@@ -4,40 +4,42 @@ import asyncio
 from pathlib import Path
 
 from headway.actions import conversations
-from tests.agents.delegating import (
-    answered,
-    asked,
-    awaited,
-    begun,
+from tests.agents.sub_agent_harness import (
+    await_calls,
+    begin_and_wait,
+    by_role,
     by_task,
-    cast,
-    delegated,
-    holding,
-    of_first,
-    over,
-    said,
-    spawned,
-    spawned_ids,
-    states,
-    sub_agents,
+    by_transcript,
+    call_on_first,
+    delegate_call,
+    get_states,
+    hold_replies,
+    list_requests,
+    list_spawned_ids,
+    list_sub_agents,
+    list_tool_answers,
+    spawn_calls,
+    wait_for_end,
 )
-from tests.agents.turning import Talk, talking
+from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
 
 HOLES = by_task(dig=text("A hole."), drill=text("A bore."), shovel=text("A heap."))
 
 
 def test_spawned_sub_agents_work_at_the_same_time(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("")) as talk:
-        talk.server.script = cast(index=said(spawned("dig", "drill"), awaited, text("Dug.")), researcher=holding(talk, HOLES))
-        talk.wait(begun(talk, "researcher", 2))
-        assert states(talk) == {"dig": ("running", "running"), "drill": ("running", "running")}
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls("dig", "drill"), await_calls, text("Dug.")), researcher=hold_replies(talk, HOLES)
+        )
+        talk.wait(begin_and_wait(talk, "researcher", 2))
+        assert get_states(talk) == {"dig": ("running", "running"), "drill": ("running", "running")}
         talk.server.release()
-        assert over(talk)["outcome"] == "answered"
-        assert set(answered(asked(talk, "index")[1], "spawn_agent")[0]) == {"run_id", "jobId"}
-        results = answered(talk.server.requests[-1], "await_agent")
+        assert wait_for_end(talk)["outcome"] == "answered"
+        assert set(list_tool_answers(list_requests(talk, "index")[1], "spawn_agent")[0]) == {"run_id", "jobId"}
+        results = list_tool_answers(talk.server.requests[-1], "await_agent")
         assert [one["summary"] for one in results] == ["A hole.", "A bore."]
-        assert [one["run_id"] for one in results] == [sub_agents(talk)[task].id for task in ("dig", "drill")]
+        assert [one["run_id"] for one in results] == [list_sub_agents(talk)[task].id for task in ("dig", "drill")]
         assert [set(one) for one in results] == [{"run_id", "status", "summary", "data", "error", "cost_usd"}] * 2
 
 
@@ -51,66 +53,76 @@ async def watched(talk: Talk) -> list[int]:
     return steps
 
 
-def test_who_takes_longer_is_still_running_and_nobody_asks_in_the_meantime(database_url: str, tmp_path: Path) -> None:
+def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls(database_url: str, tmp_path: Path) -> None:
     async def story() -> list[int]:
-        await begun(talk, "researcher")
+        await begin_and_wait(talk, "researcher")
         steps = await watched(talk)
-        await talk.until(lambda: len(asked(talk, "index")) == 3)  # it has been answered
+        await talk.until(lambda: len(list_requests(talk, "index")) == 3)  # it has been answered
         return steps
 
-    with talking(database_url, tmp_path, text("")) as talk:
-        index = said(spawned("dig"), of_first("await_agent", timeout_s=0.5), awaited, text("Dug."))
-        talk.server.script = cast(index=index, researcher=holding(talk, HOLES))
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        index = by_transcript(spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.5), await_calls, text("Dug."))
+        talk.server.script = by_role(index=index, researcher=hold_replies(talk, HOLES))
         steps = talk.wait(story())
         assert len(steps) > 5
         assert len(set(steps)) == 1
         talk.server.release()
-        assert over(talk)["outcome"] == "answered"
-        first, second = answered(talk.server.requests[-1], "await_agent")
-        assert first == {"run_id": sub_agents(talk)["dig"].id, "status": "running"}
+        assert wait_for_end(talk)["outcome"] == "answered"
+        first, second = list_tool_answers(talk.server.requests[-1], "await_agent")
+        assert first == {"run_id": list_sub_agents(talk)["dig"].id, "status": "running"}
         assert (second["status"], second["summary"]) == ("completed", "A hole.")
-        assert [told["is_error"] for told in talk.told("tool_result")] == [False] * 3
+        assert [told["is_error"] for told in talk.list_event_data("tool_result")] == [False] * 3
 
 
 def test_a_wait_without_a_length_lasts_five_minutes(database_url: str, tmp_path: Path) -> None:
     """004, await-agent: "timeoutMs: 300_000, // 5 min max wait"."""
-    with talking(database_url, tmp_path, text("")) as talk:
-        talk.server.script = cast(index=said(spawned("dig"), awaited, text("Dug.")), researcher=holding(talk, HOLES))
-        talk.wait(begun(talk, "researcher"))
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=hold_replies(talk, HOLES)
+        )
+        talk.wait(begin_and_wait(talk, "researcher"))
         talk.wait(talk.until(lambda: talk.job().state == "delayed"))
         assert talk.job().due_at - talk.job().updated_at == 300_000
         talk.server.release()
-        assert over(talk)["outcome"] == "answered"
+        assert wait_for_end(talk)["outcome"] == "answered"
 
 
-def test_one_that_is_over_can_be_awaited_again(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=said(spawned("dig"), awaited, awaited, text("Dug.")), researcher=HOLES)) as talk:
+def test_an_ended_sub_agent_can_be_awaited_again(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(
+        sqlite_url,
+        tmp_path,
+        by_role(index=by_transcript(spawn_calls("dig"), await_calls, await_calls, text("Dug.")), researcher=HOLES),
+    ) as talk:
         talk.say()
-        first, second = answered(talk.server.requests[-1], "await_agent")
+        first, second = list_tool_answers(talk.server.requests[-1], "await_agent")
         assert first == second
         assert second["summary"] == "A hole."
 
 
-def test_a_look_at_one_tells_how_far_it_is(sqlite_url: str, tmp_path: Path) -> None:
-    index = said(spawned("dig"), of_first("check_agent"), awaited, of_first("check_agent"), text("Dug."))
-    with talking(sqlite_url, tmp_path, cast(index=index, researcher=said(calls(("now", {})), text("A hole.")))) as talk:
+def test_check_agent_reports_the_progress_of_a_sub_agent(sqlite_url: str, tmp_path: Path) -> None:
+    index = by_transcript(spawn_calls("dig"), call_on_first("check_agent"), await_calls, call_on_first("check_agent"), text("Dug."))
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=index, researcher=by_transcript(calls(("now", {})), text("A hole.")))
+    ) as talk:
         talk.say()
-        early, late = answered(talk.server.requests[-1], "check_agent")
+        early, late = list_tool_answers(talk.server.requests[-1], "check_agent")
         assert set(early) >= {"run_id", "status", "iterations", "last_activity_s"}
         assert (late["status"], late["summary"], late["iterations"]) == ("completed", "A hole.", 2)
         assert 0 <= late["last_activity_s"] < 5
 
 
-def test_one_that_works_is_seen_working(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("")) as talk:
-        index = said(spawned("dig"), of_first("await_agent", timeout_s=0.3), of_first("check_agent"), awaited, text("Dug."))
-        worker = said(calls(("now", {})), holding(talk, text("A hole.")))
-        talk.server.script = cast(index=index, researcher=worker)
-        talk.wait(begun(talk, "researcher", 2))
+def test_a_running_sub_agent_is_shown_as_running(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
+        index = by_transcript(
+            spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.3), call_on_first("check_agent"), await_calls, text("Dug.")
+        )
+        worker = by_transcript(calls(("now", {})), hold_replies(talk, text("A hole.")))
+        talk.server.script = by_role(index=index, researcher=worker)
+        talk.wait(begin_and_wait(talk, "researcher", 2))
         talk.wait(talk.until(lambda: talk.job().state == "running"))
         talk.server.release()
-        over(talk)
-        (looked,) = answered(talk.server.requests[-1], "check_agent")
+        wait_for_end(talk)
+        (looked,) = list_tool_answers(talk.server.requests[-1], "check_agent")
         assert looked["iterations"] in (1, 2)
         assert isinstance(looked["last_activity_s"], int)
 
@@ -118,46 +130,48 @@ def test_one_that_works_is_seen_working(sqlite_url: str, tmp_path: Path) -> None
 def test_a_canceled_sub_agent_stops_with_all_that_it_began(database_url: str, tmp_path: Path) -> None:
     def canceled(request: Request) -> Reply:
         talk.server.wait_for_requests(4)
-        return of_first("cancel_agent")(request)
+        return call_on_first("cancel_agent")(request)
 
-    with talking(database_url, tmp_path, text("")) as talk:
+    with open_talk(database_url, tmp_path, text("")) as talk:
         slow = Reply("Shoveled.", seconds=20)
-        index = said(spawned("dig"), canceled, awaited, of_first("cancel_agent"), text("Never mind."))
-        talk.server.script = cast(index=index, researcher=delegated("shovel", "coder"), coder=slow)
+        index = by_transcript(spawn_calls("dig"), canceled, await_calls, call_on_first("cancel_agent"), text("Never mind."))
+        talk.server.script = by_role(index=index, researcher=delegate_call("shovel", "coder"), coder=slow)
         assert talk.say()["outcome"] == "answered"
-        assert states(talk) == {"dig": ("canceled", "canceled"), "shovel": ("canceled", "canceled")}
-        told, again = answered(talk.server.requests[-1], "cancel_agent")
-        assert (told["status"], told["run_id"]) == ("canceled", sub_agents(talk)["dig"].id)
-        assert answered(talk.server.requests[-1], "await_agent")[0] == told
+        assert get_states(talk) == {"dig": ("canceled", "canceled"), "shovel": ("canceled", "canceled")}
+        told, again = list_tool_answers(talk.server.requests[-1], "cancel_agent")
+        assert (told["status"], told["run_id"]) == ("canceled", list_sub_agents(talk)["dig"].id)
+        assert list_tool_answers(talk.server.requests[-1], "await_agent")[0] == told
         assert "already ended" in again["error"]
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
 
 
-def test_one_that_was_canceled_before_its_turn_came_never_starts(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_canceled_before_it_began_never_starts(sqlite_url: str, tmp_path: Path) -> None:
     def canceled(request: Request) -> Reply:
-        return calls(("cancel_agent", {"run_id": spawned_ids(request)[1]}))
+        return calls(("cancel_agent", {"run_id": list_spawned_ids(request)[1]}))
 
-    with talking(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
-        index = said(spawned("dig", "drill"), canceled, awaited, text("Dug."))
-        talk.server.script = cast(index=index, researcher=by_task(dig=Reply("A hole.", seconds=0.5), drill=text("A bore.")))
+    with open_talk(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
+        index = by_transcript(spawn_calls("dig", "drill"), canceled, await_calls, text("Dug."))
+        talk.server.script = by_role(index=index, researcher=by_task(dig=Reply("A hole.", seconds=0.5), drill=text("A bore.")))
         talk.say()
-        assert states(talk) == {"dig": ("completed", "completed"), "drill": ("canceled", "canceled")}
-        assert len(asked(talk, "researcher")) == 1
+        assert get_states(talk) == {"dig": ("completed", "completed"), "drill": ("canceled", "canceled")}
+        assert len(list_requests(talk, "researcher")) == 1
 
 
-def test_nobody_looks_after_the_sub_agents_of_others(database_url: str, tmp_path: Path) -> None:
+def test_a_sub_agent_of_another_agent_cannot_be_checked(database_url: str, tmp_path: Path) -> None:
     def prying(request: Request) -> Reply:
         foreign = [run.id for run in known] + [talk.run_row().id, "nobody", "0" * 5_000]
         return calls(*((tool, {"run_id": run_id}) for tool in ("await_agent", "check_agent", "cancel_agent") for run_id in foreign))
 
-    with talking(database_url, tmp_path, text("")) as talk:
-        researcher = said(spawned("shovel", role="coder"), awaited, text("A hole."))
-        talk.server.script = cast(index=said(spawned("dig"), awaited, text("Dug.")), researcher=researcher, coder=HOLES)
+    with open_talk(database_url, tmp_path, text("")) as talk:
+        researcher = by_transcript(spawn_calls("shovel", role="coder"), await_calls, text("A hole."))
+        talk.server.script = by_role(
+            index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=researcher, coder=HOLES
+        )
         talk.say()
-        known = list(sub_agents(talk).values())
+        known = list(list_sub_agents(talk).values())
         assert len(known) == 2
         talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
-        talk.server.script = said(prying, text("None of mine."))
+        talk.server.script = by_transcript(prying, text("None of mine."))
         assert talk.say()["outcome"] == "answered"
         results = talk.server.requests[-1].tool_results
         assert len(results) == 3 * 5
@@ -166,21 +180,23 @@ def test_nobody_looks_after_the_sub_agents_of_others(database_url: str, tmp_path
 
 def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> None:
     def prying(_: Request) -> Reply:
-        return calls(("check_agent", {"run_id": sub_agents(talk)["shovel"].id}))
+        return calls(("check_agent", {"run_id": list_sub_agents(talk)["shovel"].id}))
 
-    researcher = said(spawned("shovel", role="coder"), awaited, text("A hole."))
-    script = cast(index=said(spawned("dig"), awaited, prying, text("Dug.")), researcher=researcher, coder=HOLES)
-    with talking(sqlite_url, tmp_path, script) as talk:
+    researcher = by_transcript(spawn_calls("shovel", role="coder"), await_calls, text("A hole."))
+    script = by_role(index=by_transcript(spawn_calls("dig"), await_calls, prying, text("Dug.")), researcher=researcher, coder=HOLES)
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert "You have no sub-agent" in answered(talk.server.requests[-1], "check_agent")[0]["error"]
+        assert "You have no sub-agent" in list_tool_answers(talk.server.requests[-1], "check_agent")[0]["error"]
 
 
-def test_every_change_of_a_sub_agent_is_told(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, cast(index=said(spawned("dig"), awaited, text("Dug.")), researcher=HOLES)) as talk:
+def test_every_change_of_a_sub_agent_is_emitted(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(
+        sqlite_url, tmp_path, by_role(index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=HOLES)
+    ) as talk:
         talk.say()
-        told = [one["run"] for one in talk.told("agent_changed")]
+        told = [one["run"] for one in talk.list_event_data("agent_changed")]
         assert [run["status"] for run in told] == ["queued", "running", "completed"]
-        assert {run["id"] for run in told} == {sub_agents(talk)["dig"].id}
+        assert {run["id"] for run in told} == {list_sub_agents(talk)["dig"].id}
         assert told[0]["result"] is None
         assert (told[-1]["result"]["summary"], told[-1]["role"], told[-1]["depth"]) == ("A hole.", "researcher", 1)
         assert (told[-1]["parent_run_id"], told[-1]["turn_id"]) == (talk.run_row().id, talk.run_row().turn_id)
@@ -188,6 +204,6 @@ def test_every_change_of_a_sub_agent_is_told(sqlite_url: str, tmp_path: Path) ->
 
 def test_a_wait_must_be_of_some_length(sqlite_url: str, tmp_path: Path) -> None:
     waits = calls(*(("await_agent", {"run_id": "x", "timeout_s": seconds}) for seconds in (0, -1, 1e9, "soon")))
-    with talking(sqlite_url, tmp_path, said(waits, text("Oh."))) as talk:
+    with open_talk(sqlite_url, tmp_path, by_transcript(waits, text("Oh."))) as talk:
         talk.say()
-        assert all("timeout_s" in one["error"] for one in answered(talk.server.requests[-1], "await_agent"))
+        assert all("timeout_s" in one["error"] for one in list_tool_answers(talk.server.requests[-1], "await_agent"))

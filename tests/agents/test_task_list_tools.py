@@ -14,7 +14,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.execution import use_execution
 from headway.agents.tools.toolbox import Result
 from headway.testing import TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 TOOLS: dict[str, dict[str, Any]] = {
     "ListTasks": {},
@@ -73,7 +73,7 @@ def listed(agent: Agent) -> list[dict[str, Any]]:
     return tasks
 
 
-def test_a_list_nobody_has_written_to_is_empty_and_makes_no_file(sqlite_agent: Agent) -> None:
+def test_an_unwritten_list_is_empty_and_creates_no_file(sqlite_agent: Agent) -> None:
     assert sqlite_agent("ListTasks") == {"tasks": []}
     assert not sqlite_agent.task_folder.exists()
 
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_named_as_such_kept_and_explained_in_the_log_alone(
     assert "Traceback" not in caplog.text
 
 
-def test_what_the_system_refuses_is_an_error_in_its_words(sqlite_agent: Agent) -> None:
+def test_an_error_of_the_operating_system_is_reported_in_its_words(sqlite_agent: Agent) -> None:
     sqlite_agent.task_folder.write_text("a file where a folder should be")
 
     assert refused(sqlite_agent, "AddTask", title="look") in ("Error: Not a directory", "Error: File exists")

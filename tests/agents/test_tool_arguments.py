@@ -10,8 +10,8 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.custom import find_tool, tool
 from headway.agents.tools.toolbox import Tool, build_input_schema, describe_validation_error
-from tests.agents.reaching import Hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller
 
 TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls",))).tools.values()
 LONG = "x" * 1_001
@@ -84,7 +84,7 @@ def test_null_for_an_optional_parameter_of_a_function_gives_its_default(sqlite_a
 
     made = find_tool(repeat)
     assert made is not None
-    assert Hands(sqlite_agent.execution, [made])("repeat", word="ab", times=None) == "abab"
+    assert ToolCaller(sqlite_agent.execution, [made])("repeat", word="ab", times=None) == "abab"
 
 
 # JSON text

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from headway import settings
 from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer
 from headway.ledger.errors import SettingsError
-from tests.agents.turning import in_order, talking
+from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import MODEL, Failure, Reply, Request, calls, text
 
 LOADED = """
@@ -24,7 +24,7 @@ import asyncio, json, sys
 from headway import settings
 from headway.assembly import Headway
 headway = Headway(settings.load())
-print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry.sdk")]) if headway.means else "")
+print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry.sdk")]) if headway.runtime else "")
 headway.close()
 """
 
@@ -52,10 +52,10 @@ def of(span: ReadableSpan) -> Mapping[str, Any]:
     return span.attributes
 
 
-def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_planned_turn_is_one_trace_with_its_plan_and_calls(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    with talking(sqlite_url, tmp_path, plans_and_looks, tracer=tracer) as talk:
+    with open_talk(sqlite_url, tmp_path, plans_and_looks, tracer=tracer) as talk:
         turn = talk.say("What is six times seven?")
         spans = exported(seen, tracer)
 
@@ -85,10 +85,10 @@ def test_a_planned_turn_is_one_trace_with_its_plan_and_what_was_called_under_it(
     assert spans[0].resource.attributes["service.name"] == "headway"
 
 
-def test_a_models_span_says_who_was_asked_and_what_it_took(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    with talking(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:
+    with open_talk(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:
         talk.say("hello")
         _, asked = exported(seen, tracer)
 
@@ -106,7 +106,7 @@ def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> 
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
     said = in_order(calls(("calculate", {"expression": "secret"})), Reply(failure=Failure(400, "a secret was refused")))
-    with talking(sqlite_url, tmp_path, said, tracer=tracer) as talk:
+    with open_talk(sqlite_url, tmp_path, said, tracer=tracer) as talk:
         talk.say("This is a secret.")
         spans = exported(seen, tracer)
 
@@ -117,7 +117,7 @@ def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
     said = in_order(calls(("calculate", {"expression": "1/0"})), Reply(failure=Failure(400, "no such thing")))
-    with talking(sqlite_url, tmp_path, said, tracer=tracer) as talk:
+    with open_talk(sqlite_url, tmp_path, said, tracer=tracer) as talk:
         talk.say()
         spans = exported(seen, tracer)
 
@@ -125,11 +125,11 @@ def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
     assert failed == {"execute_tool calculate": "tool_error", f"chat {MODEL}": "ModelFailed"}
 
 
-def test_a_turn_that_is_tried_again_goes_on_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_retried_turn_stays_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
     said = [Reply(failure=Failure(500, "later")), text("hello"), text("else")]
-    with talking(sqlite_url, tmp_path, in_order(*said), tracer=tracer) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(*said), tracer=tracer) as talk:
         talk.say()
         talk.say("Something else.")
         spans = exported(seen, tracer)
@@ -154,7 +154,7 @@ def test_a_turn_that_is_tried_again_goes_on_in_the_same_trace(sqlite_url: str, t
         ({"TRACES_EXPORTER": "console"}, "console"),
     ],
 )
-def test_what_is_exported_is_said_by_the_standard_variables(
+def test_the_standard_otel_variables_select_the_exporter(
     given: dict[str, str], exporter: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -178,7 +178,7 @@ def ran(command: list[str], folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_who_exports_nothing_loads_nothing_of_it(tmp_path: Path) -> None:
+def test_without_an_exporter_no_tracing_library_is_loaded(tmp_path: Path) -> None:
     assert isinstance(build_tracer(""), NullTracer)
     assert json.loads(ran(["-c", LOADED], tmp_path)) == []
     assert json.loads(ran(["-c", LOADED], tmp_path, OTEL_TRACES_EXPORTER="console")) != []

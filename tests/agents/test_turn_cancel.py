@@ -7,8 +7,8 @@ import pytest
 
 from headway.actions import turns
 from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
-from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
-from tests.model_server import Reply, Request, calls, error, midway, text
+from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
+from tests.model_server import Reply, Request, calls, error, pause_midway, text
 
 NOW = calls(("now", {}))
 
@@ -23,31 +23,31 @@ def cancel(talk: Talk) -> None:
 
 async def cancel_at_request(talk: Talk, number: int) -> None:
     task = await talk.begin()
-    await talk.asked(number)
+    await talk.wait_for_requests(number)
     cancel(talk)
     await asyncio.wait_for(asyncio.wait([task]), 2)
 
 
 def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, midway(text("A long answer."))) as talk:
+    with open_talk(database_url, tmp_path, pause_midway(text("A long answer."))) as talk:
         talk.server.hold()
         talk.wait(cancel_at_request(talk, 1))
         turn = talk.turn()
         assert (turn["status"], turn["outcome"]) == ("canceled", None)
-        assert talk.told("turn_canceled") == [{"turn_id": turn["id"]}]
+        assert talk.list_event_data("turn_canceled") == [{"turn_id": turn["id"]}]
         assert talk.answers() == []
         with pytest.raises(TurnEnded):
             cancel(talk)
-        assert len(talk.told("turn_canceled")) == 1
+        assert len(talk.list_event_data("turn_canceled")) == 1
 
 
-def test_what_was_planned_stays_open_and_the_next_turn_can_begin(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_canceled_plan_stays_open_and_the_next_turn_can_begin(sqlite_url: str, tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == 2:
             talk.server.hold()
-        return planned("Bake") if len(talk.server.requests) == 1 else text("Hello.")
+        return plan_call("Bake") if len(talk.server.requests) == 1 else text("Hello.")
 
-    with talking(sqlite_url, tmp_path, script) as talk:
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.wait(cancel_at_request(talk, 2))
         assert talk.turn()["incomplete"][0]["title"] == "Bake"
         talk.server.release()
@@ -61,28 +61,28 @@ def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_ur
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         return calls(("remember", {"text": "too late"}))
 
-    with talking(sqlite_url, tmp_path, in_order(NOW, canceled)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(NOW, canceled)) as talk:
         assert talk.say()["status"] == "canceled"
         assert len(talk.effects()) == 1
         assert len(talk.server.requests) == 2
 
 
-def test_whoever_waits_for_a_turn_hears_that_it_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_waiting_caller_learns_that_the_turn_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> dict[str, object]:
         waiting = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         (row,) = talk.database.read(lambda tx: tx.all("SELECT id FROM turns"))
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, row[0]))
         talk.headway.interrupt(row[0])
         return await waiting
 
-    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
         assert talk.wait(story())["status"] == "canceled"
 
 
 def test_a_turn_that_ended_cannot_be_canceled_and_an_unknown_one_is_not_found(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.say()
         with pytest.raises(TurnEnded):
             cancel(talk)
@@ -98,18 +98,18 @@ def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_pa
         talk.server.release()
         await asyncio.wait([task])
 
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
         talk.wait(story())
         assert len(talk.messages()) == 2
-        assert len(talk.told("turn_started")) == 1
+        assert len(talk.list_event_data("turn_started")) == 1
 
 
 # The kill switch
 
 
 def test_nothing_begins_while_halted(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.halt()
         with pytest.raises(Halted, match="a test"):
             talk.say()
@@ -118,12 +118,12 @@ def test_nothing_begins_while_halted(sqlite_url: str, tmp_path: Path) -> None:
         assert talk.say()["outcome"] == "answered"
 
 
-def test_a_running_turn_stops_before_its_next_step_and_goes_on_after(database_url: str, tmp_path: Path) -> None:
+def test_a_halted_turn_stops_before_its_next_step_and_continues_afterwards(database_url: str, tmp_path: Path) -> None:
     def halted(_: Request) -> Reply:
         talk.halt()
         return calls(("remember", {"text": "flour"}))
 
-    with talking(database_url, tmp_path, in_order(planned("Bake"), halted, complete_next, text("Eat."))) as talk:
+    with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), halted, complete_next, text("Eat."))) as talk:
         turn = talk.say()
         assert turn["status"] == "running"
         assert turn["iterations"] == 2  # what the model said was written down,
@@ -145,13 +145,13 @@ def test_a_halt_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path, 
         return error(503)
 
     script = busy if tier == "strong" else tiers(text("Half a", finish="length"), busy)
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER if tier == "cheap" else "") as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER if tier == "cheap" else "") as talk:
         assert talk.say()["status"] == "running"
         assert len(talk.server.requests) == (1 if tier == "strong" else 2)
         assert talk.job().owner == ""
         talk.unhalt()
         talk.server.script = tiers(text("story."), text("A summary."))
-        assert talk.goes_on()["outcome"] == "answered"
+        assert talk.resume_turn()["outcome"] == "answered"
 
 
 def test_a_cancel_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_cancel_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         return error(503)
 
-    with talking(sqlite_url, tmp_path, busy) as talk:
+    with open_talk(sqlite_url, tmp_path, busy) as talk:
         assert talk.say()["status"] == "canceled"
         assert len(talk.server.requests) == 1
 
@@ -171,7 +171,7 @@ def test_a_halted_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
         talk.halt()
         return NOW
 
-    with talking(sqlite_url, tmp_path, script) as talk:
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         cancel(talk)
         assert talk.turn()["status"] == "canceled"

@@ -4,28 +4,28 @@ from pathlib import Path
 
 from headway.actions import todos
 from headway.ledger.todo import Change
-from tests.agents.turning import complete_next, in_order, planned, talking
+from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
 from tests.model_server import Reply, Request, calls, text
 
 NOW = calls(("now", {}))
 
 
 def test_an_answer_while_items_are_open_is_refused_and_never_shown(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(planned("Bake", "Frost"), text("All done!"), complete_next, complete_next, text("Really done."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+    script = in_order(plan_call("Bake", "Frost"), text("All done!"), complete_next, complete_next, text("Really done."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("finished", "drained")
-        assert talk.told("refused") == [{"turn_id": turn["id"], "remaining": 2, "reason": "2 items are still open."}]
+        assert talk.list_event_data("refused") == [{"turn_id": turn["id"], "remaining": 2, "reason": "2 items are still open."}]
         assert talk.answers() == ["Really done."]
-        assert "All done!" not in [data.get("content") for data in talk.told("message")]
+        assert "All done!" not in [data.get("content") for data in talk.list_event_data("message")]
         kinds = [kind for kind, _ in talk.events("refused", "todo_changed", "message", "turn_finished")]
         assert kinds.index("refused") < len(kinds) - 2
         assert kinds[-2:] == ["message", "turn_finished"]
 
 
-def test_the_model_is_told_which_items_remain(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(planned("Bake", "Frost"), complete_next, text("Done!"), complete_next, text("Done."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+def test_the_refusal_names_the_items_that_remain(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(plan_call("Bake", "Frost"), complete_next, text("Done!"), complete_next, text("Done."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         _, frost = talk.plan()
         refused, answer = talk.server.requests[3].messages[-2], talk.server.requests[3].messages[-3]
@@ -37,37 +37,37 @@ def test_the_model_is_told_which_items_remain(sqlite_url: str, tmp_path: Path) -
 
 
 def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url: str, tmp_path: Path) -> None:
-    script = in_order(planned("Bake", "Frost"), complete_next, text("One."), text("Two."), text("Three."))
-    with talking(database_url, tmp_path, script) as talk:
+    script = in_order(plan_call("Bake", "Frost"), complete_next, text("One."), text("Two."), text("Three."))
+    with open_talk(database_url, tmp_path, script) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "incomplete", 5)
-        assert [data["remaining"] for data in talk.told("refused")] == [1, 1, 1]
+        assert [data["remaining"] for data in talk.list_event_data("refused")] == [1, 1, 1]
         (answer,) = talk.answers()
         assert answer.startswith("Three.\n\nI stopped because")
         assert answer.endswith("Incomplete:\n- Frost")
         assert [todo.status for todo in talk.plan()] == ["completed", "pending"]
-        assert [left["title"] for left in talk.told("turn_finished")[0]["incomplete"]] == ["Frost"]
+        assert [left["title"] for left in talk.list_event_data("turn_finished")[0]["incomplete"]] == ["Frost"]
 
 
-def test_a_change_to_the_list_starts_the_count_anew(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_change_to_the_list_restarts_the_count(sqlite_url: str, tmp_path: Path) -> None:
     idle = [text("Done."), text("Done!")]
-    script = in_order(planned("Bake", "Frost"), *idle, complete_next, *idle, complete_next, text("Done indeed."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+    script = in_order(plan_call("Bake", "Frost"), *idle, complete_next, *idle, complete_next, text("Done indeed."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert len(talk.told("refused")) == 4
+        assert len(talk.list_event_data("refused")) == 4
         assert talk.answers() == ["Done indeed."]
 
 
-def test_a_change_that_a_person_makes_counts_as_well(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_change_by_a_person_counts_too(sqlite_url: str, tmp_path: Path) -> None:
     def rename(_: Request) -> Reply:
         (bake,) = talk.plan()
         talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, bake.id, Change(subject="Bake bread")))
         return text("Done!")
 
-    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), text("1"), text("2"), rename, text("4"), text("5"))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), text("1"), text("2"), rename, text("4"), text("5"))) as talk:
         turn = talk.say()
         assert turn["outcome"] == "incomplete"
-        assert len(talk.told("refused")) == 5
+        assert len(talk.list_event_data("refused")) == 5
 
 
 def test_items_a_person_ended_do_not_hold_up_the_answer(sqlite_url: str, tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_items_a_person_ended_do_not_hold_up_the_answer(sqlite_url: str, tmp_pat
         talk.database.write(lambda tx: todos.end(tx, talk.tenant_id, bake.id, "canceled"))
         return text("Never mind, then.")
 
-    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), drop)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), drop)) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert talk.told("refused") == []
+        assert talk.list_event_data("refused") == []
 
 
 def test_an_item_may_be_cancelled_with_its_reason(sqlite_url: str, tmp_path: Path) -> None:
@@ -86,35 +86,35 @@ def test_an_item_may_be_cancelled_with_its_reason(sqlite_url: str, tmp_path: Pat
         (bake,) = talk.plan()
         return calls(("complete_todo", {"todoId": bake.uuid, "outcome": "no flour", "status": "cancelled"}))
 
-    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), cancel, text("There was no flour."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), cancel, text("There was no flour."))) as talk:
         assert talk.say()["outcome"] == "drained"
         assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("canceled", "no flour")]
 
 
 def test_an_empty_answer_is_sent_back(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(text(""), text("  \n"), text("Here I am."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(text(""), text("  \n"), text("Here I am."))) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("answered", 3)
         assert talk.answers() == ["Here I am."]
         assert "empty" in talk.server.requests[1].last
-        assert [(one["remaining"], one["reason"]) for one in talk.told("refused")] == [(0, "The answer was empty.")] * 2
+        assert [(one["remaining"], one["reason"]) for one in talk.list_event_data("refused")] == [(0, "The answer was empty.")] * 2
 
 
 def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("incomplete", 3)
         assert "I stopped" in talk.answers()[-1]
 
 
-def test_what_a_model_says_beside_its_calls_is_shown(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Let me look."), text("It is late."))) as talk:
+def test_text_beside_tool_calls_is_shown(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Let me look."), text("It is late."))) as talk:
         talk.say()
         assert talk.answers() == ["Let me look.", "It is late."]
 
 
 def test_watchers_hear_of_a_list_in_order(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), complete_next, text("Done."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), complete_next, text("Done."))) as talk:
         turn = talk.say()
         assert [kind for kind, _ in talk.events() if kind not in ("todo_changed", "cost_changed")] == [
             "turn_started",

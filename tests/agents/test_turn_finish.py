@@ -6,8 +6,8 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway.testing import scripted_model
-from tests.agents.turning import CHEAP, CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
-from tests.model_server import Reply, Request, calls, error, filtered, text
+from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
+from tests.model_server import Reply, Request, calls, error, filtered_text, text
 
 NOW = calls(("now", {}))
 CUT = text("The first half of a long", finish="length")
@@ -18,9 +18,9 @@ def cheap_requests(talk: Talk) -> list[Request]:
     return [request for request in talk.server.requests if request.model == CHEAP]
 
 
-def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_goes_on(database_url: str, tmp_path: Path) -> None:
+def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_continues(database_url: str, tmp_path: Path) -> None:
     script = tiers(in_order(CUT, text("story. The end.")), SUMMARY)
-    with talking(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    with open_talk(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("Tell me a story.")
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "answered", 2)
         assert talk.answers() == ["The first half of a long", "story. The end."]
@@ -37,43 +37,43 @@ def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_goes_on(d
 def test_tool_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
     whole = {"text": "This one looks complete."}
     cut = calls(("remember", whole), text="I will remember that.", finish="length")
-    with talking(sqlite_url, tmp_path, tiers(in_order(cut, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, tiers(in_order(cut, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.effects() == []
-        assert talk.told("tool_call") == []
+        assert talk.list_event_data("tool_call") == []
         assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []
         assert "remember" in cheap_requests(talk)[0].last
         assert talk.answers() == ["I will remember that.", "Done."]
 
 
-@pytest.mark.parametrize("summary", [error(400), error(503), text(""), filtered()])
+@pytest.mark.parametrize("summary", [error(400), error(503), text(""), filtered_text()])
 def test_a_summariser_that_fails_does_not_end_the_turn(sqlite_url: str, tmp_path: Path, summary: Reply) -> None:
     script = tiers(in_order(CUT, text("story.")), summary)
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="1") as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="1") as talk:
         assert talk.say()["outcome"] == "answered"
         assert "… The first half of a long" in talk.server.requests[-1].last
 
 
 def test_a_summariser_that_cannot_be_made_does_not_end_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(CUT, text("story.")), model_cheap="nobody:nothing") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(CUT, text("story.")), model_cheap="nobody:nothing") as talk:
         assert talk.say()["outcome"] == "answered"
 
 
 def test_a_model_that_is_cut_off_for_ever_meets_the_limit(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, tiers(CUT, SUMMARY), model_cheap=CHEAP_TIER, max_iterations="3") as talk:
+    with open_talk(sqlite_url, tmp_path, tiers(CUT, SUMMARY), model_cheap=CHEAP_TIER, max_iterations="3") as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("limit", 3)
 
 
 def test_a_cut_off_answer_while_items_are_open_is_no_refusal(sqlite_url: str, tmp_path: Path) -> None:
-    script = tiers(in_order(planned("Tell"), CUT, complete_next, text("The end.")), SUMMARY)
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    script = tiers(in_order(plan_call("Tell"), CUT, complete_next, text("The end.")), SUMMARY)
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert talk.told("refused") == []
+        assert talk.list_event_data("refused") == []
 
 
-def test_a_content_filter_ends_the_turn_and_tells_the_operator(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(planned("Tell"), filtered("Once upon"))) as talk:
+def test_a_content_filter_ends_the_turn_and_notifies_the_operator(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Tell"), filtered_text("Once upon"))) as talk:
         turn = talk.say("Tell me something forbidden.")
         assert (turn["status"], turn["outcome"]) == ("finished", "filtered")
         assert "content filter" in talk.answers()[-1]
@@ -81,24 +81,24 @@ def test_a_content_filter_ends_the_turn_and_tells_the_operator(sqlite_url: str, 
         ((kind, words),) = talk.notices()
         assert kind == "content_filter"
         assert turn["id"] in words
-        (notice,) = talk.told("operator_notice")
+        (notice,) = talk.list_event_data("operator_notice")
         assert (notice["kind"], notice["turn_id"]) == ("content_filter", turn["id"])
         assert [todo.status for todo in talk.plan()] == ["pending"]
-        assert talk.told("turn_finished")[0]["incomplete"][0]["title"] == "Tell"
+        assert talk.list_event_data("turn_finished")[0]["incomplete"][0]["title"] == "Tell"
 
 
 def test_filtered_tool_calls_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, calls(("remember", {"text": "x"}), finish="content_filter")) as talk:
+    with open_talk(sqlite_url, tmp_path, calls(("remember", {"text": "x"}), finish="content_filter")) as talk:
         assert talk.say()["outcome"] == "filtered"
         assert talk.effects() == []
 
 
 def test_an_answer_that_ends_with_an_error_fails_the_turn(sqlite_url: str, tmp_path: Path) -> None:
     said = [ModelResponse([TextPart("Hm"), ToolCallPart("remember", {"text": "x"})], finish_reason="error")]
-    with talking(sqlite_url, tmp_path, scripted_model(said)) as talk:
+    with open_talk(sqlite_url, tmp_path, scripted_model(said)) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("failed", None)
-        (failed,) = talk.told("turn_failed")
+        (failed,) = talk.list_event_data("turn_failed")
         assert (failed["turn_id"], failed["code"]) == (turn["id"], "model_error")
         assert talk.effects() == []
         assert talk.answers() == []
@@ -110,12 +110,12 @@ def test_a_provider_that_gives_no_reason_is_taken_at_its_word(sqlite_url: str, t
         ModelResponse([ToolCallPart("now", {}, "b")], finish_reason="stop"),
         ModelResponse([TextPart("Late.")], finish_reason=None),
     ]
-    with talking(sqlite_url, tmp_path, scripted_model(said)) as talk:
+    with open_talk(sqlite_url, tmp_path, scripted_model(said)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded"]
 
 
 def test_a_new_turn_follows_one_that_failed(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(error(400), text("Hello."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(error(400), text("Hello."))) as talk:
         assert talk.say()["status"] == "failed"
         assert talk.say()["status"] == "finished"

@@ -1,14 +1,15 @@
 """How far a turn may go, and how it ends when it may go no further."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.agents.turning import Talk, complete_next, in_order, open_ids, planned, talking
-from tests.model_server import Reply, Request, calls, text
+from tests.agents.turn_harness import Talk, complete_next, in_order, list_open_ids, open_talk, plan_call
+from tests.model_server import Reply, Request, Script, calls, text
 
 NOW = calls(("now", {}))
-ENDLESS = [planned("Bake", "Frost"), *[NOW] * 60]
+ENDLESS = [plan_call("Bake", "Frost"), *[NOW] * 60]
 
 
 def limits(talk: Talk) -> tuple[str, int, int]:
@@ -17,27 +18,27 @@ def limits(talk: Talk) -> tuple[str, int, int]:
 
 
 def test_a_simple_question_is_answered_at_once(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         turn = talk.say("Hi!")
         assert turn["status"] == "finished"
         assert limits(talk) == ("answered", 1, 10)
         assert [(one.role, one.content) for one in talk.messages()] == [("user", "Hi!"), ("assistant", "Hello.")]
-        assert talk.told("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
+        assert talk.list_event_data("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
 
 
 def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, NOW) as talk:
+    with open_talk(sqlite_url, tmp_path, NOW) as talk:
         talk.say()
         assert limits(talk) == ("limit", 10, 10)
         assert len(talk.server.requests) == 10
         assert "10 steps" in talk.answers()[-1]
-        assert talk.told("turn_finished")[0]["incomplete"] == []
+        assert talk.list_event_data("turn_finished")[0]["incomplete"] == []
 
 
 def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sqlite_url: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
-    def look(reply: Reply | None = None) -> object:
+    def look(reply: Reply | None = None) -> Script:
         def script(request: Request) -> Reply:
             row = talk.run_row()
             seen.append((row.iterations, row.limit))
@@ -45,28 +46,28 @@ def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sq
 
         return script
 
-    script = in_order(look(planned("Bake", "Frost")), look(NOW), look(), look(NOW), look(), look(NOW), look(text("Eat.")))
-    with talking(sqlite_url, tmp_path, script) as talk:
+    script = in_order(look(plan_call("Bake", "Frost")), look(NOW), look(), look(NOW), look(), look(NOW), look(text("Eat.")))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         assert seen == [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14), (5, 14), (6, 14)]
         assert limits(talk) == ("drained", 7, 14)
 
 
-def test_a_turn_with_open_items_ends_after_fifty_steps_all_the_same(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(*ENDLESS)) as talk:
+def test_a_turn_with_open_items_still_ends_after_fifty_steps(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS)) as talk:
         turn = talk.say()
         assert limits(talk) == ("incomplete", 50, 50)
         assert len(talk.server.requests) == 50
         assert [todo.status for todo in talk.plan()] == ["pending", "pending"]
         left = [{"id": todo.id, "title": todo.subject, "status": "pending"} for todo in talk.plan()]
-        assert turn["incomplete"] == talk.told("turn_finished")[0]["incomplete"] == left
+        assert turn["incomplete"] == talk.list_event_data("turn_finished")[0]["incomplete"] == left
         assert talk.answers()[-1].endswith("Incomplete:\n- Bake\n- Frost")
 
 
-def test_what_a_turn_left_open_is_not_touched_by_the_next_one(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(planned("Bake"), NOW, NOW, text("What else?"))
-    options = {"max_iterations": "3", "max_iterations_with_plan": "3"}
-    with talking(sqlite_url, tmp_path, script, **options) as talk:
+def test_the_next_turn_does_not_touch_open_items_of_the_last_one(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(plan_call("Bake"), NOW, NOW, text("What else?"))
+    options: dict[str, Any] = {"max_iterations": "3", "max_iterations_with_plan": "3"}
+    with open_talk(sqlite_url, tmp_path, script, **options) as talk:
         talk.say("A cake!")
         left = talk.plan()
         turn = talk.say("Hello?")
@@ -78,11 +79,11 @@ def test_what_a_turn_left_open_is_not_touched_by_the_next_one(sqlite_url: str, t
 
 
 def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
-    options = {"max_iterations": "2", "max_iterations_with_plan": "4"}
-    with talking(sqlite_url, tmp_path, in_order(planned("Bake"), NOW, NOW, NOW), **options) as talk:
+    options: dict[str, Any] = {"max_iterations": "2", "max_iterations_with_plan": "4"}
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), NOW, NOW, NOW), **options) as talk:
         talk.say("A cake!")
         left = talk.plan()
-        talk.server.script = in_order(planned("Bake it now"), complete_next, text("Baked."))
+        talk.server.script = in_order(plan_call("Bake it now"), complete_next, text("Baked."))
         turn = talk.say("Go on.")
         assert turn["outcome"] == "drained"
         assert [todo.subject for todo in talk.plan()] == ["Bake it now"]
@@ -96,23 +97,23 @@ def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, 
         ({"max_iterations": "12", "max_iterations_with_plan": "7"}, ("incomplete", 12, 12)),
     ],
 )
-def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[str, str], expected: tuple[str, int, int]) -> None:
-    with talking(sqlite_url, tmp_path, in_order(*ENDLESS), **options) as talk:
+def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[str, Any], expected: tuple[str, int, int]) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS), **options) as talk:
         talk.say()
         assert limits(talk) == expected
 
 
 def test_the_limit_without_a_plan_is_a_setting(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MAX_ITERATIONS", "2")
-    with talking(sqlite_url, tmp_path, NOW) as talk:
+    with open_talk(sqlite_url, tmp_path, NOW) as talk:
         talk.say()
         assert limits(talk) == ("limit", 2, 2)
 
 
 def test_a_plan_that_was_drained_extends_nothing_any_more(sqlite_url: str, tmp_path: Path) -> None:
     def drain(request: Request) -> Reply:
-        return calls(*(("complete_todo", {"todoId": one, "outcome": "done"}) for one in open_ids(request)))
+        return calls(*(("complete_todo", {"todoId": one, "outcome": "done"}) for one in list_open_ids(request)))
 
-    with talking(sqlite_url, tmp_path, in_order(planned("a", "b"), drain, *[NOW] * 20)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("a", "b"), drain, *[NOW] * 20)) as talk:
         talk.say()
         assert limits(talk) == ("limit", 11, 11)

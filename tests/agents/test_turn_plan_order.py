@@ -6,7 +6,7 @@ import pytest
 
 from headway.actions import views
 from headway.ledger.scope import Selection
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 # Everybody puts new items at the front, and ends what is already there.
 CROWD = """
@@ -75,7 +75,7 @@ def test_a_number_that_arrives_as_text_is_a_number(agent: Agent) -> None:
     assert agent.titles() == ["before", "a"]
 
 
-def test_what_ended_keeps_its_place_in_the_count(agent: Agent) -> None:
+def test_ended_items_keep_their_place_in_the_count(agent: Agent) -> None:
     first, *_ = agent.plan("a", "b")
     agent("complete_todo", todoId=first, outcome="done")
 
@@ -83,7 +83,7 @@ def test_what_ended_keeps_its_place_in_the_count(agent: Agent) -> None:
     assert agent.titles() == ["a", "new", "b"]
 
 
-def test_everybody_hears_of_the_rows_that_moved_and_of_no_other(agent: Agent) -> None:
+def test_only_the_rows_that_moved_are_emitted(agent: Agent) -> None:
     agent.plan("a", "b", "c")
     before = len(agent.desk.changes())
     create(agent, ("new", 2))
@@ -95,7 +95,7 @@ def test_everybody_hears_of_the_rows_that_moved_and_of_no_other(agent: Agent) ->
     ]
 
 
-def test_making_room_undoes_nothing_that_others_did_to_the_plan_meanwhile(
+def test_making_room_keeps_concurrent_changes_to_the_plan(
     agent: Agent, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     agent.plan(*(f"begun {n}" for n in range(10)))

@@ -8,7 +8,7 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled": 0}
 
@@ -48,7 +48,7 @@ def test_an_item_keeps_everything_that_was_said_of_it(agent: Agent) -> None:
     assert (row.conversation_id, row.turn_id, row.agent_id) == (agent.conversation.id, agent.turn_id, "ada")
 
 
-def test_what_was_not_said_is_empty_and_not_an_error(agent: Agent) -> None:
+def test_omitted_fields_are_empty_and_not_an_error(agent: Agent) -> None:
     agent("create_todo", items=[{"title": " find it ", "agentType": ""}])
 
     (item,) = agent("list_todo")["items"]
@@ -56,7 +56,7 @@ def test_what_was_not_said_is_empty_and_not_an_error(agent: Agent) -> None:
     assert (item["context"], item["completionCriteria"], item["agentType"], item["outcome"]) == ("", "", None, None)
 
 
-def test_the_total_counts_what_is_pending_in_the_whole_plan(agent: Agent) -> None:
+def test_the_total_counts_pending_items_of_the_whole_plan(agent: Agent) -> None:
     one_of_each(agent)
 
     assert agent("create_todo", items=[{"title": "more"}])["totalPending"] == 2
@@ -79,7 +79,7 @@ def test_the_total_counts_what_is_pending_in_the_whole_plan(agent: Agent) -> Non
         ([{"title": "fine"}] * 501, "500"),
     ],
 )
-def test_a_batch_with_something_wrong_in_it_creates_nothing_and_says_what(agent: Agent, items: Any, complaint: str) -> None:
+def test_an_invalid_batch_creates_nothing_and_names_the_error(agent: Agent, items: Any, complaint: str) -> None:
     before = agent.desk.events()
 
     assert complaint in agent.refused("create_todo", items=items)
@@ -109,7 +109,7 @@ def test_an_empty_plan_lists_as_empty(agent: Agent) -> None:
         ("all", ["waiting", "going", "done", "dropped"]),
     ],
 )
-def test_the_list_shows_what_remains_or_what_was_asked_for(agent: Agent, status: str | None, titles: list[str]) -> None:
+def test_the_list_shows_open_items_or_those_requested(agent: Agent, status: str | None, titles: list[str]) -> None:
     one_of_each(agent)
     listed = agent("list_todo", **({"status": status} if status else {}))
 
@@ -162,7 +162,7 @@ def test_an_unknown_status_is_an_error_that_names_the_known_ones(sqlite_agent: A
 # Starting and completing
 
 
-def test_completing_answers_with_the_item_its_time_and_what_remains(agent: Agent, clock: FixedClock) -> None:
+def test_completing_returns_the_item_its_time_and_the_remaining_count(agent: Agent, clock: FixedClock) -> None:
     first, second = agent.plan("look", "build")
     agent("start_todo", todoId=second)
     clock.advance(1)
@@ -190,7 +190,7 @@ def test_both_spellings_of_cancelled_are_understood_and_this_family_answers_with
 
 @pytest.mark.parametrize(("ending", "said"), [("completed", "already completed"), ("cancelled", "already cancelled")])
 @pytest.mark.parametrize("again", ["completed", "cancelled"])
-def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stands(agent: Agent, ending: str, said: str, again: str) -> None:
+def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stays(agent: Agent, ending: str, said: str, again: str) -> None:
     (todo_id,) = agent.plan("look")
     agent("complete_todo", todoId=todo_id, outcome="the first word", status=ending)
     before = agent.rows(), agent.desk.events()
@@ -202,7 +202,7 @@ def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stands(agent: Ag
     assert (agent.rows(), agent.desk.events()) == before
 
 
-def test_starting_what_is_in_progress_changes_nothing(agent: Agent, clock: FixedClock) -> None:
+def test_starting_a_todo_in_progress_changes_nothing(agent: Agent, clock: FixedClock) -> None:
     (todo_id,) = agent.plan("look")
     started = agent("start_todo", todoId=todo_id)
     clock.advance(5)
@@ -222,7 +222,7 @@ def test_an_unknown_id_is_not_found(sqlite_agent: Agent, tool: str, todo_id: str
     assert sqlite_agent.titles("pending") == ["look"]
 
 
-def test_an_id_is_found_in_whatever_way_it_is_written(agent: Agent) -> None:
+def test_an_id_is_found_in_any_spelling(agent: Agent) -> None:
     (todo_id,) = agent.plan("look")
 
     assert agent("complete_todo", todoId=todo_id.upper().replace("-", ""), outcome="seen")["id"] == todo_id
@@ -239,7 +239,9 @@ def test_an_id_is_found_in_whatever_way_it_is_written(agent: Agent) -> None:
         ({"todoId": "…", "outcome": "seen", "turn_id": "mine"}, "turn_id"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named_and_nothing_ends(sqlite_agent: Agent, arguments: dict[str, str], missing: str) -> None:
+def test_missing_or_wrong_arguments_are_named_and_nothing_ends(
+    sqlite_agent: Agent, arguments: dict[str, str], missing: str
+) -> None:
     (todo_id,) = sqlite_agent.plan("look")
     if arguments.get("todoId"):
         arguments = arguments | {"todoId": todo_id}

@@ -7,7 +7,7 @@ import pytest
 
 from headway.agents.tools.tasks import TASK_TOOLS
 from headway.ledger.run import TurnMode
-from tests.agents.turning import talking
+from tests.agents.turn_harness import open_talk
 from tests.model_server import Request, text
 
 HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "Goals", "The runtime"}
@@ -19,7 +19,7 @@ def asked(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Requ
     """The first request of a turn, with this file for the role that answers."""
     (home / "agents").mkdir()
     (home / "agents" / "index.toml").write_text(role)
-    with talking(url, home, text("Hello.")) as talk:
+    with open_talk(url, home, text("Hello.")) as talk:
         assert talk.say("Hello!", mode)["status"] == "finished"
         (request,) = talk.server.requests
         return request
@@ -31,7 +31,7 @@ def sections(request: Request) -> set[str]:
     return found
 
 
-def test_the_supervisor_is_told_of_all_it_may_do(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path: Path) -> None:
     request = asked(sqlite_url, tmp_path)
     assert sections(request) == ALL
     assert request.system.startswith("You are the supervisor")
@@ -76,7 +76,7 @@ def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None
         ("tools = []\nwrits = []", PLAIN),
     ],
 )
-def test_what_a_role_may_not_do_is_not_mentioned(sqlite_url: str, tmp_path: Path, role: str, missing: set[str]) -> None:
+def test_tools_that_a_role_lacks_are_not_mentioned(sqlite_url: str, tmp_path: Path, role: str, missing: set[str]) -> None:
     request = asked(sqlite_url, tmp_path, role)
     assert sections(request) == (PLAIN if "tools" in role else ALL) - missing
     for section, word in (("Planning", "create_todo"), ("Task list", "AddTask"), ("Ledger", "todo_add")):
@@ -96,8 +96,8 @@ def test_shapes_known_from_elsewhere_are_not_offered(sqlite_url: str, tmp_path: 
     assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & set(asked(sqlite_url, tmp_path).tools)
 
 
-def test_tools_that_reach_outside_are_off_until_somebody_allows_them(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("Hello."), http_allow="example.org", commands="git") as talk:
+def test_external_tools_are_off_until_they_are_allowed(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, text("Hello."), http_allow="example.org", commands="git") as talk:
         talk.say()
         assert {"http_get", "run_command"} <= set(talk.server.requests[0].tools)
     assert not {"http_get", "run_command"} & set(asked(f"{sqlite_url}2", tmp_path).tools)
@@ -106,7 +106,7 @@ def test_tools_that_reach_outside_are_off_until_somebody_allows_them(sqlite_url:
 def test_a_role_has_words_and_a_tier_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "index.toml").write_text('prompt = "You are a pirate."\ntier = "mid"\n')
-    with talking(sqlite_url, tmp_path, text("Arr."), model_mid="openai-chat:mid-1") as talk:
+    with open_talk(sqlite_url, tmp_path, text("Arr."), model_mid="openai-chat:mid-1") as talk:
         talk.say()
         (request,) = talk.server.requests
         assert request.model == "mid-1"

@@ -14,9 +14,9 @@ from headway.agents.transcript import encode
 from headway.engine import Engine
 from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
-from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
-from tests.lost_commits import losing_a_commit
-from tests.model_server import Reply, Request, by_turn, calls, midway, text
+from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
+from tests.lost_commits import lose_commit_answer
+from tests.model_server import Reply, Request, Script, by_turn, calls, pause_midway, text
 
 OWN = '''
 import threading
@@ -67,41 +67,41 @@ def let_go(talk: Talk) -> None:
 
 async def crash_at_request(talk: Talk, number: int) -> None:
     task = await talk.begin("Bake a cake.")
-    await talk.asked(number)
+    await talk.wait_for_requests(number)
     await talk.crash(task)
 
 
 def story(request: Request) -> Reply:
     """A plan with two items, a tool, a refusal and an answer: the same reply to the same request, however often it is made."""
-    said = [planned("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
+    said: list[Reply | Script] = [plan_call("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
     said += [text("Done?"), complete_next, text("Enjoy.")]
     reply = said[-1] if "Plan: 0 open" in request.last else said[request.assistant_turns]
     return reply if isinstance(reply, Reply) else reply(request)
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3, 4, 5, 6])
-def test_a_turn_stopped_while_its_model_talks_goes_on_with_the_same_transcript(sqlite_url: str, tmp_path: Path, stop: int) -> None:
+def test_a_turn_stopped_during_a_reply_continues_with_the_same_transcript(sqlite_url: str, tmp_path: Path, stop: int) -> None:
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == stop:
             talk.server.hold()
-        return midway(story(request))
+        return pause_midway(story(request))
 
-    with talking(sqlite_url, tmp_path, script) as talk:
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.wait(crash_at_request(talk, stop))
         before = [encode(entry.message) for entry in talk.entries()]
         talk.server.release()
         talk.server.script = story
-        turn = talk.goes_on()
+        turn = talk.resume_turn()
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "drained", 6)
         assert [encode(entry.message) for entry in talk.entries()][: len(before)] == before
         assert len(talk.entries()) == 12
         assert [todo.subject for todo in talk.plan()] == ["Bake", "Frost"]
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == [("flour",)]
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5
-        assert len(talk.told("refused")) == 1
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.answers() == ["Enjoy."]
         assert len(talk.model_calls()) == 6
-        assert len(talk.told("turn_started")) == 1
+        assert len(talk.list_event_data("turn_started")) == 1
 
 
 def test_a_turn_is_taken_over_on_either_database(database_url: str, tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_a_turn_is_taken_over_on_either_database(database_url: str, tmp_path: Pa
             talk.server.hold()
         return story(request)
 
-    with talking(database_url, tmp_path, script) as talk:
+    with open_talk(database_url, tmp_path, script) as talk:
         talk.wait(crash_at_request(talk, 4))
         talk.server.script = story
         talk.server.release()
-        assert talk.goes_on()["outcome"] == "drained"
+        assert talk.resume_turn()["outcome"] == "drained"
         assert [todo.status for todo in talk.plan()] == ["completed", "completed"]
         assert talk.answers() == ["Enjoy."]
 
@@ -125,25 +125,25 @@ async def crash_in_tool(talk: Talk, home: Path) -> None:
     await talk.crash(task)
 
 
-def test_a_started_effect_that_cannot_be_repeated_is_unknown_and_the_model_is_told(database_url: str, home: Path) -> None:
+def test_a_started_effect_that_cannot_be_repeated_is_reported_to_the_model_as_unknown(database_url: str, home: Path) -> None:
     script = by_turn(calls(("pay", {"amount": 5}), ("now", {})), text("Paid, perhaps."))
-    with talking(database_url, home, script) as talk:
+    with open_talk(database_url, home, script) as talk:
         talk.wait(crash_in_tool(talk, home))
         assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "started")]
         let_go(talk)
-        turn = talk.goes_on()
+        turn = talk.resume_turn()
         assert turn["outcome"] == "answered"
         assert done(home) == ["paid"]
         assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "unknown"), ("now", "succeeded")]
         assert INTERRUPTED_MESSAGE in talk.server.requests[-1].tool_results[0].content
-        assert [told["state"] for told in talk.told("tool_result")] == ["unknown", "succeeded"]
-        assert len(talk.told("tool_call")) == 2
+        assert [told["state"] for told in talk.list_event_data("tool_result")] == ["unknown", "succeeded"]
+        assert len(talk.list_event_data("tool_call")) == 2
         assert len(talk.server.requests) == 2
 
 
 def test_a_started_effect_that_may_be_repeated_is(sqlite_url: str, home: Path) -> None:
     script = by_turn(calls(("now", {}), ("look", {"where": "oven"}), ("now", {})), text("I looked."))
-    with talking(sqlite_url, home, script) as talk:
+    with open_talk(sqlite_url, home, script) as talk:
         talk.wait(crash_in_tool(talk, home))
         let_go(talk)
         talk.revive()
@@ -154,7 +154,7 @@ def test_a_started_effect_that_may_be_repeated_is(sqlite_url: str, home: Path) -
         assert first == again != "None"
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 3
         assert [result.content for result in talk.server.requests[-1].tool_results][1] == "looked"
-        assert len(talk.told("tool_call")) == 3
+        assert len(talk.list_event_data("tool_call")) == 3
 
 
 def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str, tmp_path: Path) -> None:
@@ -164,11 +164,11 @@ def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str
         return text("A summary.")
 
     script = tiers(by_turn(text("Half a", finish="length"), text("story.")), cheap)
-    with talking(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.wait(crash_at_request(talk, 2))
         talk.server.script = tiers(text("story."), text("A summary."))
         talk.server.release()
-        assert talk.goes_on()["outcome"] == "answered"
+        assert talk.resume_turn()["outcome"] == "answered"
         assert talk.answers() == ["Half a", "story."]
         assert [call.tier for call in talk.model_calls()] == ["strong", "cheap", "strong"]
 
@@ -176,15 +176,15 @@ def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str
 def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Path) -> None:
     async def begin() -> None:
         await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
 
-    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
         talk.wait(begin())
         talk.wait(talk.headway.stop_agents())
         assert talk.job().owner == ""
         talk.server.release()
-        assert talk.goes_on()["outcome"] == "answered"
+        assert talk.resume_turn()["outcome"] == "answered"
         assert len(talk.answers()) == 1
 
 
@@ -209,7 +209,7 @@ def test_the_late_answer_of_a_process_that_lost_its_turn_changes_nothing(databas
         return calls(("remember", {"text": "late"}), text="Too late.")
 
     before: list[Any] = []
-    with talking(database_url, tmp_path, in_order(calls(("now", {})), late)) as talk:
+    with open_talk(database_url, tmp_path, in_order(calls(("now", {})), late)) as talk:
         turn = talk.say()
         assert turn["status"] == "running"
         assert before == [talk.run_row(), talk.job(), talk.events(), talk.entries()]
@@ -222,12 +222,12 @@ def test_the_late_result_of_a_process_that_lost_its_turn_changes_nothing(sqlite_
         await talk.until(lambda: bool(done(home)))
         take_over(talk)
         let_go(talk)
-        await talk.ended(task)
+        await talk.wait_until_ended(task)
 
-    with talking(sqlite_url, home, calls(("pay", {"amount": 5}))) as talk:
+    with open_talk(sqlite_url, home, calls(("pay", {"amount": 5}))) as talk:
         talk.wait(lose())
         assert [effect.state for effect in talk.effects()] == ["started"]
-        assert talk.told("tool_result") == []
+        assert talk.list_event_data("tool_result") == []
 
 
 def test_a_fault_in_a_process_that_lost_its_turn_does_not_fail_the_turn(sqlite_url: str, tmp_path: Path) -> None:
@@ -235,13 +235,13 @@ def test_a_fault_in_a_process_that_lost_its_turn_does_not_fail_the_turn(sqlite_u
         take_over(talk)
         raise KeyError("a fault of ours")
 
-    with talking(sqlite_url, tmp_path, scripted_model(broken)) as talk:
+    with open_talk(sqlite_url, tmp_path, scripted_model(broken)) as talk:
         assert talk.say()["status"] == "running"
-        assert talk.told("turn_failed") == []
+        assert talk.list_event_data("turn_failed") == []
 
 
 def test_two_processes_that_sweep_drive_a_turn_once(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("Hello.")) as talk:
+    with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
         talk.wait(crash_at_request(talk, 1))
         talk.server.release()
@@ -264,7 +264,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
             await asyncio.sleep(chance.random() * 0.05)
             if chance.random() < 0.5:
                 task.cancel()
-            means = talk.headway.means._replace(owner=f"process {number}.{change}")
+            means = talk.headway.runtime._replace(owner=f"process {number}.{change}")
             if not hand_over(talk, means.owner):
                 break  # it has ended
             engine = Engine(means.database, means.owner, build_handlers(means))
@@ -274,7 +274,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
         return taken
 
     # A request that is cut off while it is sent is a breach as well.
-    with talking(database_url, tmp_path, story, breaches=True, model="openai-chat:gpt-4o") as talk:
+    with open_talk(database_url, tmp_path, story, breaches=True, model="openai-chat:gpt-4o") as talk:
         taken = 0
         for number in range(4):
             talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
@@ -292,10 +292,10 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO transcript", b"INSERT INTO model_calls", b"INSERT INTO effects"])
-def test_a_commit_whose_answer_got_lost_is_not_made_twice(postgres_url: str, tmp_path: Path, after: bytes) -> None:
+def test_a_commit_whose_answer_was_lost_is_not_repeated(postgres_url: str, tmp_path: Path, after: bytes) -> None:
     with (
-        losing_a_commit(postgres_url, after) as way,
-        talking(way.url, tmp_path, in_order(calls(("now", {})), text("Late."))) as talk,
+        lose_commit_answer(postgres_url, after) as way,
+        open_talk(way.url, tmp_path, in_order(calls(("now", {})), text("Late."))) as talk,
     ):
         assert talk.say()["outcome"] == "answered"
         assert way.lost == 1
@@ -305,12 +305,10 @@ def test_a_commit_whose_answer_got_lost_is_not_made_twice(postgres_url: str, tmp
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO effects", b"paid"], ids=["the first", "the one after it"])
-def test_a_tool_whose_start_was_stored_without_anybody_hearing_so_is_called_once(
-    postgres_url: str, home: Path, after: bytes
-) -> None:
+def test_a_tool_whose_start_commit_was_uncertain_is_called_once(postgres_url: str, home: Path, after: bytes) -> None:
     """Nobody but us could have called it, and we did not."""
     said = in_order(calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), text("Paid."))
-    with losing_a_commit(postgres_url, after) as way, talking(way.url, home, said) as talk:
+    with lose_commit_answer(postgres_url, after) as way, open_talk(way.url, home, said) as talk:
         let_go(talk)
         assert talk.say()["outcome"] == "answered"
         assert way.lost == 1

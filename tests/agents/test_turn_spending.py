@@ -12,8 +12,8 @@ from headway.agents.loop.driver import drive
 from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR
-from tests.agents.turning import Talk, complete_next, in_order, planned, talking
-from tests.model_server import Reply, Request, calls, error, text
+from tests.agents.turn_harness import Talk, complete_next, in_order, open_talk, plan_call
+from tests.model_server import Reply, Request, Script, calls, error, text
 
 PRICED = "openai-chat:gpt-4o"
 USED = (1_000, 500)
@@ -32,13 +32,13 @@ def costs(talk: Talk) -> dict[str, object]:
 
 
 def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
+    with open_talk(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
         talk.say()
         assert listed() > 0
         assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, listed())] * 2
         assert talk.run_row().cost == talk.pool().spent == 2 * listed()
         assert talk.pool().reserved == 0
-        told = talk.told("cost_changed")
+        told = talk.list_event_data("cost_changed")
         assert [one["spent_usd"] for one in told] == pytest.approx([listed() / NANOS_PER_DOLLAR, 2 * listed() / NANOS_PER_DOLLAR])
         assert told[0]["limit_usd"] == 5.0
         shown = costs(talk)
@@ -47,7 +47,7 @@ def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_pa
 
 
 def test_a_call_is_written_down_with_its_answer(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
         talk.say()
         spent = talk.database.read(lambda tx: tx.all("SELECT at FROM model_calls ORDER BY id"))
         said = talk.database.read(lambda tx: tx.all("SELECT at FROM transcript WHERE n IN (1, 3) ORDER BY n"))
@@ -55,15 +55,15 @@ def test_a_call_is_written_down_with_its_answer(sqlite_url: str, tmp_path: Path)
 
 
 def test_an_unknown_model_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(NOW, ANSWER), budget_usd="0") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(NOW, ANSWER), budget_usd="0") as talk:
         assert talk.say()["outcome"] == "answered"
         assert [(call.input_tokens, call.output_tokens, call.cost) for call in talk.model_calls()] == [(*USED, 0)] * 2
-        assert talk.told("cost_changed") == []
+        assert talk.list_event_data("cost_changed") == []
 
 
 def test_an_installation_has_prices_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text('["openai-chat:fake-1"]\ninput = 2\noutput = 10.0\n')
-    with talking(sqlite_url, tmp_path, ANSWER) as talk:
+    with open_talk(sqlite_url, tmp_path, ANSWER) as talk:
         talk.say()
         (call,) = talk.model_calls()
         assert call.cost == (1_000 * 2 + 500 * 10) * NANOS_PER_DOLLAR // 1_000_000
@@ -71,41 +71,41 @@ def test_an_installation_has_prices_of_its_own(sqlite_url: str, tmp_path: Path) 
 
 def test_prices_that_cannot_be_read_are_named(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text('["openai-chat:fake-1"]\ninput = "much"\n')
-    with pytest.raises(SettingsError, match=r"prices\.toml"), talking(sqlite_url, tmp_path, ANSWER):
+    with pytest.raises(SettingsError, match=r"prices\.toml"), open_talk(sqlite_url, tmp_path, ANSWER):
         pass
 
 
 def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(sqlite_url: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
-    def look(reply: Reply) -> object:
+    def look(reply: Reply) -> Script:
         def script(_: Request) -> Reply:
             seen.append((talk.pool().reserved, talk.run_row().reserved))
             return reply
 
         return script
 
-    with talking(sqlite_url, tmp_path, in_order(look(NOW), look(ANSWER)), model=PRICED) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(look(NOW), look(ANSWER)), model=PRICED) as talk:
         talk.say()
         assert all(pool == run > 0 for pool, run in seen)
         assert len(seen) == 2
         assert (talk.pool().reserved, talk.run_row().reserved) == (0, 0)
 
 
-def test_a_spent_pool_pauses_the_turn_and_a_raised_one_lets_it_go_on(database_url: str, tmp_path: Path) -> None:
+def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: str, tmp_path: Path) -> None:
     def run_dry(_: Request) -> Reply:
         talk.set_pool(ceiling=1)
-        return planned("Bake")
+        return plan_call("Bake")
 
     script = in_order(run_dry, complete_next, text("Eat.", usage=USED))
-    with talking(database_url, tmp_path, script, sweeping=True, model=PRICED) as talk:
+    with open_talk(database_url, tmp_path, script, sweeping=True, model=PRICED) as talk:
         turn = talk.say()
         assert (turn["status"], turn["ended_at"], turn["outcome"]) == ("paused", 0, None)
         assert talk.run_row().status == "waiting"
-        (told,) = talk.told("turn_paused")
+        (told,) = talk.list_event_data("turn_paused")
         assert told["turn_id"] == turn["id"]
         assert "pool" in told["reason"]
-        (notice,) = talk.told("operator_notice")
+        (notice,) = talk.list_event_data("operator_notice")
         assert notice["kind"] == "budget"
         assert talk.notices()[0][0] == "budget"
         talk.wait(asyncio.sleep(0.05))
@@ -113,12 +113,12 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_lets_it_go_on(database_ur
         talk.set_pool(ceiling=5 * NANOS_PER_DOLLAR)
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
         assert talk.turn()["outcome"] == "drained"
-        assert len(talk.told("turn_paused")) == len(talk.told("turn_resumed")) == len(talk.notices()) == 1
+        assert len(talk.list_event_data("turn_paused")) == len(talk.list_event_data("turn_resumed")) == len(talk.notices()) == 1
         assert talk.answers() == ["Eat."]
 
 
 def test_a_pool_that_was_spent_before_pauses_a_turn_at_its_beginning(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0.000001") as talk:
+    with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0.000001") as talk:
         assert talk.say()["status"] == "paused"
         assert talk.server.requests == []
         assert talk.pool().reserved == 0
@@ -126,23 +126,23 @@ def test_a_pool_that_was_spent_before_pauses_a_turn_at_its_beginning(sqlite_url:
 
 
 def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0") as talk:
+    with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0") as talk:
         turn = talk.say()
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn["id"]))
         assert talk.turn()["status"] == "canceled"
 
 
-def test_a_canceled_turn_gives_back_what_was_set_aside_for_it(database_url: str, tmp_path: Path) -> None:
+def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         task = await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         assert talk.pool().reserved > 0
         turn_id = talk.run_row().turn_id or ""
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         talk.headway.interrupt(turn_id)
         await asyncio.wait([task])
 
-    with talking(database_url, tmp_path, ANSWER, model=PRICED) as talk:
+    with open_talk(database_url, tmp_path, ANSWER, model=PRICED) as talk:
         talk.server.hold()
         talk.wait(story())
         assert (talk.pool().reserved, talk.pool().spent) == (0, 0)
@@ -150,13 +150,13 @@ def test_a_canceled_turn_gives_back_what_was_set_aside_for_it(database_url: str,
 
 @pytest.mark.parametrize("how", ["canceled", "taken over"])
 @pytest.mark.parametrize("which", [1, 2], ids=["an answer", "a summary"])
-def test_a_call_that_comes_back_to_nobody_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
+def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
     async def story() -> None:
         headway = talk.headway
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
         talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
-        driven = asyncio.create_task(drive(headway.means, run))  # by nobody who would notice before it does itself
-        await talk.asked(which)
+        driven = asyncio.create_task(drive(headway.runtime, run))  # by nobody who would notice before it does itself
+        await talk.wait_for_requests(which)
         if how == "canceled":
             talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
         else:
@@ -171,18 +171,18 @@ def test_a_call_that_comes_back_to_nobody_is_paid_for_once(database_url: str, tm
         return text("Half a", finish="length", usage=USED) if len(talk.server.requests) < which else ANSWER
 
     reserved: list[int] = []
-    with talking(database_url, tmp_path, script, model=PRICED) as talk:
+    with open_talk(database_url, tmp_path, script, model=PRICED) as talk:
         talk.wait(story())
         made = talk.model_calls()
         assert len(made) == which
         assert talk.pool().spent == talk.run_row().cost == sum(call.cost for call in made) > 0
         assert [talk.pool().reserved] == [talk.run_row().reserved] == reserved
-        assert len(talk.told("cost_changed")) == which
+        assert len(talk.list_event_data("cost_changed")) == which
         assert talk.answers() == []
 
 
-def test_a_failed_turn_gives_back_what_was_set_aside_for_it(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, error(400), model=PRICED) as talk:
+def test_a_failed_turn_releases_its_reservation(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, error(400), model=PRICED) as talk:
         assert talk.say()["status"] == "failed"
         assert talk.pool().reserved == 0
 
@@ -190,15 +190,15 @@ def test_a_failed_turn_gives_back_what_was_set_aside_for_it(sqlite_url: str, tmp
 def test_a_crash_while_a_call_is_on_its_way_sets_nothing_aside_twice(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         task = await talk.begin()
-        await talk.asked(1)
+        await talk.wait_for_requests(1)
         await talk.crash(task)
 
-    with talking(sqlite_url, tmp_path, ANSWER, model=PRICED) as talk:
+    with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED) as talk:
         talk.server.hold()
         talk.wait(story())
         assert talk.pool().reserved == talk.run_row().reserved > 0
         talk.server.release()
-        assert talk.goes_on()["outcome"] == "answered"
+        assert talk.resume_turn()["outcome"] == "answered"
         assert (talk.pool().reserved, talk.pool().spent) == (0, listed())
 
 
@@ -209,7 +209,7 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
             return text("A summary.", usage=USED)
         return text("Half a", finish="length", usage=USED) if len(talk.server.requests) == 1 else ANSWER
 
-    with talking(sqlite_url, tmp_path, script, model=PRICED, model_cheap="openai-chat:gpt-4o-mini") as talk:
+    with open_talk(sqlite_url, tmp_path, script, model=PRICED, model_cheap="openai-chat:gpt-4o-mini") as talk:
         talk.say()
         calls_made = talk.model_calls()
         assert [call.tier for call in calls_made] == ["strong", "cheap", "strong"]
@@ -217,7 +217,7 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
         assert talk.pool().spent == sum(call.cost for call in calls_made)
 
 
-def test_a_provider_that_cannot_count_ends_nobodys_work() -> None:
+def test_impossible_token_counts_do_not_fail_the_turn() -> None:
     """More tokens from a cache than there were, fewer than none: the price list refuses that."""
     known = Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5))
     assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=50)) == known > 0

@@ -7,9 +7,9 @@ import pytest
 
 from headway.actions import dead_letters, jobs, views
 from headway.ledger.job import Job
-from tests.agents.delegating import cast, delegated, said, states
-from tests.agents.jobbing import LONG_S, make_due, over, until_state
-from tests.agents.turning import Talk, in_order, talking
+from tests.agents.job_harness import LONG_S, make_due, wait_for_end, wait_for_state
+from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_states
+from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Call, call, calls, text
 
 DONE = text("Done.")
@@ -67,11 +67,11 @@ def look(failures: int) -> Call:
 
 def test_a_repeatable_call_is_retried_and_the_model_sees_only_its_result(database_url: str, home: Path) -> None:
     """004: "External calls retry with exponential backoff on transient failures"."""
-    with talking(database_url, home, in_order(calls(look(failures=3)), DONE)) as talk:
+    with open_talk(database_url, home, in_order(calls(look(failures=3)), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert attempts_at(home, "look") == 4
         assert [(effect.state, effect.result) for effect in talk.effects()] == [("succeeded", "seen")]
-        assert (len(talk.told("tool_call")), len(talk.told("tool_result"))) == (1, 1)
+        assert (len(talk.list_event_data("tool_call")), len(talk.list_event_data("tool_result"))) == (1, 1)
         assert dead_calls(talk) == []
 
 
@@ -87,10 +87,10 @@ def test_between_attempts_the_run_waits_without_a_slot_and_twice_as_long_each_ti
             job = talk.job()
             delays.append((job.due_at - job.updated_at) / 1000)
             make_due(talk)
-        await over(talk)
+        await wait_for_end(talk)
         return delays
 
-    with talking(sqlite_url, home, in_order(calls(look(failures=3)), DONE), retry_delay_s="20") as talk:
+    with open_talk(sqlite_url, home, in_order(calls(look(failures=3)), DONE), retry_delay_s="20") as talk:
         for delay, expected in zip(talk.wait(story()), (20, 40, 80), strict=True):
             assert expected * 0.75 <= delay <= expected * 1.25
 
@@ -100,21 +100,21 @@ def test_a_waiting_retry_survives_the_process(database_url: str, home: Path) -> 
 
     async def fail_once() -> None:
         await talk.begin()
-        await until_state(talk, "delayed")
+        await wait_for_state(talk, "delayed")
         await talk.headway.stop_agents()
 
-    with talking(database_url, home, in_order(calls(look(failures=1)), DONE), retry_delay_s=LONG_S) as talk:
+    with open_talk(database_url, home, in_order(calls(look(failures=1)), DONE), retry_delay_s=LONG_S) as talk:
         talk.wait(fail_once())
         make_due(talk)
         talk.revive()
-        assert talk.wait(over(talk))["outcome"] == "answered"
+        assert talk.wait(wait_for_end(talk))["outcome"] == "answered"
         assert attempts_at(home, "look") == 2
         assert [effect.state for effect in talk.effects()] == ["succeeded"]
 
 
-def test_exhausted_retries_are_told_to_the_model_and_kept_as_a_dead_letter(database_url: str, home: Path) -> None:
+def test_exhausted_retries_are_reported_to_the_model_and_kept_as_a_dead_letter(database_url: str, home: Path) -> None:
     """004: "Exhausted retries move tasks to dead-letter queue for operator review"."""
-    with talking(database_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
+    with open_talk(database_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert attempts_at(home, "look") == 5
         (effect,) = talk.effects()
@@ -127,13 +127,13 @@ def test_exhausted_retries_are_told_to_the_model_and_kept_as_a_dead_letter(datab
         assert letter["payload"]["name"] == "look"
         assert letter["payload"]["arguments"] == {"failures": 99}
         assert letter["payload"]["turn_id"] == talk.turn()["id"]
-        assert talk.told("job_dead") == [{"job": letter}]
+        assert talk.list_event_data("job_dead") == [{"job": letter}]
         assert talk.job().state == "completed"
 
 
 def test_the_operator_can_retry_the_dead_letter(database_url: str, home: Path) -> None:
     """004: "Job data payload is immutable …; retry gets same data each attempt"."""
-    with talking(database_url, home, in_order(calls(look(failures=5)), DONE), sweeping=True) as talk:
+    with open_talk(database_url, home, in_order(calls(look(failures=5)), DONE), sweeping=True) as talk:
         talk.say()
         (dead,) = dead_calls(talk)
         talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, dead.id))
@@ -144,7 +144,7 @@ def test_the_operator_can_retry_the_dead_letter(database_url: str, home: Path) -
 
 
 def test_the_operator_can_drop_the_dead_letter(sqlite_url: str, home: Path) -> None:
-    with talking(sqlite_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
+    with open_talk(sqlite_url, home, in_order(calls(look(failures=99)), DONE)) as talk:
         talk.say()
         (dead,) = dead_calls(talk)
         talk.database.write(lambda tx: jobs.drop(tx, talk.tenant_id, dead.id))
@@ -154,7 +154,7 @@ def test_the_operator_can_drop_the_dead_letter(sqlite_url: str, home: Path) -> N
 @pytest.mark.parametrize(("tool", "state"), [("pay", "failed"), ("misread", "failed")])
 def test_a_call_that_may_not_be_repeated_or_cannot_succeed_is_made_once(sqlite_url: str, home: Path, tool: str, state: str) -> None:
     """004: "UnrecoverableError — skip retries immediately for non-transient failures"."""
-    with talking(sqlite_url, home, in_order(calls((tool, {})), DONE)) as talk:
+    with open_talk(sqlite_url, home, in_order(calls((tool, {})), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert attempts_at(home, tool) == 1
         assert [effect.state for effect in talk.effects()] == [state]
@@ -163,7 +163,7 @@ def test_a_call_that_may_not_be_repeated_or_cannot_succeed_is_made_once(sqlite_u
 
 def test_each_call_of_one_answer_has_all_its_attempts(sqlite_url: str, home: Path) -> None:
     """The second call starts with no failures counted, although the first one failed four times."""
-    with talking(sqlite_url, home, in_order(calls(look(failures=4), look(failures=8)), DONE)) as talk:
+    with open_talk(sqlite_url, home, in_order(calls(look(failures=4), look(failures=8)), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded"]
         assert attempts_at(home, "look") == 9
@@ -171,12 +171,14 @@ def test_each_call_of_one_answer_has_all_its_attempts(sqlite_url: str, home: Pat
 
 def test_a_sub_agents_call_is_retried_too(sqlite_url: str, home: Path) -> None:
     """The sub-agent rests between attempts, and its parent keeps waiting for it."""
-    parts = cast(index=said(delegated("dig"), DONE), researcher=said(calls(look(failures=99)), text("Nothing there.")))
-    with talking(sqlite_url, home, parts) as talk:
+    parts = by_role(
+        index=by_transcript(delegate_call("dig"), DONE), researcher=by_transcript(calls(look(failures=99)), text("Nothing there."))
+    )
+    with open_talk(sqlite_url, home, parts) as talk:
         assert talk.say()["outcome"] == "answered"
         assert attempts_at(home, "look") == 5
         assert [json.loads(dead.payload)["role"] for dead in dead_calls(talk)] == ["researcher"]
-        assert states(talk) == {"dig": ("completed", "completed")}
+        assert get_states(talk) == {"dig": ("completed", "completed")}
 
 
 def job(talk: Talk, job_id: str) -> Job:

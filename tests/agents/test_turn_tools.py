@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway.agents import transcript
 from headway.testing import scripted_model
-from tests.agents.turning import Talk, in_order, planned, talking
+from tests.agents.turn_harness import Talk, in_order, open_talk, plan_call
 from tests.model_server import Call, call, calls, text
 
 DONE = text("Done.")
@@ -92,14 +92,14 @@ def results(talk: Talk) -> list[str]:
 
 def one_call(url: str, home: Path, made: Call) -> tuple[str, str]:
     """(state, result) of one tool call, in a turn that goes on and answers all the same."""
-    with talking(url, home, in_order(calls(made), DONE)) as talk:
+    with open_talk(url, home, in_order(calls(made), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         (effect,) = talk.effects()
         (result,) = results(talk)
         assert effect.result == result
-        (told,) = talk.told("tool_result")
+        (told,) = talk.list_event_data("tool_result")
         assert (told["call_id"], told["tool"], told["is_error"]) == (effect.call_id, effect.tool, effect.state != "succeeded")
-        assert len(talk.told("tool_call")) == 1
+        assert len(talk.list_event_data("tool_call")) == 1
         return effect.state, result
 
 
@@ -136,15 +136,15 @@ def test_no_arguments_are_an_empty_object(sqlite_url: str, home: Path, raw: str)
     assert one_call(sqlite_url, home, call("now", raw_arguments=raw))[0] == "succeeded"
 
 
-def test_deeply_nested_arguments_harm_nobody(sqlite_url: str, home: Path) -> None:
+def test_deeply_nested_arguments_do_no_harm(sqlite_url: str, home: Path) -> None:
     """Just below and above what Python's own reader of JSON puts up with."""
     made = [calls(call("remember", raw_arguments='{"text":' + "[" * n + "]" * n + "}")) for n in range(900, 1000, 9)]
-    with talking(sqlite_url, home, in_order(*made, DONE), max_iterations="20") as talk:
+    with open_talk(sqlite_url, home, in_order(*made, DONE), max_iterations="20") as talk:
         assert talk.say()["outcome"] == "answered"
         assert {effect.state for effect in talk.effects()} == {"failed"}
 
 
-def test_an_unknown_tool_is_told_the_known_ones(sqlite_url: str, home: Path) -> None:
+def test_an_unknown_tool_is_answered_with_the_known_ones(sqlite_url: str, home: Path) -> None:
     state, result = one_call(sqlite_url, home, call("bake_cake", {"kind": "lemon"}))
     assert state == "failed"
     said = json.loads(result)["error"]
@@ -156,7 +156,7 @@ def test_an_unknown_tool_is_told_the_known_ones(sqlite_url: str, home: Path) -> 
 
 @pytest.mark.parametrize("name", ["functions.now", "now()", "remember it all", "x" * 100, "näh"])
 def test_a_name_that_no_provider_takes_back_does_not_fail_the_turn(sqlite_url: str, home: Path, name: str) -> None:
-    with talking(sqlite_url, home, in_order(calls(call(name, {})), DONE)) as talk:
+    with open_talk(sqlite_url, home, in_order(calls(call(name, {})), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert "There is no tool named" in results(talk)[0]
 
@@ -164,7 +164,7 @@ def test_a_name_that_no_provider_takes_back_does_not_fail_the_turn(sqlite_url: s
 def test_a_role_without_the_grant_is_refused(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "index.toml").write_text('tools = ["now"]\n')
-    with talking(
+    with open_talk(
         sqlite_url, tmp_path, in_order(calls(("remember", {"text": "x"}), ("write_file", {"path": "a", "content": ""})), DONE)
     ) as talk:
         assert talk.say()["outcome"] == "answered"
@@ -183,7 +183,7 @@ def test_several_calls_are_made_in_order_and_answered_together(database_url: str
         ("recall", {}),
         ("awaited", {"word": "three"}),
     )
-    with talking(database_url, home, in_order(made, DONE)) as talk:
+    with open_talk(database_url, home, in_order(made, DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.place for effect in talk.effects()] == [0, 1, 2, 3, 4, 5]
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 2 + ["failed"] + ["succeeded"] * 3
@@ -198,11 +198,11 @@ def test_several_calls_are_made_in_order_and_answered_together(database_url: str
 @pytest.mark.parametrize("ids", [("same", "same", "same"), ("", "", ""), ("a", "", "a"), ("a\0", "a\ud800", "b")])
 def test_ids_that_are_missing_or_not_unique_do_no_harm(sqlite_url: str, home: Path, ids: tuple[str, ...]) -> None:
     made = calls(*(call("awaited", {"word": f"word {n}"}, id=one) for n, one in enumerate(ids)))
-    with talking(sqlite_url, home, in_order(made, calls(call("awaited", {"word": "again"}, id="same")), DONE)) as talk:
+    with open_talk(sqlite_url, home, in_order(made, calls(call("awaited", {"word": "again"}, id="same")), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert results(talk) == ["word 0", "word 1", "word 2", "again"]
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 4
-        called, answered = talk.told("tool_call"), talk.told("tool_result")
+        called, answered = talk.list_event_data("tool_call"), talk.list_event_data("tool_result")
         assert [one["call_id"] for one in called] == [one["call_id"] for one in answered]
         assert len({one["call_id"] for one in called[:3]}) == 3
 
@@ -212,9 +212,9 @@ def test_missing_ids_from_a_model_of_another_provider_do_no_harm(sqlite_url: str
         ModelResponse([ToolCallPart("now", {}, ""), ToolCallPart("now", "{}", "")], finish_reason="tool_call"),
         ModelResponse([TextPart("Late.")], finish_reason="stop"),
     ]
-    with talking(sqlite_url, home, scripted_model(said)) as talk:
+    with open_talk(sqlite_url, home, scripted_model(said)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert len({one["call_id"] for one in talk.told("tool_call")}) == 2
+        assert len({one["call_id"] for one in talk.list_event_data("tool_call")}) == 2
 
 
 def test_an_exception_is_a_result(sqlite_url: str, home: Path) -> None:
@@ -227,9 +227,7 @@ def test_an_exception_is_a_result(sqlite_url: str, home: Path) -> None:
     ("tool", "error"),
     [("leave", "SystemExit"), ("leave_later", "SystemExit"), ("called_off", "CancelledError"), ("exhausted", "StopIteration")],
 )
-def test_an_exception_that_means_something_to_the_runtime_is_a_result_as_well(
-    sqlite_url: str, home: Path, tool: str, error: str
-) -> None:
+def test_an_exception_with_meaning_to_the_runtime_becomes_a_result_too(sqlite_url: str, home: Path, tool: str, error: str) -> None:
     state, result = one_call(sqlite_url, home, call(tool))
     assert state == "failed"
     assert error in result
@@ -260,30 +258,30 @@ def test_a_tool_that_says_nothing_has_succeeded(sqlite_url: str, home: Path) -> 
     assert one_call(sqlite_url, home, call("silent")) == ("succeeded", "null")
 
 
-def test_text_that_cannot_be_stored_is_mended_also_for_those_who_watch(database_url: str, home: Path) -> None:
+def test_unstorable_text_is_repaired_in_the_stream_too(database_url: str, home: Path) -> None:
     said = in_order(
         calls(call("awaited", raw_arguments='{"word": "x\0\ud800"}'), text="a\0b\ud800c \ud83d\ude00"),
         calls(call("awaited", raw_arguments=r'{"word": "y\u0000\ud800"}', id="b\0\ud800")),
         calls(call("no\0\ud800pe", raw_arguments=r'{"\ud800": "\ud800"}')),
         text("\0\ud800"),
     )
-    with talking(database_url, home, said) as talk:
+    with open_talk(database_url, home, said) as talk:
         talk.wait(talk.headway.feed.open(talk.tenant_id, talk.conversation_id, None))
         assert talk.say()["status"] == "finished"
         assert talk.answers() == ["a\ufffdb\ufffdc \N{GRINNING FACE}", "\ufffd\ufffd"]
         assert [effect.state for effect in talk.effects()] == ["succeeded", "failed", "failed"]
-        assert talk.told("tool_call")[1]["arguments"] == {"word": "y\0\ufffd"}
+        assert talk.list_event_data("tool_call")[1]["arguments"] == {"word": "y\0\ufffd"}
 
 
-def test_arguments_that_come_as_an_object_are_mended_too() -> None:
+def test_arguments_sent_as_an_object_are_repaired_too() -> None:
     given = ModelResponse([ToolCallPart("now", {"zone": "a\0\ud800"}, "a")])
     (made,) = transcript.clean_response(given).tool_calls
     assert made.args == r'{"zone": "a\u0000\ud800"}'
 
 
-def test_what_a_ledger_tool_did_and_answered_is_stored_together(database_url: str, tmp_path: Path) -> None:
+def test_the_effect_and_the_result_of_a_ledger_tool_are_stored_together(database_url: str, tmp_path: Path) -> None:
     """The call, the rows, the result and the events of one commit have one moment."""
-    with talking(database_url, tmp_path, in_order(planned("Bake"), text("1"), text("2"), text("3"))) as talk:
+    with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), text("1"), text("2"), text("3"))) as talk:
         talk.say()
         (effect,) = talk.database.read(lambda tx: tx.all("SELECT started_at, ended_at, state FROM effects"))
         (todo,) = talk.plan()
@@ -295,8 +293,8 @@ def test_what_a_ledger_tool_did_and_answered_is_stored_together(database_url: st
 
 def test_a_refused_ledger_tool_changes_nothing(sqlite_url: str, tmp_path: Path) -> None:
     made = calls(("create_todo", {"items": [{"title": "Bake"}, {"title": "Frost", "order": 0}]}), ("now", {}))
-    with talking(sqlite_url, tmp_path, in_order(made, DONE)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(made, DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.plan() == []
         assert [effect.state for effect in talk.effects()] == ["failed", "succeeded"]
-        assert talk.told("todo_changed") == []
+        assert talk.list_event_data("todo_changed") == []

@@ -5,8 +5,8 @@ from pathlib import Path
 from headway.actions import schedules, todos
 from headway.actions.schedules import Timing
 from headway.ledger.todo import Draft
-from tests.agents.turning import CHEAP_TIER, Talk, complete_next, in_order, planned, talking, tiers
-from tests.model_server import Reply, by_turn, calls, drop, error, midway, text
+from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
+from tests.model_server import Reply, by_turn, calls, drop, error, pause_midway, text
 
 ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
 
@@ -15,8 +15,8 @@ def subjects(talk: Talk) -> list[tuple[str, str]]:
     return talk.database.read(lambda tx: tx.all("SELECT subject, status FROM todos WHERE turn_id IS NULL ORDER BY id"))
 
 
-def test_a_writ_is_run_and_what_came_of_it_goes_back(database_url: str, tmp_path: Path) -> None:
-    with talking(database_url, tmp_path, in_order(ADD, text("All set."))) as talk:
+def test_a_writ_runs_and_its_result_goes_back_to_the_model(database_url: str, tmp_path: Path) -> None:
+    with open_talk(database_url, tmp_path, in_order(ADD, text("All set."))) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("answered", 2)
         assert subjects(talk) == [("buy flour", "pending")]
@@ -28,7 +28,7 @@ def test_a_writ_is_run_and_what_came_of_it_goes_back(database_url: str, tmp_path
 
 
 def test_an_answer_of_nothing_but_a_writ_never_ends_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(
+    with open_talk(
         sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("/todo list"), text("One thing to buy."))
     ) as talk:
         assert talk.say()["iterations"] == 3
@@ -39,7 +39,7 @@ def test_an_answer_of_nothing_but_a_writ_never_ends_the_turn(sqlite_url: str, tm
 def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: str, tmp_path: Path) -> None:
     """001: "a /schedule-fired run can pick up the same todos a human-driven turn left behind", and "a scheduled run that fires
     /todo done <id> as it finishes each step gives the human a passive progress feed"."""
-    with talking(database_url, tmp_path, text(""), sweeping=True) as talk:
+    with open_talk(database_url, tmp_path, text(""), sweeping=True) as talk:
         draft = Draft("write the post-mortem", conversation_id=talk.conversation_id)
         left = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
         replies = (text("/todo list"), text(f"/todo start {left.id}"), text(f"/todo done {left.id}"), text("Written."))
@@ -48,26 +48,26 @@ def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: st
         talk.database.write(lambda tx: schedules.put(tx, talk.tenant_id, "nightly", Timing(every_ms=3_600_000), work))
         talk.database.write(lambda tx: schedules.run_now(tx, talk.tenant_id, "nightly"))
         talk.headway.nudge()
-        talk.wait(talk.until(lambda: bool(talk.told("turn_finished"))))
+        talk.wait(talk.until(lambda: bool(talk.list_event_data("turn_finished"))))
         assert f"#{left.id} [pending] write the post-mortem" in talk.server.requests[1].last
-        progress = [told["todo"]["status"] for told in talk.told("todo_changed")]
+        progress = [told["todo"]["status"] for told in talk.list_event_data("todo_changed")]
         assert progress == ["pending", "in_progress", "completed"]
 
 
-def test_what_watchers_hear_never_has_half_a_writ_in_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_streamed_text_never_contains_part_of_a_writ(sqlite_url: str, tmp_path: Path) -> None:
     said = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
-    with talking(sqlite_url, tmp_path, in_order(midway(text(said)), text("Bye."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(pause_midway(text(said)), text("Bye."))) as talk:
         talk.say()
-        heard = talk.heard()
+        heard = talk.read_streamed_text()
         assert "/todo" not in heard
         assert "flour" not in heard
         assert heard == "Hello.\nA path: /usr/bin\n/to be or notBye."
-        assert not any("/todo" in whisper["text"] or whisper["text"].endswith("/") for whisper in talk.headway.whispers)
+        assert not any("/todo" in whisper["text"] or whisper["text"].endswith("/") for whisper in talk.headway.streamed)
         assert talk.answers() == ["Hello.\nA path: /usr/bin\n/to be or not", "Bye."]
 
 
 def test_a_writ_beside_tool_calls_is_run_after_them(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Look:\n/todo add buy flour"), text("Bought."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {}), text="Look:\n/todo add buy flour"), text("Bought."))) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [message["role"] for message in talk.server.requests[1].messages[-3:]] == ["assistant", "tool", "user"]
         assert "buy flour" in talk.server.requests[1].last
@@ -75,7 +75,7 @@ def test_a_writ_beside_tool_calls_is_run_after_them(sqlite_url: str, tmp_path: P
 
 
 def test_a_writ_that_is_wrong_says_why(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, in_order(text("/todo done 404"), text("/todo add a\nno end"), text("Oh."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(text("/todo done 404"), text("/todo add a\nno end"), text("Oh."))) as talk:
         talk.say()
         assert "ERR: " in talk.server.requests[1].last
         assert "ERR: missing /endtodo terminator" in talk.server.requests[2].last
@@ -84,16 +84,16 @@ def test_a_writ_that_is_wrong_says_why(sqlite_url: str, tmp_path: Path) -> None:
 
 def test_a_writ_in_a_fence_is_text(sqlite_url: str, tmp_path: Path) -> None:
     said = "Write this:\n```\n/todo add buy flour\n```\n"
-    with talking(sqlite_url, tmp_path, text(said)) as talk:
+    with open_talk(sqlite_url, tmp_path, text(said)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.answers() == [said]
         assert subjects(talk) == []
 
 
-def test_a_role_without_the_grant_is_told_so(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_role_without_the_grant_gets_an_error(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "index.toml").write_text("writs = []\n")
-    with talking(sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("Oh."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("Oh."))) as talk:
         talk.say()
         assert "needs the grant" in talk.server.requests[1].last
         assert subjects(talk) == []
@@ -101,7 +101,7 @@ def test_a_role_without_the_grant_is_told_so(sqlite_url: str, tmp_path: Path) ->
 
 def test_writs_of_a_cut_off_answer_are_not_run(sqlite_url: str, tmp_path: Path) -> None:
     cut = Reply("Hm.\n/todo add buy flour\n\nand the", finish="length")
-    with talking(sqlite_url, tmp_path, tiers(by_turn(cut, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, tiers(by_turn(cut, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
         talk.server.script = tiers(in_order(cut, text("end.")), text("Sum."))
         talk.say()
         assert subjects(talk) == []
@@ -110,20 +110,20 @@ def test_writs_of_a_cut_off_answer_are_not_run(sqlite_url: str, tmp_path: Path) 
 
 def test_a_writ_of_an_answer_that_broke_off_runs_once(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(drop("/todo add buy flour\n\nand so on and on"), error(503), ADD, text("All set."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         assert subjects(talk) == [("buy flour", "pending")]
 
 
 def test_writs_do_not_get_around_the_drain_gate(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(planned("Bake"), text("/todo list"), text("Done!"), complete_next, text("Done."))
-    with talking(sqlite_url, tmp_path, script) as talk:
+    script = in_order(plan_call("Bake"), text("/todo list"), text("Done!"), complete_next, text("Done."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert len(talk.told("refused")) == 1
+        assert len(talk.list_event_data("refused")) == 1
         assert talk.answers() == ["Done."]
 
 
 def test_a_model_that_only_speaks_in_writs_meets_the_limit(sqlite_url: str, tmp_path: Path) -> None:
-    with talking(sqlite_url, tmp_path, text("/todo list"), max_iterations="3") as talk:
+    with open_talk(sqlite_url, tmp_path, text("/todo list"), max_iterations="3") as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("limit", 3)

@@ -7,11 +7,11 @@ import pytest
 from headway.actions import conversations
 from headway.ledger.scope import Scope
 from headway.testing import TenantHarness
-from tests.agents.delegating import asked, cast, delegated, envelope_of, said
-from tests.agents.reaching import hands
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import build_caller
+from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_envelope, list_requests
 from tests.agents.test_writs import Writer
-from tests.agents.turning import in_order, talking
-from tests.agents.working import Agent
+from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, text
 
 
@@ -20,7 +20,7 @@ def subjects(agent: Agent) -> list[str]:
 
 
 def notes(agent: Agent) -> list[str]:
-    return [entry["text"] for entry in hands(agent)("recall")["entries"]]
+    return [entry["text"] for entry in build_caller(agent)("recall")["entries"]]
 
 
 # Todos
@@ -78,7 +78,7 @@ def test_only_the_flag_itself_at_the_start_is_one(desk: TenantHarness, subject: 
 def test_a_memory_is_the_conversations_unless_the_agent_keeps_it_for_the_tenant(agent: Agent) -> None:
     """001: "A conversation-scoped read sees both — pinned rows plus the unscoped pool — same OR-NULL fallback the structured
     memory layer uses."."""
-    caller = hands(agent)
+    caller = build_caller(agent)
     caller("remember", text="mine")
     kept = caller("remember", text="everybody's", tenant_wide=True)["remembered"]
 
@@ -94,12 +94,12 @@ def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_
         ("todo_add", {"subject": "migrate the logs", "tenant_wide": True}),
         ("remember", {"text": "Logs move in March.", "tenant_wide": True}),
     )
-    with talking(sqlite_url, tmp_path, in_order(leave, text("Noted."))) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(leave, text("Noted."))) as talk:
         talk.say("Remember that the logs move in March.")
         talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
-        talk.server.script = cast(index=said(delegated("dig"), text("Dug.")), researcher=text("A hole."))
+        talk.server.script = by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=text("A hole."))
         talk.say("What was I up to?")
-        lines = envelope_of(asked(talk, "researcher")[0])
+        lines = get_envelope(list_requests(talk, "researcher")[0])
         assert lines[4].endswith("[note] Logs move in March.")
         assert lines[-1].endswith("[pending] migrate the logs (tenant-wide)")
         (instructions, *_) = (request.system for request in talk.server.requests)
@@ -107,7 +107,7 @@ def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_
         assert "/todo add --tenant-wide SUBJECT" in instructions
 
 
-def test_a_home_is_one_of_the_two_that_the_context_gives() -> None:
+def test_a_home_is_one_of_the_two_of_the_context() -> None:
     scope = Scope(1, 7, "turn", "ada")
 
     assert scope.home(tenant_wide=False) == scope

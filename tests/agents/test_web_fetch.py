@@ -15,8 +15,8 @@ from headway.agents.tools.addresses import Address, is_host_allowed, is_public
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.web import fetch
 from headway.ledger.errors import Invalid, OutOfReach
-from tests.agents.reaching import hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import build_caller
 
 # Made for these tests, signed by itself: nobody has a reason to trust it.
 CERTIFICATE = """\
@@ -130,14 +130,14 @@ def test_text_is_read_in_the_charset_it_names_if_it_is_one(site: Site, charset: 
 @pytest.mark.parametrize(
     "kind", ["image/png", "application/octet-stream", "application/pdf", "application/zip", "video/mp4", "\x1b[2J"]
 )
-def test_what_is_not_text_is_refused(site: Site, kind: str) -> None:
+def test_content_that_is_not_text_is_refused(site: Site, kind: str) -> None:
     site.says(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode(), b"\x89PNG")
 
     assert "not text" in (said := refusal(site.fetch))
     assert said.isprintable()
 
 
-def test_what_is_compressed_is_refused(site: Site) -> None:
+def test_compressed_content_is_refused(site: Site) -> None:
     site.says(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b")
 
     assert "compressed" in refusal(site.fetch)
@@ -203,13 +203,13 @@ def test_a_site_that_says_nothing_is_given_up_at_the_deadline(site: Site) -> Non
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_no_answer_of_a_web_server_is_an_error_in_a_sentence(site: Site, answer: bytes) -> None:
+def test_a_malformed_http_answer_is_an_error_in_one_sentence(site: Site, answer: bytes) -> None:
     site.says(answer)
 
     assert "could not be fetched" in refusal(site.fetch)
 
 
-def test_nobody_there_is_an_error_in_a_sentence(site: Site) -> None:
+def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
@@ -246,7 +246,7 @@ def test_nobody_there_is_an_error_in_a_sentence(site: Site) -> None:
         "http://a..b/",
     ],
 )
-def test_what_is_no_plain_web_address_is_refused(site: Site, url: str) -> None:
+def test_a_url_that_is_not_plain_http_is_refused(site: Site, url: str) -> None:
     assert refusal(lambda: site.fetch(url))
 
 
@@ -260,7 +260,7 @@ PRIVATE = [
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_addresses_of_somebodys_own_network_are_not_public(address: str) -> None:
+def test_private_network_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 
@@ -296,7 +296,7 @@ def test_addresses_on_the_internet_are(address: str) -> None:
     ],
 )
 def test_no_way_of_writing_this_machine_gets_past_the_tool(sqlite_agent: Agent, site: Site, host: str) -> None:
-    caller = hands(sqlite_agent, world=ExternalAccess(http_hosts=("*",)))
+    caller = build_caller(sqlite_agent, world=ExternalAccess(http_hosts=("*",)))
 
     assert caller.refused("http_get", url=f"http://{host}:{site.port}/")
     assert site.requests == []
@@ -347,12 +347,12 @@ def test_a_host_that_does_not_exist_is_an_error_in_a_sentence(site: Site) -> Non
         ("anything.net", (), False),
     ],
 )
-def test_a_list_allows_names_what_is_below_them_or_everything(host: str, hosts: tuple[str, ...], allowed: bool) -> None:
+def test_an_allow_list_matches_names_their_subdomains_or_everything(host: str, hosts: tuple[str, ...], allowed: bool) -> None:
     assert is_host_allowed(host, hosts) is allowed
 
 
 def test_a_host_that_is_not_listed_is_not_even_looked_up(sqlite_agent: Agent) -> None:
-    caller = hands(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
+    caller = build_caller(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
 
     said = caller.refused("http_get", url="http://localhost/")
     assert said == "localhost is not an allowed host. Allowed: example.org, *.example.net."
@@ -382,7 +382,7 @@ def test_a_redirect_is_followed_and_the_answer_says_where_it_led(site: Site) -> 
         "//10.0.0.1/",
     ],
 )
-def test_a_redirect_to_where_nobody_may_go_is_refused(site: Site, to: str) -> None:
+def test_a_redirect_to_a_forbidden_address_is_refused(site: Site, to: str) -> None:
     site.says(moved(to.format(port=site.port)))
 
     assert refusal(site.fetch)
@@ -438,7 +438,7 @@ def asked(port: int) -> dict[str, Any]:
     return fetch(f"https://localhost:{port}/", ("localhost",), lambda _address: True)
 
 
-def test_a_site_with_a_certificate_that_nobody_vouches_for_is_not_asked(tls_port: int) -> None:
+def test_a_site_with_an_untrusted_certificate_is_refused(tls_port: int) -> None:
     assert "certificate verify failed" in refusal(lambda: asked(tls_port))
 
 

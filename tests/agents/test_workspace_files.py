@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.reaching import Hands, hands
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
+from tests.agents.external_tools import ToolCaller, build_caller
 
 SECRET = "the secret of the house"
 
@@ -23,11 +23,11 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def caller(sqlite_agent: Agent, workspace: Path) -> Hands:
-    return hands(sqlite_agent, workspace)
+def caller(sqlite_agent: Agent, workspace: Path) -> ToolCaller:
+    return build_caller(sqlite_agent, workspace)
 
 
-def test_what_was_written_is_read_back_and_listed(caller: Hands, workspace: Path) -> None:
+def test_a_written_file_is_read_back_and_listed(caller: ToolCaller, workspace: Path) -> None:
     assert not workspace.exists()
     assert caller("write_file", path="notes/today.md", content="Grüße\n") == {"path": "notes/today.md", "size": 8}
     caller("write_file", path="./notes/../a.txt", content="")
@@ -39,14 +39,14 @@ def test_what_was_written_is_read_back_and_listed(caller: Hands, workspace: Path
     assert caller("list_files", path="notes") == {"files": [{"path": "notes/today.md", "size": 8}]}
 
 
-def test_a_workspace_is_nobody_elses(caller: Hands, workspace: Path) -> None:
+def test_a_workspace_belongs_to_one_tenant(caller: ToolCaller, workspace: Path) -> None:
     caller("write_file", path="notes/a", content="x")
 
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (workspace, workspace / "notes", workspace / "notes" / "a")]
     assert modes == [0o700, 0o700, 0o600]
 
 
-def test_writing_again_replaces_the_whole_file(caller: Hands, workspace: Path) -> None:
+def test_writing_again_replaces_the_whole_file(caller: ToolCaller, workspace: Path) -> None:
     caller("write_file", path="a", content="a long text")
     caller("write_file", path="a", content="short")
 
@@ -54,7 +54,7 @@ def test_writing_again_replaces_the_whole_file(caller: Hands, workspace: Path) -
     assert os.listdir(workspace) == ["a"]
 
 
-def test_readers_see_the_old_file_or_the_new_one_and_nothing_between(caller: Hands, workspace: Path) -> None:
+def test_readers_see_the_old_file_or_the_new_one_and_nothing_between(caller: ToolCaller, workspace: Path) -> None:
     versions = {"a" * 300_000, "b" * 300_000}
     caller("write_file", path="a", content="a" * 300_000)
     done = threading.Event()
@@ -87,7 +87,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_no_path_leads_outside(caller: Hands, tmp_path: Path, path: str) -> None:
+def test_no_path_leads_outside(caller: ToolCaller, tmp_path: Path, path: str) -> None:
     caller("write_file", path="a/b", content="x")
     before = sorted(tmp_path.rglob("*"))
 
@@ -97,7 +97,7 @@ def test_no_path_leads_outside(caller: Hands, tmp_path: Path, path: str) -> None
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_no_link_leads_outside(caller: Hands, workspace: Path, tmp_path: Path) -> None:
+def test_no_link_leads_outside(caller: ToolCaller, workspace: Path, tmp_path: Path) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "file").symlink_to(tmp_path / "secret.txt")
     (workspace / "folder").symlink_to(tmp_path)
@@ -112,7 +112,7 @@ def test_no_link_leads_outside(caller: Hands, workspace: Path, tmp_path: Path) -
     assert not list(tmp_path.rglob("new.txt"))
 
 
-def test_writing_over_a_link_replaces_the_link_and_not_what_it_leads_to(caller: Hands, workspace: Path, tmp_path: Path) -> None:
+def test_writing_over_a_link_replaces_the_link_and_not_its_target(caller: ToolCaller, workspace: Path, tmp_path: Path) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "link").symlink_to(tmp_path / "secret.txt")
     caller("write_file", path="link", content="mine")
@@ -121,7 +121,7 @@ def test_writing_over_a_link_replaces_the_link_and_not_what_it_leads_to(caller: 
     assert caller("read_file", path="link") == {"content": "mine"}
 
 
-def test_pipes_sockets_and_folders_are_not_read_and_keep_nobody_waiting(caller: Hands, workspace: Path, monkeypatch: Any) -> None:
+def test_pipes_sockets_and_folders_are_refused_without_blocking(caller: ToolCaller, workspace: Path, monkeypatch: Any) -> None:
     caller("write_file", path="folder/a", content="x")
     os.mkfifo(workspace / "pipe")
     monkeypatch.chdir(workspace)  # a socket's path has to be short
@@ -133,10 +133,10 @@ def test_pipes_sockets_and_folders_are_not_read_and_keep_nobody_waiting(caller: 
 
 
 def test_a_device_is_not_read(sqlite_agent: Agent) -> None:
-    assert hands(sqlite_agent, "/dev").refused("read_file", path="zero") == "zero is not a file."
+    assert build_caller(sqlite_agent, "/dev").refused("read_file", path="zero") == "zero is not a file."
 
 
-def test_a_file_is_no_folder_and_a_folder_no_file(caller: Hands) -> None:
+def test_a_file_is_no_folder_and_a_folder_no_file(caller: ToolCaller) -> None:
     caller("write_file", path="folder/a", content="x")
 
     assert caller.refused("write_file", path="folder", content="x")
@@ -146,7 +146,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(caller: Hands) -> None:
     assert [one["path"] for one in caller("list_files")["files"]] == ["folder/", "folder/a"]
 
 
-def test_what_is_not_there_is_said_not_to_be_there(caller: Hands) -> None:
+def test_a_missing_file_is_reported_as_missing(caller: ToolCaller) -> None:
     assert caller("list_files") == {"files": []}
     assert caller.refused("read_file", path="a.txt") == "There is no a.txt in the workspace."
     caller("write_file", path="b", content="")
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_said_not_to_be_there(caller: Hands) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"text\0text", b"cut \xc3"])
-def test_what_is_not_text_is_not_shown(caller: Hands, workspace: Path, data: bytes) -> None:
+def test_a_file_that_is_not_text_is_not_shown(caller: ToolCaller, workspace: Path, data: bytes) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "data").write_bytes(data)
 
@@ -162,7 +162,7 @@ def test_what_is_not_text_is_not_shown(caller: Hands, workspace: Path, data: byt
 
 
 @pytest.mark.parametrize("character", ["x", "é", "\N{GRINNING FACE}"])
-def test_a_long_file_is_shown_from_its_beginning_and_says_so(caller: Hands, workspace: Path, character: str) -> None:
+def test_a_long_file_is_shown_from_its_beginning_and_says_so(caller: ToolCaller, workspace: Path, character: str) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "long").write_text("x" + character * 250_000, encoding="utf-8")
     shown = caller("read_file", path="long")
@@ -171,14 +171,14 @@ def test_a_long_file_is_shown_from_its_beginning_and_says_so(caller: Hands, work
     assert "first 200,000 characters" in shown["truncated"]
 
 
-def test_more_than_a_megabyte_is_not_written(caller: Hands, workspace: Path) -> None:
+def test_more_than_a_megabyte_is_not_written(caller: ToolCaller, workspace: Path) -> None:
     assert caller.refused("write_file", path="a", content="x" * 1_000_001)
     assert caller.refused("write_file", path="a", content="é" * 500_001)
     assert not workspace.exists()
     assert caller("write_file", path="a", content="x" * 1_000_000)["size"] == 1_000_000
 
 
-def test_a_long_list_ends_and_says_so(caller: Hands, workspace: Path) -> None:
+def test_a_long_list_ends_and_says_so(caller: ToolCaller, workspace: Path) -> None:
     caller("write_file", path="many/a", content="")
     for number in range(501):
         (workspace / f"f{number:03}").touch()
@@ -189,7 +189,7 @@ def test_a_long_list_ends_and_says_so(caller: Hands, workspace: Path) -> None:
     assert len(caller("list_files", path="many")["files"]) == 1
 
 
-def test_paths_are_sorted_and_strange_names_can_be_shown(caller: Hands, workspace: Path) -> None:
+def test_paths_are_sorted_and_strange_names_can_be_shown(caller: ToolCaller, workspace: Path) -> None:
     for path in ("a.txt", "a/z", "a/b/c", "B", "é"):
         caller("write_file", path=path, content="")
     Path(os.fsdecode(os.fsencode(workspace) + b"/\xff")).touch()
@@ -199,7 +199,7 @@ def test_paths_are_sorted_and_strange_names_can_be_shown(caller: Hands, workspac
     assert paths[-1] == "\N{REPLACEMENT CHARACTER}"
 
 
-def test_folders_as_deep_as_nobody_needs_them_are_listed_down_to_a_limit(caller: Hands, workspace: Path) -> None:
+def test_very_deep_folders_are_listed_down_to_a_limit(caller: ToolCaller, workspace: Path) -> None:
     caller("write_file", path="/".join(["d"] * 300), content="")
 
     assert len(caller("list_files")["files"]) == 41
@@ -209,4 +209,4 @@ def test_folders_as_deep_as_nobody_needs_them_are_listed_down_to_a_limit(caller:
 def test_without_a_workspace_the_tools_say_so(sqlite_agent: Agent, call: tuple[str, dict[str, str]]) -> None:
     tool, arguments = call
 
-    assert hands(sqlite_agent).refused(tool, **arguments) == "No workspace is available here."
+    assert build_caller(sqlite_agent).refused(tool, **arguments) == "No workspace is available here."

@@ -156,7 +156,7 @@ def test_a_todo_is_started_and_done_and_another_canceled(writer: Writer) -> None
     assert writer.desk.get(look).completed_at > 0
 
 
-def test_what_is_not_legal_is_refused_with_what_is(writer: Writer) -> None:
+def test_an_illegal_transition_is_refused_with_the_legal_ones(writer: Writer) -> None:
     todo = writer.add("look")
     writer(f"/todo done {todo.id}")
 
@@ -258,7 +258,7 @@ def test_open_todos_come_before_ended_ones_and_ended_ones_are_found_too(writer: 
     assert writer.lines("/todo done look around") == [f"ERR: Todo {open_one.id} is already completed."]
 
 
-def test_a_subject_nobody_has_is_not_found(writer: Writer) -> None:
+def test_an_unknown_subject_is_not_found(writer: Writer) -> None:
     writer.add("look")
 
     assert writer.lines("/todo done build") == ["ERR: no todo with that subject"]
@@ -312,7 +312,7 @@ def test_every_built_in_role_may_write_todos(desk: TenantHarness, role: str) -> 
 
 
 @pytest.mark.parametrize("text", ["/todo add look", "/todo list", "/todo add look\nbody without end", "/todo dance"])
-def test_a_role_without_the_grant_is_told_its_name_and_nothing_runs(writer: Writer, text: str) -> None:
+def test_a_missing_grant_is_named_and_nothing_runs(writer: Writer, text: str) -> None:
     writer.role = writer.role._replace(name="mute", writs=frozenset())
 
     assert writer.lines(text) == ["ERR: the role mute needs the grant `todos` for this"]
@@ -339,5 +339,5 @@ def test_a_role_without_the_grant_is_told_its_name_and_nothing_runs(writer: Writ
         ("/parallel\n/agent coder fix it", "[/parallel]\nERR: missing /endparallel terminator\n[END AGENT]"),
     ],
 )
-def test_what_cannot_be_done_here_says_so_in_a_frame_of_its_own(writer: Writer, text: str, answer: str) -> None:
+def test_a_writ_that_cannot_run_here_gets_an_error_frame(writer: Writer, text: str, answer: str) -> None:
     assert writer(text) == answer

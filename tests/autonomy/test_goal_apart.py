@@ -9,7 +9,7 @@ from headway.actions.goals import NewGoal
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
-from tests.autonomy.pursuing import Gate, agent, cast, plan, pursuing, step, told
+from tests.autonomy.goal_harness import Gate, agent, by_part, get_question, open_pursuit, plan, step
 from tests.model_server import Reply, Request
 
 
@@ -17,9 +17,11 @@ def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp
     gate = Gate()
 
     def planner(request: Request) -> Reply:
-        return plan(agent("wait"), step("rest", "wait")) if "A garden." in told(request) else plan(step("dig"), agent("fill"))
+        return (
+            plan(agent("wait"), step("rest", "wait")) if "A garden." in get_question(request) else plan(step("dig"), agent("fill"))
+        )
 
-    with pursuing(database_url, tmp_path, cast({"wait": gate.before(Reply("Waited."))}, plan=planner)) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part({"wait": gate.before(Reply("Waited."))}, plan=planner)) as pursuit:
         first = pursuit.set_goal("A garden.").id
         second = pursuit.achieve("A pond.").id
         assert pursuit.goal(first).status == "active"
@@ -32,7 +34,7 @@ def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp
 
 
 def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=plan(step("dig"))), priced=True, budget_usd="1000") as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(step("dig"))), priced=True, budget_usd="1000") as pursuit:
         other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
         pursuit.database.write(lambda tx: spending.set_limit(tx, other, 0))
         theirs = pursuit.database.write(lambda tx: goals.add(tx, other, NewGoal("A castle."), pursuit.headway.settings.limits)).id
@@ -48,8 +50,8 @@ def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_pat
             pursuit.read(goal_views.show, theirs)
 
 
-def test_what_cannot_be_a_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast()) as pursuit:
+def test_an_invalid_goal_is_refused(sqlite_url: str, tmp_path: Path) -> None:
+    with open_pursuit(sqlite_url, tmp_path, by_part()) as pursuit:
         for wrong in (
             NewGoal(" "),
             NewGoal("x", priority=-1),
@@ -63,7 +65,7 @@ def test_what_cannot_be_a_goal_is_refused(sqlite_url: str, tmp_path: Path) -> No
 
 
 def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         proposed = pursuit.act(goals.propose, NewGoal("A pond.", budget=10 * NANOS_PER_DOLLAR), "The frogs have nowhere to go.")
         pursuit.goal_id = proposed.id
         assert (proposed.status, proposed.pause_kind, proposed.source) == ("paused", "proposal", "agent-discovered")
@@ -72,5 +74,5 @@ def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:
         assert "A pond." in words
         assert "The frogs have nowhere to go." in words
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
-        assert "Why it was proposed: The frogs have nowhere to go." in told(pursuit.asked("plan")[0])
+        assert pursuit.wait_until_ended().status == "completed"
+        assert "Why it was proposed: The frogs have nowhere to go." in get_question(pursuit.list_requests("plan")[0])

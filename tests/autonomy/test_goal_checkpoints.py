@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headway.actions import goals
-from tests.autonomy.pursuing import Pursuit, agent, cast, plan, pursuing, step
+from tests.autonomy.goal_harness import Pursuit, agent, by_part, open_pursuit, plan, step
 
 REFUSE = {
     "sqlite": """CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.kind = 'sub_goal_ended'
@@ -27,27 +27,27 @@ def tried(caplog: pytest.LogCaptureFixture) -> int:
 def test_a_checkpoint_that_fails_is_written_again(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type
 ) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=plan(kind("dig"), step("fill", "dig")))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(kind("dig"), step("fill", "dig")))) as pursuit:
         change(pursuit, REFUSE)
         pursuit.set_goal()
         pursuit.until(lambda: tried(caplog))
         assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}, "nothing goes on without it"
         change(pursuit, ALLOW)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert len(pursuit.journal("sub_goal_ended")) == 2
-        assert len([one for one in pursuit.asked("work") if "dig" in one.last]) <= 2
+        assert len([one for one in pursuit.list_requests("work") if "dig" in one.last]) <= 2
 
 
-def test_one_that_cannot_be_written_stops_the_goal_and_a_person_is_told(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+def test_a_checkpoint_that_cannot_be_written_stops_the_goal_and_notifies_a_person(database_url: str, tmp_path: Path) -> None:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         change(pursuit, REFUSE)
         try:
             pursuit.set_goal()
-            assert pursuit.paused().pause_kind == "fault"
+            assert pursuit.wait_until_paused().pause_kind == "fault"
         finally:
             change(pursuit, ALLOW)
         assert [kind for kind, _ in pursuit.notices()] == ["fault"]
         assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}
-        assert pursuit.worked_on() == ["dig"]
+        assert pursuit.list_started_tasks() == ["dig"]
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"

@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from headway.ledger.run import NANOS_PER_DOLLAR
-from tests.autonomy.pursuing import (
+from tests.autonomy.goal_harness import (
     Pursuit,
     agent,
-    cast,
-    failed,
+    by_part,
+    by_transcript,
+    evaluation_form,
+    failure,
+    get_question,
     in_order,
-    judged,
+    open_pursuit,
     plan,
-    pursuing,
     replan,
-    said,
     step,
-    told,
     verdict,
 )
 from tests.model_server import MODEL, Reply, calls, error, text
@@ -32,23 +32,25 @@ def verdicts(pursuit: Pursuit) -> list[tuple[str, str]]:
 
 
 def test_outcomes_are_judged_by_the_cheap_tier(database_url: str, tmp_path: Path) -> None:
-    script = cast(plan=plan(step("dig"), agent("fill")))
-    with pursuing(database_url, tmp_path, script, model_cheap=f"openai-chat:{CHEAP}") as pursuit:
+    script = by_part(plan=plan(step("dig"), agent("fill")))
+    with open_pursuit(database_url, tmp_path, script, model_cheap=f"openai-chat:{CHEAP}") as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("none", "model")] * 2
-        assert {request.model for request in pursuit.asked("evaluation")} == {CHEAP}
-        assert {request.model for request in pursuit.asked("plan")} == {MODEL}
-        question = told(pursuit.asked("evaluation")[0])
+        assert {request.model for request in pursuit.list_requests("evaluation")} == {CHEAP}
+        assert {request.model for request in pursuit.list_requests("plan")} == {MODEL}
+        question = get_question(pursuit.list_requests("evaluation")[0])
         assert "Expected outcome: " in question
         assert "Done: " in question
 
 
 def test_a_major_divergence_calls_for_a_new_plan(database_url: str, tmp_path: Path) -> None:
-    script = cast(plan=DIG, replan=ANOTHER_WAY, evaluation=in_order(judged("major", "There is no hole."), judged()))
-    with pursuing(database_url, tmp_path, script) as pursuit:
+    script = by_part(
+        plan=DIG, replan=ANOTHER_WAY, evaluation=in_order(evaluation_form("major", "There is no hole."), evaluation_form())
+    )
+    with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == 1
-        assert "There is no hole." in told(pursuit.asked("replan")[0])
+        assert "There is no hole." in get_question(pursuit.list_requests("replan")[0])
         assert "There is no hole." in pursuit.journal("replanned")[0]["why"]
         assert pursuit.statuses() == {"dig": "completed", "dig elsewhere": "completed"}
 
@@ -56,8 +58,8 @@ def test_a_major_divergence_calls_for_a_new_plan(database_url: str, tmp_path: Pa
 @pytest.mark.parametrize(("minor", "replans"), [(2, 0), (3, 1)])
 def test_more_than_two_minor_divergences_call_for_a_new_plan(sqlite_url: str, tmp_path: Path, minor: int, replans: int) -> None:
     steps = plan(*(step(f"s{n}") for n in range(5)))
-    evaluation = in_order(*[judged("minor", "A little crooked.")] * minor, judged())
-    with pursuing(sqlite_url, tmp_path, cast(plan=steps, replan=ANOTHER_WAY, evaluation=evaluation)) as pursuit:
+    evaluation = in_order(*[evaluation_form("minor", "A little crooked.")] * minor, evaluation_form())
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=steps, replan=ANOTHER_WAY, evaluation=evaluation)) as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == replans
 
@@ -65,8 +67,8 @@ def test_more_than_two_minor_divergences_call_for_a_new_plan(sqlite_url: str, tm
 def test_minor_divergences_under_an_earlier_plan_do_not_count_again(sqlite_url: str, tmp_path: Path) -> None:
     steps = plan(*(step(f"s{n}") for n in range(3)))
     afterwards = replan(*(step(f"t{n}") for n in range(3)))
-    evaluation = in_order(*[judged("minor", "A little crooked.")] * 5, judged())
-    with pursuing(sqlite_url, tmp_path, cast(plan=steps, replan=afterwards, evaluation=evaluation)) as pursuit:
+    evaluation = in_order(*[evaluation_form("minor", "A little crooked.")] * 5, evaluation_form())
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=steps, replan=afterwards, evaluation=evaluation)) as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == 1
 
@@ -80,45 +82,45 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=NONSENSE.keys())
-def test_an_evaluator_that_talks_nonsense_is_asked_again_and_then_it_diverged(
+def test_an_unparsable_evaluation_is_retried_and_then_counts_as_divergence(
     sqlite_url: str, tmp_path: Path, nonsense: Reply
 ) -> None:
-    evaluation = in_order(nonsense, nonsense, nonsense, judged())
-    with pursuing(sqlite_url, tmp_path, cast(plan=DIG, replan=ANOTHER_WAY, evaluation=evaluation)) as pursuit:
+    evaluation = in_order(nonsense, nonsense, nonsense, evaluation_form())
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, replan=ANOTHER_WAY, evaluation=evaluation)) as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("major", "evaluator failed"), ("none", "model")]
         assert pursuit.goal().replan_count == 1
 
 
 def test_an_evaluator_that_comes_to_its_senses_is_believed(sqlite_url: str, tmp_path: Path) -> None:
-    evaluation = in_order(text("Fine."), text("Really."), judged("minor", "A little crooked."))
-    with pursuing(sqlite_url, tmp_path, cast(plan=DIG, evaluation=evaluation)) as pursuit:
+    evaluation = in_order(text("Fine."), text("Really."), evaluation_form("minor", "A little crooked."))
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, evaluation=evaluation)) as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("minor", "model")]
 
 
 def test_an_evaluator_that_cannot_be_reached_is_tried_again_and_then_it_diverged(database_url: str, tmp_path: Path) -> None:
     down = error(500, "no evaluator here")
-    evaluation = in_order(down, down, down, judged())
-    script = cast(plan=DIG, replan=ANOTHER_WAY, evaluation=evaluation)
-    with pursuing(database_url, tmp_path, script, model_retries="3") as pursuit:
+    evaluation = in_order(down, down, down, evaluation_form())
+    script = by_part(plan=DIG, replan=ANOTHER_WAY, evaluation=evaluation)
+    with open_pursuit(database_url, tmp_path, script, model_retries="3") as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("major", "evaluator failed"), ("none", "model")]
         assert "no evaluator here" in pursuit.journal("evaluated")[0]["reason"]
-        assert len(pursuit.asked("evaluation")) == 4
+        assert len(pursuit.list_requests("evaluation")) == 4
 
 
 def test_an_evaluator_that_is_back_in_time_is_believed(sqlite_url: str, tmp_path: Path) -> None:
-    evaluation = in_order(error(500), error(503), judged())
-    with pursuing(sqlite_url, tmp_path, cast(plan=DIG, evaluation=evaluation), model_retries="3") as pursuit:
+    evaluation = in_order(error(500), error(503), evaluation_form())
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=DIG, evaluation=evaluation), model_retries="3") as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("none", "model")]
         assert pursuit.job().errors == "[]"
 
 
-def test_what_failed_needs_no_evaluator(database_url: str, tmp_path: Path) -> None:
-    script = cast({"dig": failed("Nothing but rock.")}, plan=plan(agent("dig")), replan=ANOTHER_WAY)
-    with pursuing(database_url, tmp_path, script) as pursuit:
+def test_a_failed_sub_goal_needs_no_evaluator(database_url: str, tmp_path: Path) -> None:
+    script = by_part({"dig": failure("Nothing but rock.")}, plan=plan(agent("dig")), replan=ANOTHER_WAY)
+    with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("major", "metric"), ("none", "model")]
         assert pursuit.sub_goal("dig").reason == "Nothing but rock."
@@ -126,9 +128,9 @@ def test_what_failed_needs_no_evaluator(database_url: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", [step, agent])
-def test_what_cost_more_than_it_was_allowed_to_diverged(database_url: str, tmp_path: Path, kind: type) -> None:
-    script = cast({"dig": text("A hole.", usage=(1_500, 0))}, plan=plan(kind("dig", cost_limit_usd=1)), replan=ANOTHER_WAY)
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+def test_a_sub_goal_over_its_cost_limit_diverged(database_url: str, tmp_path: Path, kind: type) -> None:
+    script = by_part({"dig": text("A hole.", usage=(1_500, 0))}, plan=plan(kind("dig", cost_limit_usd=1)), replan=ANOTHER_WAY)
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit)[0] == ("major", "metric")
         assert "$1.5000 of $1.0000" in pursuit.journal("evaluated")[0]["reason"]
@@ -136,49 +138,49 @@ def test_what_cost_more_than_it_was_allowed_to_diverged(database_url: str, tmp_p
 
 
 def test_an_answer_of_nothing_is_no_outcome(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast({"dig": text("")}, plan=DIG, replan=ANOTHER_WAY)) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part({"dig": text("")}, plan=DIG, replan=ANOTHER_WAY)) as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit)[0] == ("major", "metric")
 
 
-def test_what_an_evaluator_says_can_be_stored_whatever_it_is(database_url: str, tmp_path: Path) -> None:
-    evaluation = in_order(judged("minor", "a\0b \ud800 c"), judged())
-    with pursuing(database_url, tmp_path, cast(plan=DIG, evaluation=evaluation)) as pursuit:
+def test_any_text_of_an_evaluator_can_be_stored(database_url: str, tmp_path: Path) -> None:
+    evaluation = in_order(evaluation_form("minor", "a\0b \ud800 c"), evaluation_form())
+    with open_pursuit(database_url, tmp_path, by_part(plan=DIG, evaluation=evaluation)) as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit) == [("minor", "model")]
 
 
 def test_unmet_criteria_call_for_a_new_plan(database_url: str, tmp_path: Path) -> None:
-    script = cast(plan=DIG, replan=replan(step("plant")), verdict=in_order(verdict("There are no flowers."), verdict()))
-    with pursuing(database_url, tmp_path, script) as pursuit:
+    script = by_part(plan=DIG, replan=replan(step("plant")), verdict=in_order(verdict("There are no flowers."), verdict()))
+    with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve(success_criteria="Flowers.")
         assert [one["met"] for one in pursuit.journal("goal_evaluated")] == [False, True]
-        assert "There are no flowers." in told(pursuit.asked("replan")[0])
+        assert "There are no flowers." in get_question(pursuit.list_requests("replan")[0])
         assert pursuit.statuses() == {"dig": "completed", "plant": "completed"}
-        assert "Success criteria: Flowers." in told(pursuit.asked("plan")[0])
+        assert "Success criteria: Flowers." in get_question(pursuit.list_requests("plan")[0])
 
 
-def test_a_verdict_that_nobody_can_give_is_no_pass(sqlite_url: str, tmp_path: Path) -> None:
+def test_an_unavailable_verdict_is_no_pass(sqlite_url: str, tmp_path: Path) -> None:
     no_bool = calls(("submit_verdict", {"met": "yes"}))
-    script = cast(plan=DIG, replan=replan(step("plant")), verdict=in_order(no_bool, no_bool, no_bool, verdict()))
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    script = by_part(plan=DIG, replan=replan(step("plant")), verdict=in_order(no_bool, no_bool, no_bool, verdict()))
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve(success_criteria="Flowers.")
         assert pursuit.goal().replan_count == 1
 
 
-def test_without_criteria_nobody_is_asked_for_a_verdict(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+def test_without_criteria_no_verdict_is_requested(sqlite_url: str, tmp_path: Path) -> None:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         pursuit.achieve()
-        assert pursuit.asked("verdict") == []
+        assert pursuit.list_requests("verdict") == []
         assert pursuit.journal("completed") == [{"summary": "Done: fill."}], "the outcome of what nothing else builds on"
 
 
 def test_outcomes_reach_those_that_build_on_them(sqlite_url: str, tmp_path: Path) -> None:
-    reported = said(calls(("report_outcome", {"summary": "A hole.", "data": {"depth_m": 2}})))
-    script = cast({"dig": reported}, plan=plan(step("dig"), agent("fill", "dig"), step("rest", "dig")))
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    reported = by_transcript(calls(("report_outcome", {"summary": "A hole.", "data": {"depth_m": 2}})))
+    script = by_part({"dig": reported}, plan=plan(step("dig"), agent("fill", "dig"), step("rest", "dig")))
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").as_json()["outcome"]["data"] == {"depth_m": 2}
-        handed = [told(request) for request in pursuit.asked("work")][1:]
+        handed = [get_question(request) for request in pursuit.list_requests("work")][1:]
         assert len(handed) == 2
         assert all("A hole." in words and '"depth_m": 2' in words for words in handed)

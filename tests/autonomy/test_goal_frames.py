@@ -15,25 +15,25 @@ from headway.agents.prompts import CHECK_IN_PREFIX
 from headway.autonomy import recovery
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
-from tests.autonomy.pursuing import (
+from tests.autonomy.goal_harness import (
     Gate,
     Pursuit,
     agent,
-    cast,
-    failed,
+    by_part,
+    by_transcript,
+    evaluation_form,
+    failure,
+    get_part,
+    get_question,
     in_order,
     intervention,
-    judged,
-    part_of,
+    open_pursuit,
     plan,
-    pursuing,
     replan,
-    said,
     step,
-    told,
     verdict,
 )
-from tests.forgeries import BREAKS, PAYLOADS, carried_out_nothing, edges
+from tests.forgeries import BREAKS, PAYLOADS, check_nothing_changed, list_edges
 from tests.model_server import Reply, Request, calls, text
 from tests.proofs import Proof
 
@@ -41,7 +41,7 @@ HARMLESS = "look"
 OF_WORK = (("[GOALCONTEXT", "[ENDGOAL"), ("[DELEGATIONCONTEXT", "[ENDDELEGATION"))
 OF_QUESTIONS = ("[GOAL]", "[ENDGOAL")
 STRIDE = 51  # in as many stories as there are payloads every payload comes once to every place
-OVERSIGHT = {"check_in_s": "0.1", "subagent_max_iterations": "30"}
+OVERSIGHT: dict[str, Any] = {"check_in_s": "0.1", "subagent_max_iterations": "30"}
 WRONG = calls(("no_such_tool", {}))
 HALF_DONE = re.compile(r"- (#\d+) \[in-progress")
 
@@ -55,7 +55,7 @@ def forged(seed: int) -> Words:
 
 def frames(request: Request) -> tuple[str, ...]:
     said_to_it = [message for message in request.messages if message["role"] not in ("system", "developer", "assistant")]
-    return tuple(found for message in said_to_it for found in edges(str(message["content"])))
+    return tuple(found for message in said_to_it for found in list_edges(str(message["content"])))
 
 
 def shapes(pursuit: Pursuit) -> set[tuple[Any, ...]]:
@@ -63,7 +63,7 @@ def shapes(pursuit: Pursuit) -> set[tuple[Any, ...]]:
     may be as long as it likes; whatever else is told of them is a line."""
     seen = set()
     for request in pursuit.server.requests:
-        part, words = part_of(request), told(request)
+        part, words = get_part(request), get_question(request)
         checked = tuple(len(BREAKS.split(words)) for words in request.texts if words.startswith(CHECK_IN_PREFIX))
         seen.add((part, frames(request), checked, len(BREAKS.split(words.partition("[END GOAL]")[2])) if part != "work" else 0))
     return seen
@@ -87,8 +87,8 @@ def test_no_prompt_has_more_frames_or_lines_than_its_own(sqlite_url: str, tmp_pa
 def planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
     """A goal whose plan is sent back, judged, and made anew twice. Plans and outcomes are cut off in the middle."""
     hostile = {"summary": words(), "data": {words(): [words()]}}
-    script = cast(
-        said(*cut_off(calls(("report_outcome", hostile)))),
+    script = by_part(
+        by_transcript(*cut_off(calls(("report_outcome", hostile)))),
         plan=in_order(
             plan({**step("a"), "id": f"a {words()}", "depends_on": [f"x {words()}"]}),
             *cut_off(
@@ -103,13 +103,15 @@ def planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
             replan({**step("d"), "description": f"d {words()}"}, reason=words(), new_goal=words()),
             replan({**agent("e"), "description": f"e {words()}"}),
         ),
-        evaluation=in_order(judged("minor", words()), judged("none"), judged("major", words()), judged()),
+        evaluation=in_order(
+            evaluation_form("minor", words()), evaluation_form("none"), evaluation_form("major", words()), evaluation_form()
+        ),
         verdict=in_order(verdict(words()), verdict()),
     )
-    with pursuing(url, folder, script) as pursuit:
+    with open_pursuit(url, folder, script) as pursuit:
         pursuit.achieve(words(), success_criteria=words())
         assert pursuit.goal().replan_count == 2
-        carried_out_nothing(pursuit.database)
+        check_nothing_changed(pursuit.database)
         return shapes(pursuit)
 
 
@@ -135,7 +137,7 @@ class Overseen:
 
     def __call__(self, request: Request) -> Reply:
         words = self.words
-        match part_of(request):
+        match get_part(request):
             case "plan":
                 return plan({**agent("a"), "description": words(), "expected_outcome": words(), "kind": words()[:60]})
             case "intervention":
@@ -146,7 +148,7 @@ class Overseen:
                 asked = replan({**new, "description": f"{new['id']} {words()}", "expected_outcome": words()}, reason=words())
                 return replan(reason=words()) if place < 3 else asked  # a plan without anything to do is sent back
             case "resumption":
-                halves = HALF_DONE.findall(told(request))
+                halves = HALF_DONE.findall(get_question(request))
                 return calls(
                     ("submit_resumption", {"sub_goals": [{"id": one, "action": "replan", "reason": words()} for one in halves]})
                 )
@@ -154,7 +156,7 @@ class Overseen:
                 return self.work(request)
             case "verdict":
                 return verdict()
-        return judged("none", words())
+        return evaluation_form("none", words())
 
     def work(self, request: Request) -> Reply:
         if not request.assistant_turns:
@@ -167,7 +169,7 @@ class Overseen:
             case 1, _:
                 return WRONG
             case 2, _:
-                return failed(self.words())
+                return failure(self.words())
             case 3, _:
                 return self.resumed.before(text("Too late."))(request)
         return calls(("report_outcome", {"summary": self.words()}))
@@ -175,21 +177,21 @@ class Overseen:
 
 def overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
     played = Overseen(words)
-    with pursuing(url, folder, played, **OVERSIGHT) as pursuit:
+    with open_pursuit(url, folder, played, **OVERSIGHT) as pursuit:
         new = NewGoal(words(), words())
         pursuit.goal_id = pursuit.act(goals.add, new, pursuit.headway.settings.limits, "agent-discovered", words()).id
         pursuit.until(lambda: pursuit.journal("intervened"))
         played.messaged.open()
         pursuit.until(lambda: len(pursuit.journal("intervened")) == 2)
         played.rescoped.open()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         pursuit.decide("replan", words())
         pursuit.until(lambda: played.agents == 3)
         pursuit.act(interrupt, pursuit.goal_id)
         pursuit.until(lambda: pursuit.journal("recovered"))
         played.resumed.open()
-        assert pursuit.ended().status == "completed"
-        carried_out_nothing(pursuit.database)
+        assert pursuit.wait_until_ended().status == "completed"
+        check_nothing_changed(pursuit.database)
         return shapes(pursuit)
 
 
@@ -199,12 +201,14 @@ def interrupt(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     recovery.mark_interrupted(tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, one.run_id or "") for one in at_work])
 
 
-def test_outcomes_of_any_length_reach_who_builds_on_them(sqlite_url: str, tmp_path: Path) -> None:
+def test_outcomes_of_any_length_reach_the_dependants(sqlite_url: str, tmp_path: Path) -> None:
     long = calls(("report_outcome", {"summary": "x" * 60_000, "data": ["y" * 60_000]}))
     steps = [step(f"s{n}") for n in range(4)]
     names = [f"s{n}" for n in range(4)]
     work = dict.fromkeys(names, long)
-    with pursuing(sqlite_url, tmp_path, cast(work, plan=plan(*steps, agent("last", *names), step("end", *names)))) as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part(work, plan=plan(*steps, agent("last", *names), step("end", *names)))
+    ) as pursuit:
         pursuit.achieve()
-        assert all(len(request.body["messages"][-1]["content"]) < 60_000 for request in pursuit.asked("evaluation"))
-        assert max(len(str(request.messages)) for request in pursuit.asked("work")) < 100_000
+        assert all(len(request.body["messages"][-1]["content"]) < 60_000 for request in pursuit.list_requests("evaluation"))
+        assert max(len(str(request.messages)) for request in pursuit.list_requests("work")) < 100_000

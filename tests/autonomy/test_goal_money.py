@@ -8,7 +8,19 @@ import pytest
 from headway.actions import tenants
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import spending as spending_store
-from tests.autonomy.pursuing import Gate, Pursuit, agent, cast, failed, in_order, plan, pursuing, replan, said, step
+from tests.autonomy.goal_harness import (
+    Gate,
+    Pursuit,
+    agent,
+    by_part,
+    by_transcript,
+    failure,
+    in_order,
+    open_pursuit,
+    plan,
+    replan,
+    step,
+)
 from tests.model_server import Reply, calls, text
 
 EVERYTHING = (99_500, 0)  # tokens; the pool has a hundred dollars
@@ -19,7 +31,7 @@ def costly(*steps: dict[str, Any]) -> Reply:
 
 
 def dry(pursuit: Pursuit) -> None:
-    goal = pursuit.paused()
+    goal = pursuit.wait_until_paused()
     assert goal.pause_kind == "budget"
     assert "The cost pool is spent" in goal.pause_reason
     pursuit.until(lambda: not pursuit.headway.engine.tasks)
@@ -32,31 +44,33 @@ def dry(pursuit: Pursuit) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        cast(plan=costly(step("dig"), step("fill", "dig"))),
-        cast(plan=costly(agent("dig"), agent("fill"), step("rest", "fill"))),
-        cast({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(step("dig"), step("fill", "dig"))),
-        cast({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(agent("dig"), agent("fill", "dig"))),
+        by_part(plan=costly(step("dig"), step("fill", "dig"))),
+        by_part(plan=costly(agent("dig"), agent("fill"), step("rest", "fill"))),
+        by_part({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(step("dig"), step("fill", "dig"))),
+        by_part({"dig": text("A hole.", usage=EVERYTHING)}, plan=plan(agent("dig"), agent("fill", "dig"))),
     ],
     ids=["before inline work", "before sub-agents", "before an evaluation", "after a sub-agent"],
 )
 def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp_path: Path, script: Any) -> None:
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100") as pursuit:
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100") as pursuit:
         pursuit.set_goal()
         dry(pursuit)
         pursuit.set_pool(10_000)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert set(pursuit.statuses().values()) == {"completed"}
         assert [one["after"] for one in pursuit.journal("resumed")] == ["budget"]
         assert len(pursuit.notices()) == 1
 
 
 def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=costly(step("dig"), agent("fill"))), priced=True, budget_usd="100") as pursuit:
+    with open_pursuit(
+        database_url, tmp_path, by_part(plan=costly(step("dig"), agent("fill"))), priced=True, budget_usd="100"
+    ) as pursuit:
         other = pursuit.database.write(lambda tx: tenants.add(tx, "other")).id
         first = pursuit.set_goal("A garden.").id
-        pursuit.paused()
+        pursuit.wait_until_paused()
         second = pursuit.set_goal("A pond.").id
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert {pursuit.goal(one).pause_kind for one in (first, second)} == {"budget"}
         assert pursuit.database.read(lambda tx: spending_store.get_pool(tx, other)).spent == 0, "each tenant has a pool of its own"
         pursuit.set_pool(10_000)
@@ -64,10 +78,10 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
         assert [kind for kind, _ in pursuit.notices()] == ["budget", "budget"], "one for each goal"
 
 
-def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_cost_of_a_goal_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
     work = {"dig": text("A hole.", usage=(1_000, 0)), "fill": text("Full.", usage=(2_000, 0))}
-    with pursuing(
-        sqlite_url, tmp_path, cast(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
     ) as pursuit:
         pursuit.achieve()
         assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS_PER_DOLLAR, 2 * NANOS_PER_DOLLAR)
@@ -75,17 +89,17 @@ def test_what_a_goal_costs_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> No
         assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS_PER_DOLLAR)
 
 
-def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: str, tmp_path: Path) -> None:
+def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_url: str, tmp_path: Path) -> None:
     """The one that found the pool empty is dropped by a plan that was being made; what is left has yet to start."""
     working, planning = Gate(), Gate()
-    script = cast(
-        {"dig": said(working.before(calls(("now", {}))), text("A hole.")), "measure": failed()},
+    script = by_part(
+        {"dig": by_transcript(working.before(calls(("now", {}))), text("A hole.")), "measure": failure()},
         plan=plan(agent("dig"), step("measure")),
         replan=planning.before(replan(step("rest"))),
     )
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("replan"))
+        pursuit.until(lambda: pursuit.list_requests("replan"))
         pursuit.set_pool(0)
         working.open()
         pursuit.until(lambda: pursuit.goal().pause_kind == "budget")
@@ -94,21 +108,21 @@ def test_who_waits_for_money_with_nobody_at_work_finds_it_as_well(database_url: 
         assert pursuit.goal().pause_kind == "budget"
         assert pursuit.statuses()["dig"] == "skipped"
         pursuit.set_pool(1_000)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: str, tmp_path: Path) -> None:
     """It is found while they work, and not at the next look at them; what was begun goes on when somebody says so."""
     notes = [calls(("remember", {"text": f"note {n}"})) for n in range(6)]
-    script = cast({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
+    script = by_part({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR)
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "escalation"
-        assert len(pursuit.asked("work")) < 5
+        assert len(pursuit.list_requests("work")) < 5
         assert "It has used up its budget: $" in goal.pause_reason
         assert pursuit.run_of("dig").status == "waiting"
 
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
-        assert len(pursuit.asked("work")) == 7
+        assert pursuit.wait_until_ended().status == "completed"
+        assert len(pursuit.list_requests("work")) == 7

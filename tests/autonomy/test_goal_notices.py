@@ -13,13 +13,13 @@ import pytest
 
 from headway.actions import notices
 from headway.ledger.job import Job
-from tests.autonomy.pursuing import Pursuit, cast, failed, plan, pursuing, replan, step
+from tests.autonomy.goal_harness import Pursuit, by_part, failure, open_pursuit, plan, replan, step
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # says a library that apprise brings along
 
 SECRET = "s3cret-passw0rd"
-GIVEN_UP = cast({"dig": failed()}, plan=plan(step("dig")), replan=replan(give_up="No ground."))
-STUCK = cast(plan=plan())
+GIVEN_UP = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan(give_up="No ground."))
+STUCK = by_part(plan=plan())
 
 
 class Receiver(ThreadingHTTPServer):
@@ -69,9 +69,9 @@ def delivered(pursuit: Pursuit) -> list[Job]:
 
 
 def test_a_notice_is_a_row_an_event_and_a_job(database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with pursuing(database_url, tmp_path, STUCK) as pursuit:
+    with open_pursuit(database_url, tmp_path, STUCK) as pursuit:
         pursuit.set_goal("A garden.")
-        pursuit.paused()
+        pursuit.wait_until_paused()
         (job,) = delivered(pursuit)
         ((kind, words),) = pursuit.notices()
         (event,) = pursuit.events("operator_notice")
@@ -82,14 +82,14 @@ def test_a_notice_is_a_row_an_event_and_a_job(database_url: str, tmp_path: Path,
         assert f"operator notice: {words} /goals/{pursuit.goal_id}" in caplog.text
 
 
-def test_channels_get_the_goal_what_happened_what_is_asked_and_a_link(
+def test_channels_get_the_goal_the_event_the_question_and_a_link(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    options = {"url": "https://headway.example.org/"}
-    with receiving() as server, pursuing(database_url, tmp_path, STUCK, notify=channel(server), **options) as pursuit:
+    options: dict[str, Any] = {"url": "https://headway.example.org/"}
+    with receiving() as server, open_pursuit(database_url, tmp_path, STUCK, notify=channel(server), **options) as pursuit:
         pursuit.set_goal("A garden.")
-        pursuit.paused()
+        pursuit.wait_until_paused()
         delivered(pursuit)
         (message,) = server.received
         assert message["title"] == "Headway: decision"
@@ -103,19 +103,19 @@ def test_channels_get_the_goal_what_happened_what_is_asked_and_a_link(
 def test_each_channel_gets_it_once_however_often_another_is_tried(sqlite_url: str, tmp_path: Path) -> None:
     with receiving() as good, receiving() as bad:
         bad.refuse = 2
-        with pursuing(sqlite_url, tmp_path, GIVEN_UP, notify=f"{channel(good)}, {channel(bad)}") as pursuit:
+        with open_pursuit(sqlite_url, tmp_path, GIVEN_UP, notify=f"{channel(good)}, {channel(bad)}") as pursuit:
             pursuit.set_goal()
-            assert pursuit.ended().status == "abandoned"
+            assert pursuit.wait_until_ended().status == "abandoned"
             (job,) = delivered(pursuit)
             assert job.state == "completed"
             assert (len(good.received), len(bad.received), bad.refuse) == (1, 1, 0)
 
 
-def test_an_unreachable_channel_stops_nobody(database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_channel_stops_no_goal(database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    smaller = cast({"dig": failed()}, plan=plan(step("dig")), replan=replan(step("pot"), new_goal="A flowerpot."))
+    smaller = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan(step("pot"), new_goal="A flowerpot."))
     nowhere = f"json://operator:{SECRET}@127.0.0.1:1/{SECRET}, nonsense://{SECRET}"
-    with pursuing(database_url, tmp_path, smaller, notify=nowhere) as pursuit:
+    with open_pursuit(database_url, tmp_path, smaller, notify=nowhere) as pursuit:
         pursuit.achieve()
         (job,) = delivered(pursuit)
         assert (job.state, job.attempts) == ("dead", job.max_attempts)

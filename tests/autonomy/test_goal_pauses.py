@@ -10,68 +10,72 @@ from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
-from tests.autonomy.pursuing import Gate, Pursuit, agent, cast, done, in_order, plan, pursuing, said, step
+from tests.autonomy.goal_harness import Gate, Pursuit, agent, by_part, by_transcript, in_order, open_pursuit, plan, reply_done, step
 from tests.model_server import Reply, Request, Script, calls, text
 
 
-def test_inline_work_stops_at_its_next_step_and_goes_on_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
+def test_inline_work_stops_at_its_next_step_and_resumes_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    work = {"dig": said(calls(("now", {})), gate.before(text("A hole.")))}
-    with pursuing(database_url, tmp_path, cast(work, plan=plan(step("dig")))) as pursuit:
+    work = {"dig": by_transcript(calls(("now", {})), gate.before(text("A hole.")))}
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(step("dig")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: len(pursuit.asked("work")) == 2)
+        pursuit.until(lambda: len(pursuit.list_requests("work")) == 2)
         assert pursuit.act(goals.pause, pursuit.goal_id).pause_kind == "operator"
         gate.open()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert pursuit.statuses() == {"dig": "in-progress"}
         assert pursuit.job().state == "delayed"
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
-        _, before, after = pursuit.asked("work")
+        assert pursuit.wait_until_ended().status == "completed"
+        _, before, after = pursuit.list_requests("work")
         assert after.messages == before.messages
         assert [one["after"] for one in pursuit.journal("resumed")] == ["operator"]
 
 
-def test_sub_agents_end_what_they_are_at_and_nothing_new_starts(database_url: str, tmp_path: Path) -> None:
+def test_sub_agents_finish_their_work_and_no_new_work_starts(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    work = {"a": gate.before(done), "b": gate.before(done)}
-    with pursuing(database_url, tmp_path, cast(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
+    work = {"a": gate.before(reply_done), "b": gate.before(reply_done)}
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), agent("b"), step("c", "a")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: set(pursuit.worked_on()) == {"a", "b"} and pursuit.job().state == "delayed")
+        pursuit.until(lambda: set(pursuit.list_started_tasks()) == {"a", "b"} and pursuit.job().state == "delayed")
         pursuit.act(goals.pause, pursuit.goal_id)
         gate.open()
         pursuit.until(lambda: pursuit.statuses() == {"a": "completed", "b": "completed", "c": "pending"})
         pursuit.until(lambda: pursuit.job().state == "delayed" and not pursuit.headway.engine.tasks)
-        assert pursuit.asked("evaluation") == []
+        assert pursuit.list_requests("evaluation") == []
         assert pursuit.goal().status == "paused"
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
-        assert pursuit.worked_on()[-1] == "c"
-        assert sorted(pursuit.worked_on()) == ["a", "b", "c"]
+        assert pursuit.wait_until_ended().status == "completed"
+        assert pursuit.list_started_tasks()[-1] == "c"
+        assert sorted(pursuit.list_started_tasks()) == ["a", "b", "c"]
 
 
 def test_a_goal_that_is_paused_while_it_is_planned_sets_no_money_aside(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    script = cast(plan=gate.before(plan(step("dig"))))
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+    script = by_part(plan=gate.before(plan(step("dig"))))
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: len(pursuit.asked("plan")) == 1)
+        pursuit.until(lambda: len(pursuit.list_requests("plan")) == 1)
         assert pursuit.pool().reserved > 0
         pursuit.act(goals.pause, pursuit.goal_id)
         assert pursuit.pool().reserved == 0
         gate.open()
-        pursuit.paused()
+        pursuit.wait_until_paused()
         assert pursuit.sub_goals() == []
         pursuit.act(goals.resume, pursuit.goal_id)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
-def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
+def test_abandoning_a_goal_stops_all_its_agents(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    work = {"a": gate.before(done), "c": said(calls(("spawn_agent", {"task": "d"})), gate.before(done)), "d": gate.before(done)}
-    with pursuing(database_url, tmp_path, cast(work, plan=plan(agent("a"), step("b", "a"), step("c")))) as pursuit:
+    work = {
+        "a": gate.before(reply_done),
+        "c": by_transcript(calls(("spawn_agent", {"task": "d"})), gate.before(reply_done)),
+        "d": gate.before(reply_done),
+    }
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=plan(agent("a"), step("b", "a"), step("c")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: {"a", "c", "d"} <= set(pursuit.worked_on()))
+        pursuit.until(lambda: {"a", "c", "d"} <= set(pursuit.list_started_tasks()))
         goal = pursuit.act(goals.abandon, pursuit.goal_id)
         assert goal.status == "abandoned"
         assert set(pursuit.statuses().values()) == {"skipped"}
@@ -85,55 +89,57 @@ def test_abandoning_stops_everybody(database_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bound", ["deadline", "budget"])
-def test_what_bounds_a_goal_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
+def test_an_exhausted_bound_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
     gate = Gate()
     priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(2_000, 0))
-    script = cast(plan=gate.before(priced))
-    with pursuing(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
+    script = by_part(plan=gate.before(priced))
+    with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR if bound == "budget" else 0)
-        pursuit.until(lambda: pursuit.asked("plan"))
+        pursuit.until(lambda: pursuit.list_requests("plan"))
         if bound == "deadline":
             pursuit.database.write(lambda tx: tx.run("UPDATE goals SET deadline_at = 1"))
         gate.open()
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "escalation"
         assert ("used up its budget: $2.0000 of $1.0000" if bound == "budget" else "deadline has passed") in goal.pause_reason
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
-        assert pursuit.worked_on() == []
+        assert pursuit.list_started_tasks() == []
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert (pursuit.goal().budget, pursuit.goal().deadline_at) == (0, 0)
 
 
 def test_a_goal_that_waits_for_its_agents_looks_up_at_its_deadline(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(sqlite_url, tmp_path, cast({"dig": gate.before(done)}, plan=plan(agent("dig"))), check_in_s="500") as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part({"dig": gate.before(reply_done)}, plan=plan(agent("dig"))), check_in_s="500"
+    ) as pursuit:
         deadline = int(time.time() * 1000) + 60_000
         pursuit.set_goal(deadline_at=deadline)
-        pursuit.until(lambda: pursuit.worked_on() and pursuit.job().state == "delayed")
+        pursuit.until(lambda: pursuit.list_started_tasks() and pursuit.job().state == "delayed")
         assert pursuit.job().due_at == deadline
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
-def test_a_halt_stops_goals_and_its_end_lets_them_go_on(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_halt_stops_goals_and_they_resume_when_it_ends(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(sqlite_url, tmp_path, cast(plan=gate.before(plan(step("dig"))))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("plan"))
+        pursuit.until(lambda: pursuit.list_requests("plan"))
         pursuit.database.write(lambda tx: halts.halt(tx, "a test"))
         gate.open()
         pursuit.until(lambda: not pursuit.headway.engine.tasks)
         assert pursuit.statuses() == {"dig": "pending"}, "an answer that was paid for is kept"
         pursuit.database.write(halts.unhalt)
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.set_goal()
         pursuit.act(goals.pause, pursuit.goal_id)
-        pursuit.paused()
+        pursuit.wait_until_paused()
         asked = len(pursuit.server.requests)
         pursuit.achieve("Something else.")
         first = pursuit.goal(pursuit.goal_id - 1)
@@ -141,29 +147,31 @@ def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> Non
         assert len([one for one in pursuit.server.requests if "A garden." in str(one.messages)]) == asked
 
 
-def test_what_was_answered_badly_is_not_asked_again_while_everything_is_halted(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_bad_answer_is_not_asked_for_again_during_a_halt(sqlite_url: str, tmp_path: Path) -> None:
     def halted(_request: Request) -> Reply:
         with DirectDatabase(sqlite_url) as operator:
             operator.write(lambda tx: halts.halt(tx, "stop"))
         return text("This is no plan.")
 
-    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(halted, plan(step("dig"))))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(halted, plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks)
-        assert len(pursuit.asked("plan")) == 1
+        pursuit.until(
+            lambda: pursuit.list_requests("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks
+        )
+        assert len(pursuit.list_requests("plan")) == 1
         pursuit.database.write(halts.unhalt)
         pursuit.headway.nudge()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def left_at_work(gate: Gate, later: Gate) -> Script:
     """A sub-agent begins another and ends without waiting for it: that one stands at a gate, the next sub-goal at a later one."""
     work = {
-        "dig": said(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
+        "dig": by_transcript(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
         "shovel": gate.before(text("Shoveled.")),
         "fill": later.before(text("Filled.")),
     }
-    return cast(work, plan=plan(agent("dig"), agent("fill", "dig")))
+    return by_part(work, plan=plan(agent("dig"), agent("fill", "dig")))
 
 
 def shovel(pursuit: Pursuit) -> Run | None:
@@ -172,16 +180,16 @@ def shovel(pursuit: Pursuit) -> Run | None:
 
 def until_left_at_work(pursuit: Pursuit) -> Run:
     pursuit.set_goal()
-    pursuit.until(lambda: len(pursuit.asked("work")) == 4 and pursuit.statuses()["fill"] == "in-progress")
+    pursuit.until(lambda: len(pursuit.list_requests("work")) == 4 and pursuit.statuses()["fill"] == "in-progress")
     found = shovel(pursuit)
     assert found
     assert not found.ended
     return found
 
 
-def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_url: str, tmp_path: Path) -> None:
+def test_an_abandoned_goal_also_stops_sub_agents_of_ended_agents(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
+    with open_pursuit(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
         left = until_left_at_work(pursuit)
         pursuit.act(goals.abandon, pursuit.goal_id)
         assert pursuit.read(runs.get, left.id).status == "canceled"
@@ -190,7 +198,7 @@ def test_an_abandoned_goal_stops_also_those_whose_own_agent_has_ended(database_u
         assert {run.status for run in pursuit.read(run_store.list_page, None, 100)} == {"canceled", "completed"}
 
 
-def test_who_was_left_at_work_goes_on_after_a_takeover(database_url: str, tmp_path: Path) -> None:
+def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_path: Path) -> None:
     """Nobody has to decide about it: what it was begun for has ended."""
     gate, later = Gate(), Gate()
 
@@ -198,10 +206,10 @@ def test_who_was_left_at_work_goes_on_after_a_takeover(database_url: str, tmp_pa
         tx.run("UPDATE jobs SET owner = 'a process that is no more' WHERE id = ?", left.id)
         return pursuit.headway.engine.recover(tx, [left.id])
 
-    with pursuing(database_url, tmp_path, left_at_work(gate, later)) as pursuit:
+    with open_pursuit(database_url, tmp_path, left_at_work(gate, later)) as pursuit:
         left = until_left_at_work(pursuit)
         assert pursuit.database.write(orphaned) == 1
         gate.open()
         pursuit.until(lambda: pursuit.read(runs.get, left.id).status == "completed")
         later.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"

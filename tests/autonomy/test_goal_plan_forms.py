@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
-from tests.autonomy.pursuing import Pursuit, cast, in_order, judged, plan, pursuing, replan, step, told
+from tests.autonomy.goal_harness import Pursuit, by_part, evaluation_form, get_question, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, call, calls, text
 
 DIG, FILL, RAKE = ({"description": words} for words in ("dig", "fill", "rake"))
@@ -34,15 +34,13 @@ SPELLINGS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_sub_goal_needs_a_description_and_what_it_depends_on(
-    sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]]
-) -> None:
+def test_a_sub_goal_needs_a_description_and_its_dependencies(sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]]) -> None:
     """004: "`description: text('description').notNull()`, `dependsOn: jsonb('depends_on').notNull().default([])`":
     everything else about a sub-goal has a default."""
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(*steps))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == CHAIN
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
         dig = pursuit.sub_goal("dig")
         assert (dig.mode, dig.role, dig.kind, dig.priority, dig.expected_value) == ("inline", "index", "work", 5, 0.5)
         assert "description asks for is done" in dig.expected_outcome
@@ -51,7 +49,9 @@ def test_a_sub_goal_needs_a_description_and_what_it_depends_on(
 def test_null_means_that_a_field_is_absent(sqlite_url: str, tmp_path: Path) -> None:
     """004: "LLM assigns priority at decomposition time": one that assigns none sends null."""
     nothing = dict.fromkeys(("id", "dependsOn", "expected_outcome", "priority", "kind", "mode", "role", "cost_limit_usd"))
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan({**DIG, **nothing}, {**FILL, **nothing, "dependsOn": [1]}))) as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part(plan=plan({**DIG, **nothing}, {**FILL, **nothing, "dependsOn": [1]}))
+    ) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
 
@@ -63,17 +63,17 @@ def test_null_means_that_a_field_is_absent(sqlite_url: str, tmp_path: Path) -> N
 )
 def test_the_list_of_sub_goals_may_be_spelled_otherwise(sqlite_url: str, tmp_path: Path, reply: Reply) -> None:
     """004: "structured JSON decomposition response via `response_format: {type: 'json_schema'}`"."""
-    with pursuing(sqlite_url, tmp_path, cast(plan=reply)) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=reply)) as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
 
 
 def test_a_new_plan_may_be_as_short(sqlite_url: str, tmp_path: Path) -> None:
     """004: "When replanning triggers, the agent evaluates whether in-progress work is still useful under the new plan"."""
     again = replan(FILL, {**RAKE, "dependsOn": [1]}, newGoal=None)
-    script = cast(plan=plan(DIG), replan=again, evaluation=in_order(judged("major", "Too shallow."), judged()))
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    script = by_part(plan=plan(DIG), replan=again, evaluation=in_order(evaluation_form("major", "Too shallow."), evaluation_form()))
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == {"dig": [], "fill": [], "rake": ["fill"]}
 
@@ -92,13 +92,13 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize(("steps", "complaint"), WRONG.values(), ids=WRONG.keys())
-def test_what_could_never_start_is_still_sent_back(
+def test_a_plan_with_unreachable_sub_goals_is_sent_back(
     sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]], complaint: str
 ) -> None:
     """004: "JSONB: array of sub_goal IDs that must complete before this one"."""
-    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(plan(*steps), plan(DIG)))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(plan(*steps), plan(DIG)))) as pursuit:
         pursuit.achieve()
-        assert complaint in pursuit.asked("plan")[1].last
+        assert complaint in pursuit.list_requests("plan")[1].last
 
 
 # Cut off by the length limit
@@ -135,20 +135,20 @@ CONTINUED: dict[str, list[Reply]] = {
 @pytest.mark.parametrize("replies", CONTINUED.values(), ids=CONTINUED.keys())
 def test_a_plan_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, replies: list[Reply]) -> None:
     """004: "Explicitly handle all `finish_reason` values: … `'length'`": the parts of a structured result are joined."""
-    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(*replies))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*replies))) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
-        asked = pursuit.asked("plan")
+        asked = pursuit.list_requests("plan")
         assert len(asked) == len(replies)
         assert [request.last for request in asked[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
         assert all(request.calls == [] for request in asked), "a call that was cut off is no call to be answered"
-        assert told(asked[-1]) == told(asked[0])
+        assert get_question(asked[-1]) == get_question(asked[0])
 
 
 def test_every_part_is_paid_for(database_url: str, tmp_path: Path) -> None:
     """004: "All agents draw from a shared cost pool"."""
     first = calls(call("submit_plan", raw_arguments=FIRST), finish="length", usage=(3, 2))
-    with pursuing(database_url, tmp_path, cast(plan=in_order(first, text(SECOND, usage=(4, 1))))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=in_order(first, text(SECOND, usage=(4, 1))))) as pursuit:
         pursuit.achieve()
         sql = "SELECT input_tokens, output_tokens FROM model_calls WHERE tenant_id = ? ORDER BY id"
         assert pursuit.database.read(lambda tx: tx.all(sql, pursuit.tenant_id))[:2] == [(3, 2), (4, 1)]
@@ -160,9 +160,9 @@ def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str
         in_call('{"sub_goals": ['),
         *(text(f"{json.dumps(step(f's{n}'))}, ", finish="length") for n in range(MAX_PARTS - 1)),
     ]
-    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(*endless, plan(step("dig"))))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*endless, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
-        asked = pursuit.asked("plan")
+        asked = pursuit.list_requests("plan")
         assert len(asked) == MAX_PARTS + 1
         assert "did not arrive in full (length). Make it shorter" in asked[-1].last
         assert pursuit.statuses() == {"dig": "completed"}
@@ -172,17 +172,19 @@ def test_a_joined_plan_that_is_wrong_is_sent_back_as_a_whole(sqlite_url: str, tm
     """004: "Agent … decomposes them into sub-goals with dependencies": also one that came in parts is checked."""
     wrong = json.dumps({"sub_goals": [step("dig", "plough")]})
     script = in_order(in_call(wrong[:40]), text(wrong[40:]), plan(step("dig")))
-    with pursuing(sqlite_url, tmp_path, cast(plan=script)) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=script)) as pursuit:
         pursuit.achieve()
-        assert "'plough', which is unknown" in pursuit.asked("plan")[-1].last
-        assert wrong in pursuit.asked("plan")[-1].texts
+        assert "'plough', which is unknown" in pursuit.list_requests("plan")[-1].last
+        assert wrong in pursuit.list_requests("plan")[-1].texts
 
 
 def test_a_judgement_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path) -> None:
     """004: "LLM evaluation pass using cheap tier"."""
     written = json.dumps({"divergence": "minor", "reason": "It is not quite deep enough."})
     first = calls(call("submit_evaluation", raw_arguments=written[:30]), finish="length")
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")), evaluation=in_order(first, text(written[30:])))) as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part(plan=plan(step("dig")), evaluation=in_order(first, text(written[30:])))
+    ) as pursuit:
         pursuit.achieve()
         dig = pursuit.sub_goal("dig")
         assert (dig.divergence, dig.divergence_reason) == ("minor", "It is not quite deep enough.")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway.actions import goal_views
-from tests.autonomy.pursuing import Pursuit, agent, cast, in_order, plan, pursuing, step, told
+from tests.autonomy.goal_harness import Pursuit, agent, by_part, get_question, in_order, open_pursuit, plan, step
 from tests.model_server import Reply, calls, text
 
 
@@ -21,7 +21,7 @@ def twenty_five() -> list[dict[str, Any]]:
 
 
 def test_a_goal_of_twenty_five_sub_goals_completes(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=plan(*twenty_five()))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(*twenty_five()))) as pursuit:
         pursuit.achieve("Everything.")
         found = pursuit.sub_goals()
         assert [one.status for one in found] == ["completed"] * 25
@@ -30,14 +30,14 @@ def test_a_goal_of_twenty_five_sub_goals_completes(database_url: str, tmp_path: 
         assert all(ended[below] <= one.started_at for one in found for below in one.depends_on)
         assert len(pursuit.journal("sub_goal_ended")) == len(pursuit.journal("evaluated")) == 25
         assert pursuit.goal().replan_count == 0
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
         assert pursuit.job().state == "completed"
         assert pursuit.events("goal_changed")[-1]["goal"]["progress"]["completed"] == 25
 
 
-def test_a_plan_keeps_what_the_model_chose(database_url: str, tmp_path: Path) -> None:
+def test_a_plan_keeps_the_fields_that_the_model_chose(database_url: str, tmp_path: Path) -> None:
     chosen = agent("dig", priority=9, expected_value=0.25, kind="Digging", role="coder", cost_limit_usd=2)
-    with pursuing(database_url, tmp_path, cast(plan=plan(chosen, step("fill", "dig")))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(chosen, step("fill", "dig")))) as pursuit:
         pursuit.achieve()
         dig, fill = pursuit.sub_goals()
         assert (dig.mode, dig.role, dig.priority, dig.expected_value, dig.kind) == ("agent", "coder", 9, 0.25, "digging")
@@ -51,12 +51,12 @@ def test_a_plan_keeps_what_the_model_chose(database_url: str, tmp_path: Path) ->
         assert pursuit.run_of("fill").id == pursuit.goal().run_id
 
 
-def test_the_planner_is_told_when_a_sub_agent_is_worth_its_cost(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_planning_prompt_says_when_a_sub_agent_is_worth_its_cost(sqlite_url: str, tmp_path: Path) -> None:
     """004: "Planning prompt must explicitly instruct the LLM to weigh task complexity against overhead. Simple, fast tasks should
     execute inline"."""
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(step("dig")))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
-        (asked,) = pursuit.asked("plan")
+        (asked,) = pursuit.list_requests("plan")
         assert "Use inline for small or sequential work" in asked.system
         assert "agent only for sizeable work that can run in parallel" in asked.system
         assert "a small goal has one to three sub-goals" in asked.system
@@ -65,15 +65,15 @@ def test_the_planner_is_told_when_a_sub_agent_is_worth_its_cost(sqlite_url: str,
 @pytest.mark.parametrize("words", ["{}", "Here you are:\n```json\n{}\n```\nGood luck!"], ids=["bare", "fenced"])
 def test_a_plan_may_be_handed_in_as_text(sqlite_url: str, tmp_path: Path, words: str) -> None:
     written = json.dumps({"sub_goals": [step("dig"), step("fill", "dig")]})
-    with pursuing(sqlite_url, tmp_path, cast(plan=text(words.replace("{}", written)))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=text(words.replace("{}", written)))) as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
-        assert len(pursuit.asked("plan")) == 1
+        assert len(pursuit.list_requests("plan")) == 1
 
 
 def test_ids_may_be_numbers(sqlite_url: str, tmp_path: Path) -> None:
     steps = [{**step("dig"), "id": 1}, {**step("fill"), "id": 2, "depends_on": [1]}]
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(*steps))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:
         pursuit.achieve()
         dig, fill = pursuit.sub_goals()
         assert fill.depends_on == (dig.id,)
@@ -103,26 +103,28 @@ WRONG: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize(("wrong", "complaint"), WRONG.values(), ids=WRONG.keys())
-def test_what_would_not_work_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
-    with pursuing(sqlite_url, tmp_path, cast(plan=in_order(wrong, plan(step("dig"))))) as pursuit:
+def test_an_invalid_plan_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(wrong, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
-        _, again = pursuit.asked("plan")
+        _, again = pursuit.list_requests("plan")
         assert complaint in again.last
         assert pursuit.statuses() == {"dig": "completed"}, "only the plan that was right counts"
         assert len(pursuit.journal("planned")) == 1
 
 
 def test_a_plan_that_is_wrong_three_times_is_escalated(database_url: str, tmp_path: Path) -> None:
-    with pursuing(database_url, tmp_path, cast(plan=in_order(plan(), plan(), plan(step("a", "z")), plan(step("dig"))))) as pursuit:
+    with open_pursuit(
+        database_url, tmp_path, by_part(plan=in_order(plan(), plan(), plan(step("a", "z")), plan(step("dig"))))
+    ) as pursuit:
         pursuit.set_goal("A garden.")
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert goal.pause_kind == "escalation"
         assert "which is unknown" in goal.pause_reason
         assert pursuit.sub_goals() == []
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
-        assert len(pursuit.asked("plan")) == 3
+        assert len(pursuit.list_requests("plan")) == 3
         pursuit.decide("continue")
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_ready_sub_agents_start_in_the_order_of_their_worth(database_url: str, tmp_path: Path) -> None:
@@ -132,21 +134,21 @@ def test_ready_sub_agents_start_in_the_order_of_their_worth(database_url: str, t
         agent("middling", priority=4, expected_value=0.9),
         agent("more", priority=9, expected_value=0.8),
     ]
-    with pursuing(database_url, tmp_path, cast(plan=plan(*steps)), subagents_per_parent="1") as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(*steps)), subagents_per_parent="1") as pursuit:
         pursuit.achieve()
-        assert pursuit.worked_on() == ["most", "more", "middling", "little"]
+        assert pursuit.list_started_tasks() == ["most", "more", "middling", "little"]
 
 
 def test_inline_work_is_done_in_the_order_of_its_worth(sqlite_url: str, tmp_path: Path) -> None:
     steps = [step("less", priority=2), step("more", priority=9), step("first", priority=1, expected_value=0), step("x", "first")]
-    with pursuing(sqlite_url, tmp_path, cast(plan=plan(*steps))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:
         pursuit.achieve()
-        assert pursuit.worked_on() == ["more", "less", "first", "x"]
+        assert pursuit.list_started_tasks() == ["more", "less", "first", "x"]
 
 
 def test_no_more_sub_agents_than_the_cap_are_at_work_at_once(database_url: str, tmp_path: Path) -> None:
     steps = [agent(f"a{n}") for n in range(5)]
-    with pursuing(database_url, tmp_path, cast(plan=plan(*steps)), subagents_per_parent="2") as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=plan(*steps)), subagents_per_parent="2") as pursuit:
         pursuit.achieve()
         going = most = 0
         for event in (entry.kind for entry in pursuit.entries()):
@@ -155,12 +157,12 @@ def test_no_more_sub_agents_than_the_cap_are_at_work_at_once(database_url: str, 
         assert most == 2
 
 
-def test_what_became_of_earlier_goals_is_in_the_next_planning_prompt(database_url: str, tmp_path: Path) -> None:
+def test_the_results_of_earlier_goals_are_in_the_next_planning_prompt(database_url: str, tmp_path: Path) -> None:
     first = plan(step("dig", kind="digging"), step("fill", kind="filling"), step("rake", kind="digging"))
-    with pursuing(database_url, tmp_path, cast(plan=in_order(first, plan(step("rest"))))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=in_order(first, plan(step("rest"))))) as pursuit:
         pursuit.achieve("A garden.")
         pursuit.achieve("A pond.")
-        before, after = (told(request) for request in pursuit.asked("plan"))
+        before, after = (get_question(request) for request in pursuit.list_requests("plan"))
         assert "Experience so far" not in before
         assert "- digging: 2 of 2 went as expected" in after
         assert "- filling: 1 of 1 went as expected" in after

@@ -8,21 +8,22 @@ import pytest
 
 from headway.actions import goals
 from headway.ledger.errors import Conflict
-from tests.autonomy.pursuing import (
+from tests.autonomy.goal_harness import (
     Gate,
+    Part,
     Pursuit,
     agent,
-    cast,
-    done,
-    failed,
+    by_part,
+    evaluation_form,
+    failure,
+    find_key,
+    get_question,
     in_order,
-    judged,
-    key_of,
+    open_pursuit,
     plan,
-    pursuing,
     replan,
+    reply_done,
     step,
-    told,
 )
 from tests.model_server import Reply, Request, Script, calls, text
 
@@ -33,10 +34,10 @@ def attempts() -> Script:
     return lambda _request: replan(step(f"try {next(number)}"))
 
 
-def test_a_failing_sub_goal_is_replanned_and_what_waited_for_it_never_starts(database_url: str, tmp_path: Path) -> None:
+def test_a_failing_sub_goal_is_replanned_and_its_dependants_never_start(database_url: str, tmp_path: Path) -> None:
     steps = plan(agent("dig"), step("fill", "dig"), agent("plant", "fill"), step("paint"))
     another_way = replan(step("buy a raised bed"), step("plant it", "buy a raised bed"))
-    with pursuing(database_url, tmp_path, cast({"dig": failed()}, plan=steps, replan=another_way)) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part({"dig": failure()}, plan=steps, replan=another_way)) as pursuit:
         pursuit.achieve()
         assert pursuit.goal().replan_count == 1
         statuses = pursuit.statuses()
@@ -48,42 +49,42 @@ def test_a_failing_sub_goal_is_replanned_and_what_waited_for_it_never_starts(dat
             "buy a raised bed": "completed",
             "plant it": "completed",
         }
-        assert not {"fill", "plant"} & set(pursuit.worked_on())
+        assert not {"fill", "plant"} & set(pursuit.list_started_tasks())
         assert pursuit.sub_goal("fill").reason == "The new plan does not include it."
         assert pursuit.notices() == [], "the operator hears of major changes only"
 
 
-def test_new_plans_may_build_on_what_was_done(database_url: str, tmp_path: Path) -> None:
+def test_new_plans_may_depend_on_completed_sub_goals(database_url: str, tmp_path: Path) -> None:
     steps = plan(step("measure"), step("dig", "measure"), step("plant", "dig"))
 
     def another_way(request: Request) -> Reply:
-        measured, planted = key_of(request, "measure"), key_of(request, "plant")
+        measured, planted = find_key(request, "measure"), find_key(request, "plant")
         return replan(step("drill", measured), {"id": planted, "depends_on": ["drill"]})
 
-    with pursuing(database_url, tmp_path, cast({"dig": failed()}, plan=steps, replan=another_way)) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part({"dig": failure()}, plan=steps, replan=another_way)) as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"measure": "completed", "dig": "failed", "plant": "completed", "drill": "completed"}
         assert pursuit.sub_goal("drill").depends_on == (pursuit.sub_goal("measure").id,)
         assert pursuit.sub_goal("plant").depends_on == (pursuit.sub_goal("drill").id,)
         assert pursuit.journal("replanned")[0]["kept"] == [pursuit.sub_goal("plant").id]
-        assert pursuit.worked_on() == ["measure", "dig", "drill", "plant"]
+        assert pursuit.list_started_tasks() == ["measure", "dig", "drill", "plant"]
 
 
-def test_what_stays_keeps_what_it_waits_for(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_kept_sub_goal_keeps_its_dependencies(sqlite_url: str, tmp_path: Path) -> None:
     gate = Gate()
     steps = plan(agent("measure"), step("draw", "measure"), step("dig", priority=10))
 
     def another_way(request: Request) -> Reply:
-        return replan({"id": key_of(request, "measure")}, {"id": key_of(request, "draw")}, step("drill"))
+        return replan({"id": find_key(request, "measure")}, {"id": find_key(request, "draw")}, step("drill"))
 
-    script = cast({"dig": failed(), "measure": gate.before(done)}, plan=steps, replan=another_way)
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    script = by_part({"dig": failure(), "measure": gate.before(reply_done)}, plan=steps, replan=another_way)
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: "drill" in pursuit.worked_on())
+        pursuit.until(lambda: "drill" in pursuit.list_started_tasks())
         assert pursuit.sub_goal("draw").depends_on == (pursuit.sub_goal("measure").id,)
         gate.open()
-        pursuit.ended()
-        assert pursuit.worked_on()[-1] == "draw"
+        pursuit.wait_until_ended()
+        assert pursuit.list_started_tasks()[-1] == "draw"
 
 
 def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url: str, tmp_path: Path) -> None:
@@ -91,16 +92,16 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
     steps = plan(agent("keep"), agent("drop"), step("dig"))
 
     def another_way(request: Request) -> Reply:
-        return replan({"id": key_of(request, "keep")}, step("drill"))
+        return replan({"id": find_key(request, "keep")}, step("drill"))
 
-    work = {"dig": failed(), "keep": gate.before(text("Kept.")), "drop": gate.before(text("Dropped."))}
-    with pursuing(database_url, tmp_path, cast(work, plan=steps, replan=another_way)) as pursuit:
+    work: dict[str, Part] = {"dig": failure(), "keep": gate.before(text("Kept.")), "drop": gate.before(text("Dropped."))}
+    with open_pursuit(database_url, tmp_path, by_part(work, plan=steps, replan=another_way)) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.statuses().get("drill") == "completed")
         assert pursuit.run_of("keep").status == "running"
         assert pursuit.statuses()["drop"] == "skipped"
         gate.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.run_of("drop").status == "canceled"
         assert pursuit.sub_goal("drop").reason == "The new plan does not include it."
         kept = pursuit.sub_goal("keep")
@@ -113,84 +114,86 @@ def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path)
     gate, never = Gate(), Gate()
     waits = calls(("delegate", {"agent": "researcher", "task": "ask around"}))
     steps = plan(agent("dig"), step("muse"))
-    work = {"dig": gate.before(failed()), "muse": waits, "ask around": never.before(done)}
-    with pursuing(sqlite_url, tmp_path, cast(work, plan=steps, replan=replan(step("drill")))) as pursuit:
+    work: dict[str, Part] = {"dig": gate.before(failure()), "muse": waits, "ask around": never.before(reply_done)}
+    with open_pursuit(sqlite_url, tmp_path, by_part(work, plan=steps, replan=replan(step("drill")))) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: "ask around" in pursuit.worked_on())
+        pursuit.until(lambda: "ask around" in pursuit.list_started_tasks())
         gate.open()
-        pursuit.until(lambda: "drill" in pursuit.worked_on())
-        pursuit.ended()
+        pursuit.until(lambda: "drill" in pursuit.list_started_tasks())
+        pursuit.wait_until_ended()
         never.open()
         assert pursuit.statuses() == {"dig": "failed", "muse": "skipped", "drill": "completed"}
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
-def test_what_ends_while_a_new_plan_is_made_is_no_reason_for_yet_another(database_url: str, tmp_path: Path, named: bool) -> None:
+def test_a_sub_goal_that_ends_during_a_replan_causes_no_second_replan(database_url: str, tmp_path: Path, named: bool) -> None:
     """A plan that does without it takes effect; one that counts on it is asked for anew."""
     working, planning = Gate(), Gate()
 
     def first(request: Request) -> Reply:
-        return replan(step("rest"), *([{"id": key_of(request, "draw")}] if named else []))
+        return replan(step("rest"), *([{"id": find_key(request, "draw")}] if named else []))
 
-    script = cast(
-        {"dig": failed(), "draw": working.before(failed("No paper."))},
+    script = by_part(
+        {"dig": failure(), "draw": working.before(failure("No paper."))},
         plan=plan(agent("dig"), agent("draw")),
         replan=in_order(planning.before(first), replan(step("rest"))),
     )
-    with pursuing(database_url, tmp_path, script) as pursuit:
+    with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: pursuit.asked("replan"))
+        pursuit.until(lambda: pursuit.list_requests("replan"))
         working.open()
         pursuit.until(lambda: pursuit.statuses()["draw"] == "failed")
         planning.open()
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.goal().replan_count == 1
-        assert len(pursuit.asked("replan")) == 1 + named
+        assert len(pursuit.list_requests("replan")) == 1 + named
         assert {one.judged_under for one in pursuit.sub_goals() if one.status == "failed"} == {1}
 
 
 def test_a_plan_that_changes_nothing_is_escalated_at_once(database_url: str, tmp_path: Path) -> None:
     def the_same(request: Request) -> Reply:
-        return replan({"id": key_of(request, "fill"), "depends_on": []})
+        return replan({"id": find_key(request, "fill"), "depends_on": []})
 
-    script = cast({"dig": failed()}, plan=plan(step("dig"), step("fill", "dig")), replan=in_order(the_same, replan(step("drill"))))
-    with pursuing(database_url, tmp_path, script) as pursuit:
+    script = by_part(
+        {"dig": failure()}, plan=plan(step("dig"), step("fill", "dig")), replan=in_order(the_same, replan(step("drill")))
+    )
+    with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        goal = pursuit.paused()
+        goal = pursuit.wait_until_paused()
         assert (goal.pause_kind, goal.replan_count, goal.plan_no) == ("escalation", 0, 1)
         assert "would change nothing" in goal.pause_reason
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
-        assert len(pursuit.asked("replan")) == 1
+        assert len(pursuit.list_requests("replan")) == 1
         pursuit.decide("replan", "Use the drill.")
-        assert pursuit.ended().status == "completed"
+        assert pursuit.wait_until_ended().status == "completed"
 
 
 def test_the_same_words_under_a_new_number_change_nothing(sqlite_url: str, tmp_path: Path) -> None:
-    script = cast({"dig": failed()}, plan=plan(step("dig"), step("fill", "dig")), replan=replan(step(" FILL ")))
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    script = by_part({"dig": failure()}, plan=plan(step("dig"), step("fill", "dig")), replan=replan(step(" FILL ")))
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "escalation"
+        assert pursuit.wait_until_paused().pause_kind == "escalation"
 
 
 def test_a_replan_that_does_not_work_is_sent_back_and_then_escalated(sqlite_url: str, tmp_path: Path) -> None:
     def on_what_failed(request: Request) -> Reply:
-        return replan(step("plant", key_of(request, "dig")))
+        return replan(step("plant", find_key(request, "dig")))
 
-    script = cast({"dig": failed()}, plan=plan(step("dig")), replan=on_what_failed)
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    script = by_part({"dig": failure()}, plan=plan(step("dig")), replan=on_what_failed)
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "escalation"
-        asked = pursuit.asked("replan")
+        assert pursuit.wait_until_paused().pause_kind == "escalation"
+        asked = pursuit.list_requests("replan")
         assert len(asked) == 3
         assert "which is failed and not in the plan" in asked[-1].last
 
 
 def test_the_model_may_give_the_goal_up(database_url: str, tmp_path: Path) -> None:
     given_up = calls(("submit_replan", {"give_up": "There is no ground here."}))
-    script = cast({"dig": failed()}, plan=plan(step("dig"), step("fill", "dig")), replan=given_up)
-    with pursuing(database_url, tmp_path, script) as pursuit:
+    script = by_part({"dig": failure()}, plan=plan(step("dig"), step("fill", "dig")), replan=given_up)
+    with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.set_goal("A garden.")
-        goal = pursuit.ended()
+        goal = pursuit.wait_until_ended()
         assert (goal.status, goal.pause_reason) == ("abandoned", "There is no ground here.")
         assert pursuit.statuses() == {"dig": "failed", "fill": "skipped"}
         assert pursuit.run().status == "canceled"
@@ -204,21 +207,23 @@ def test_the_model_may_give_the_goal_up(database_url: str, tmp_path: Path) -> No
 def test_the_goal_itself_may_change_and_the_operator_hears_of_it(database_url: str, tmp_path: Path) -> None:
     """004: "`[Jarvis] Goal #${goalId} replanned (attempt ${replanCount}): ${reason}`"."""
     smaller = replan(agent("fill a pot"), new_goal="A flowerpot.", reason="No ground.")
-    with pursuing(database_url, tmp_path, cast({"dig": failed()}, plan=plan(step("dig")), replan=smaller)) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part({"dig": failure()}, plan=plan(step("dig")), replan=smaller)) as pursuit:
         pursuit.achieve("A garden.")
         assert pursuit.goal().description == "A flowerpot."
         ((kind, words),) = pursuit.notices()
         assert kind == "replanned"
         assert words.startswith(f"Goal #{pursuit.goal_id} was replanned (attempt 1): ")
         assert words.endswith("No ground. The goal was “A garden.”. It is now “A flowerpot.”.")
-        assert "A flowerpot." in told(pursuit.asked("work")[-1]), "whoever works for it is told of the goal as it is"
+        assert "A flowerpot." in get_question(pursuit.list_requests("work")[-1]), (
+            "whoever works for it is told of the goal as it is"
+        )
 
 
 def six_divergences(pursuit: Pursuit) -> None:
     pursuit.set_goal()
-    goal = pursuit.paused()
+    goal = pursuit.wait_until_paused()
     assert (goal.pause_kind, goal.replan_count) == ("replans", 5)
-    assert len(pursuit.asked("replan")) == 5
+    assert len(pursuit.list_requests("replan")) == 5
     assert "replanned 5 times" in goal.pause_reason
     assert "Crooked." in goal.pause_reason
     ((kind, words),) = pursuit.notices()
@@ -229,19 +234,23 @@ def six_divergences(pursuit: Pursuit) -> None:
 
 
 def diverging(times: int = 6) -> Script:
-    return cast(plan=plan(step("try")), replan=attempts(), evaluation=in_order(*[judged("major", "Crooked.")] * times, judged()))
+    return by_part(
+        plan=plan(step("try")),
+        replan=attempts(),
+        evaluation=in_order(*[evaluation_form("major", "Crooked.")] * times, evaluation_form()),
+    )
 
 
 def continued(pursuit: Pursuit) -> None:
     assert pursuit.decide("continue").replan_count == 0
-    assert pursuit.ended().status == "completed"
+    assert pursuit.wait_until_ended().status == "completed"
     assert pursuit.goal().replan_count == 1
 
 
 def replanned(pursuit: Pursuit) -> None:
     pursuit.decide("replan", "Ask the neighbour.")
-    assert pursuit.ended().status == "completed"
-    assert "Ask the neighbour." in told(pursuit.asked("replan")[-1])
+    assert pursuit.wait_until_ended().status == "completed"
+    assert "Ask the neighbour." in get_question(pursuit.list_requests("replan")[-1])
     assert pursuit.goal().replan_count == 5
 
 
@@ -252,32 +261,32 @@ def abandoned(pursuit: Pursuit) -> None:
 
 
 @pytest.mark.parametrize("decided", [continued, replanned, abandoned])
-def test_six_divergences_pause_a_goal_and_one_decision_lets_it_go_on(
+def test_six_divergences_pause_a_goal_and_one_decision_resumes_it(
     database_url: str, tmp_path: Path, decided: Callable[[Pursuit], None]
 ) -> None:
-    with pursuing(database_url, tmp_path, diverging()) as pursuit:
+    with open_pursuit(database_url, tmp_path, diverging()) as pursuit:
         six_divergences(pursuit)
         decided(pursuit)
         assert len(pursuit.journal("decided")) == 1
 
 
 def test_how_often_is_a_setting(sqlite_url: str, tmp_path: Path) -> None:
-    with pursuing(sqlite_url, tmp_path, diverging(), replan_limit="0") as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, diverging(), replan_limit="0") as pursuit:
         pursuit.set_goal()
-        assert pursuit.paused().pause_kind == "replans"
-        assert pursuit.asked("replan") == []
+        assert pursuit.wait_until_paused().pause_kind == "replans"
+        assert pursuit.list_requests("replan") == []
 
 
 def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with pursuing(database_url, tmp_path, cast(plan=gate.before(plan(step("dig"))))) as pursuit:
+    with open_pursuit(database_url, tmp_path, by_part(plan=gate.before(plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
         with pytest.raises(Conflict, match="is active; only a paused goal needs a decision"):
             pursuit.decide("continue")
         with pytest.raises(Conflict, match="is active; only a paused goal can be resumed"):
             pursuit.act(goals.resume, pursuit.goal_id)
         gate.open()
-        pursuit.ended()
+        pursuit.wait_until_ended()
         for action in (goals.pause, goals.resume, goals.abandon):
             with pytest.raises(Conflict):
                 pursuit.act(action, pursuit.goal_id)
@@ -287,7 +296,7 @@ def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url
 
 def test_nothing_left_and_nothing_achieved_is_escalated(sqlite_url: str, tmp_path: Path) -> None:
     """A plan may not be empty before something was done, so a goal cannot complete with nothing."""
-    script = cast({"dig": failed()}, plan=plan(step("dig")), replan=replan())
-    with pursuing(sqlite_url, tmp_path, script) as pursuit:
+    script = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan())
+    with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
-        assert "The plan is empty" in pursuit.paused().pause_reason
+        assert "The plan is empty" in pursuit.wait_until_paused().pause_reason

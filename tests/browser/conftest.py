@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.browsing import Visit, launched, visiting
+from tests.browser.page_harness import Visit, launch_browser, open_windows
 from tests.model_server import ModelServer
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 OPEN = ExitStack()
 
@@ -19,7 +19,7 @@ OPEN = ExitStack()
 def chromium() -> Browser:
     playwright = OPEN.enter_context(sync_playwright())
     OPEN.callback(chromium.cache_clear)
-    browser = launched(playwright)
+    browser = launch_browser(playwright)
     OPEN.callback(browser.close)
     return browser
 
@@ -56,7 +56,7 @@ def client(service: Service, model: ModelServer) -> Iterator[Client]:
 @pytest.fixture
 def open_page(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
     """Pages of somebody who has signed in as that tenant; each call is another window."""
-    with visiting(browser, client) as visit:
+    with open_windows(browser, client) as visit:
         yield visit
 
 

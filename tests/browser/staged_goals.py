@@ -6,7 +6,7 @@ from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
-from tests.planning import end, found, judge, main_run, planned
+from tests.goal_plans import add_plan, end, evaluate, get_main_run, get_sub_goal
 
 STEPS: dict[str, list[str]] = {
     "Map services on the checkout path": [],
@@ -36,49 +36,49 @@ AT_WORK = ["Batch cart price lookups", "Pool gateway connections"]
 WANTED = "Cut checkout p95 below 400 ms without raising cost"
 
 
-def asleep(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
+def add_sleeping_goal(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
     """A goal that nobody in the engine room works on."""
     goal = goals.add(tx, tenant_id, wanted)
     jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
     return goal
 
 
-def at_work(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) -> None:
+def start_sub_agent(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) -> None:
     """A sub-agent that has just begun."""
-    one = found(tx, goal, one_id)
-    child = runs.begin_child(tx, main_run(tx, goal), "coder", one.description, 20, 5, one.id)
+    one = get_sub_goal(tx, goal, one_id)
+    child = runs.begin_child(tx, get_main_run(tx, goal), "coder", one.description, 20, 5, one.id)
     jobs.delay(tx, jobs.get_locked(tx, tenant_id, child.id))
     sub_goals.start(tx, one, child)
 
 
-def half_way(tx: Transaction, tenant_id: int) -> Goal:
+def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
     criteria = "p95 of the checkout stays below 400 ms for a week."
-    goal = asleep(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS_PER_DOLLAR))
-    ids = planned(tx, goal, STEPS)
+    goal = add_sleeping_goal(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS_PER_DOLLAR))
+    ids = add_plan(tx, goal, STEPS)
     about = {"plan_no": 1, "added": [{"id": one} for one in ids.values()], "kept": [], "dropped": []}
     journal.append(tx, tenant_id, goal.id, "planned", about)
     for step in DONE:
         end(tx, goal, ids[step], "p95 is 612 ms.")
-        judge(tx, goal, ids[step])
+        evaluate(tx, goal, ids[step])
     end(tx, goal, ids[FAILED], "", "503 Service Unavailable from the sandbox gateway after 5 attempts")
-    sub_goals.skip(tx, found(tx, goal, ids[DROPPED]), "The new plan does not include it.")
+    sub_goals.skip(tx, get_sub_goal(tx, goal, ids[DROPPED]), "The new plan does not include it.")
     for step in AT_WORK:
-        at_work(tx, tenant_id, ids[step], goal)
+        start_sub_agent(tx, tenant_id, ids[step], goal)
     return goals.get(tx, tenant_id, goal.id)
 
 
-def interrupted(tx: Transaction, tenant_id: int, goal: Goal) -> None:
+def add_intervention(tx: Transaction, tenant_id: int, goal: Goal) -> None:
     half_done = [one.id for one in goal_store.list_sub_goals(tx, tenant_id, goal.id) if one.status == "in-progress"]
     journal.append(tx, tenant_id, goal.id, "interrupted", {"agents": ["coder", "coder"], "sub_goals": half_done})
     decided = dict(zip(map(str, half_done), ("resume", "retry"), strict=True))
     journal.append(tx, tenant_id, goal.id, "recovered", {"sub_goals": decided})
 
 
-def several(tx: Transaction, tenant_id: int) -> None:
+def add_one_of_each_status(tx: Transaction, tenant_id: int) -> None:
     """One of each kind."""
     for description in ("Translate help centre to Portuguese", "Migrate invoices to the new ledger table"):
-        goal = asleep(tx, tenant_id, NewGoal(description))
-        ids = planned(tx, goal, {"look": [], "act": ["look"], "check": ["act"]})
+        goal = add_sleeping_goal(tx, tenant_id, NewGoal(description))
+        ids = add_plan(tx, goal, {"look": [], "act": ["look"], "check": ["act"]})
         end(tx, goal, ids["look"])
         if "Migrate" in description:
             end(tx, goal, ids["act"])
@@ -87,4 +87,4 @@ def several(tx: Transaction, tenant_id: int) -> None:
         else:
             goals.abandon(tx, tenant_id, goal.id)
     goals.propose(tx, tenant_id, NewGoal("Find and fix flaky tests in the billing suite"), "Three of them failed twice this week.")
-    half_way(tx, tenant_id)
+    add_half_done_goal(tx, tenant_id)

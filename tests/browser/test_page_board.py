@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import APIResponse, Locator, Route, expect
 
-from tests.browser.browsing import Visit
-from tests.surfaces.serving import Client
+from tests.browser.page_harness import Visit
+from tests.surfaces.server_harness import Client
 
 COLUMNS = 4
 
@@ -32,7 +32,7 @@ def test_todos_stand_in_the_column_of_their_status_and_move_when_they_change(pag
     expect(tile(page, "water the plants")).to_have_count(0)
 
 
-def test_the_menu_of_a_card_offers_what_is_legal_and_changes_the_status(page: Visit, client: Client) -> None:
+def test_the_menu_of_a_card_offers_legal_changes_and_applies_them(page: Visit, client: Client) -> None:
     todo = client.add("water the plants")
     page.open("/board").live()
     menu = page.page.get_by_label("Status of water the plants")
@@ -100,7 +100,7 @@ def test_conversations_and_agents_filter(page: Visit, client: Client) -> None:
     expect(page.page.get_by_text("No todos with these filters.")).to_be_visible()
 
 
-def test_what_is_told_while_a_filter_is_looked_up_is_not_lost(page: Visit, client: Client) -> None:
+def test_events_that_arrive_while_a_filter_loads_are_not_lost(page: Visit, client: Client) -> None:
     client.add("by a robot", agent_id="robot")
     page.open("/board").live()
     held: list[tuple[Route, APIResponse]] = []

@@ -5,10 +5,10 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.browser.browsing import Visit
-from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, midway, text
-from tests.surfaces.chatting import give_patience
-from tests.surfaces.serving import Client
+from tests.browser.page_harness import Visit
+from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, pause_midway, text
+from tests.surfaces.conversation_client import allow_retries
+from tests.surfaces.server_harness import Client
 
 ANSWER = """All of them share **one** pattern:
 
@@ -53,7 +53,7 @@ def test_the_page_says_when_no_llm_answers(page: Visit) -> None:
 
 
 def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: Visit, model: ModelServer) -> None:
-    model.script = lambda _request: midway(text("The first half of it and then the second half of it."))
+    model.script = lambda _request: pause_midway(text("The first half of it and then the second half of it."))
     model.hold()
     page.open().live().say("speak")
     expect(page.log.locator(".streaming")).to_contain_text("The first half")
@@ -101,7 +101,7 @@ def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
         if said:
             return said.pop(0)
         model.hold()
-        return midway(text("Then I shall look first."))
+        return pause_midway(text("Then I shall look first."))
 
     model.script = script
     page.open().live().say("go")
@@ -130,7 +130,7 @@ def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Cli
     model.hold()
     page.open().live().say("do it")
     model.wait_for_requests(1)
-    give_patience(client)
+    allow_retries(client)
     model.release()
     waits = page.log.locator(".turn-note")
     expect(waits).to_contain_text("Waiting to retry until")
@@ -157,7 +157,7 @@ def test_a_turn_that_failed_says_why_and_can_be_tried_again(page: Visit, model: 
     expect(end).to_have_count(0)
 
 
-def test_what_was_said_and_done_is_there_after_a_reload(page: Visit, model: ModelServer) -> None:
+def test_the_conversation_is_complete_after_a_reload(page: Visit, model: ModelServer) -> None:
     model.script = by_turn(calls(("calculate", {"expression": "6*7"}), text="Let me see."), text("It is 42."))
     page.open().live().say("what is 6*7?")
     expect(page.log).to_contain_text("It is 42.")
@@ -168,7 +168,7 @@ def test_what_was_said_and_done_is_there_after_a_reload(page: Visit, model: Mode
     assert page.log.inner_text() == before
 
 
-def test_a_message_that_cannot_be_sent_stays_and_says_what_to_do(page: Visit, client: Client) -> None:
+def test_a_message_that_cannot_be_sent_stays_and_shows_the_remedy(page: Visit, client: Client) -> None:
     page.forgiven = ("503",)
     page.open("/").live()
     operator = page.page.request

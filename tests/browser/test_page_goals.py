@@ -12,15 +12,15 @@ from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
-from tests.browser.browsing import Visit
+from tests.browser.page_harness import Visit
+from tests.goal_plans import add_plan, end
 from tests.model_server import ModelServer
-from tests.planning import end, planned
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 
 @pytest.fixture
 def half_way(client: Client) -> Goal:
-    return client.desk.write(staged_goals.half_way)
+    return client.desk.write(staged_goals.add_half_done_goal)
 
 
 def node(page: Visit, words: str) -> Locator:
@@ -39,8 +39,8 @@ def paused(client: Client, goal: Goal, kind: str = "replans", why: str = "5 of 5
     client.desk.write(work)
 
 
-def test_the_list_tells_how_far_each_goal_is_and_follows_it(page: Visit, client: Client) -> None:
-    client.desk.write(staged_goals.several)
+def test_the_list_shows_the_progress_of_each_goal_and_follows_it(page: Visit, client: Client) -> None:
+    client.desk.write(staged_goals.add_one_of_each_status)
     page.open("/goals").live()
     rows = page.page.get_by_role("row")
     expect(rows).to_have_count(5)
@@ -49,7 +49,7 @@ def test_the_list_tells_how_far_each_goal_is_and_follows_it(page: Visit, client:
     expect(rows.filter(has_text="invoices")).to_contain_text("Completed")
     expect(rows.filter(has_text="flaky")).to_contain_text("from an agent")
 
-    client.desk.write(staged_goals.asleep, NewGoal("Something new"))
+    client.desk.write(staged_goals.add_sleeping_goal, NewGoal("Something new"))
     expect(rows).to_have_count(6)
     page.button("Paused").click()
     expect(rows).to_have_count(2)
@@ -89,7 +89,7 @@ def test_the_plan_is_a_graph_with_every_sub_goal_and_its_state(page: Visit, half
     expect(page.live().region("Plan").get_by_role("row")).to_have_count(len(staged_goals.STEPS) + 1)
 
 
-def test_nodes_are_reached_by_keyboard_and_tell_more_when_chosen(page: Visit, half_way: Goal) -> None:
+def test_nodes_are_reached_by_keyboard_and_show_details_when_chosen(page: Visit, half_way: Goal) -> None:
     page.open(f"/goals/{half_way.id}").live()
     tab_stops = page.page.locator(".node[tabindex='0']")
     expect(tab_stops).to_have_count(1)
@@ -108,11 +108,11 @@ def test_nodes_are_reached_by_keyboard_and_tell_more_when_chosen(page: Visit, ha
     expect(page.page.locator(".graph.full")).to_be_visible()
 
 
-def test_what_happens_is_shown_while_it_happens(page: Visit, client: Client) -> None:
-    goal = client.desk.write(staged_goals.asleep, NewGoal("Reach it"))
+def test_a_goal_updates_live(page: Visit, client: Client) -> None:
+    goal = client.desk.write(staged_goals.add_sleeping_goal, NewGoal("Reach it"))
     page.open(f"/goals/{goal.id}").live()
     expect(page.page.get_by_text("There is no plan yet.")).to_be_visible()
-    ids = client.desk.database.write(lambda tx: planned(tx, goal, {"go": [], "arrive": ["go"]}))
+    ids = client.desk.database.write(lambda tx: add_plan(tx, goal, {"go": [], "arrive": ["go"]}))
     expect(page.page.locator(".node")).to_have_count(2)
     client.desk.database.write(lambda tx: end(tx, goal, ids["go"], "Gone."))
 
@@ -130,7 +130,7 @@ def test_what_happens_is_shown_while_it_happens(page: Visit, client: Client) -> 
         ("escalation", "Continue the plan", "continue"),
     ],
 )
-def test_a_paused_goal_asks_and_does_what_is_decided(
+def test_a_paused_goal_asks_and_follows_the_decision(
     page: Visit, client: Client, model: ModelServer, half_way: Goal, kind: str, button: str, action: str
 ) -> None:
     model.hold()  # what the agent makes of it comes later
@@ -161,7 +161,7 @@ def test_a_goal_is_paused_and_resumed_by_hand(page: Visit, client: Client, model
 
 def test_a_recovery_is_announced_until_it_is_dismissed(page: Visit, client: Client, half_way: Goal) -> None:
     page.open(f"/goals/{half_way.id}").live()
-    client.desk.write(staged_goals.interrupted, half_way)
+    client.desk.write(staged_goals.add_intervention, half_way)
     banner = page.page.locator(".note.info")
     expect(banner).to_contain_text(
         re.compile(r"Recovered after an interruption.*2 agents restarted: #\d+ resumed, #\d+ restarted\.")

@@ -7,12 +7,12 @@ from playwright.sync_api import expect
 from headway.actions import notices
 from headway.actions.goals import NewGoal
 from headway.storage.transaction import Transaction
-from tests.browser.browsing import Visit
-from tests.browser.staged_goals import asleep
+from tests.browser.page_harness import Visit
+from tests.browser.staged_goals import add_sleeping_goal
+from tests.goal_plans import add_plan, end, evaluate
 from tests.model_server import ModelServer, Reply, Request, calls, error, text
-from tests.planning import end, judge, planned
-from tests.surfaces.chatting import ended, say
-from tests.surfaces.serving import Client
+from tests.surfaces.conversation_client import say, wait_for_turn
+from tests.surfaces.server_harness import Client
 
 HOSTILE = {
     "script": "<script>window.owned = 1</script>",
@@ -50,7 +50,7 @@ def one_line(words: str) -> str:
 
 def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, model: ModelServer) -> None:
     model.script = lambda _request: error(400, HOSTILE["embedded"])
-    ended(client, say(client, client.conversation(title="fails"), HOSTILE["embedded"]))
+    wait_for_turn(client, say(client, client.conversation(title="fails"), HOSTILE["embedded"]))
     model.script = script
     for words in HOSTILE.values():
         client.add(one_line(words), agent_id=name_of(words), description=words)
@@ -79,11 +79,11 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
 
 
 def hostile_goal(tx: Transaction, tenant_id: int, words: str) -> int:
-    goal = asleep(tx, tenant_id, NewGoal(words, words))
+    goal = add_sleeping_goal(tx, tenant_id, NewGoal(words, words))
     again = f"{words} again"
-    ids = planned(tx, goal, {words: [], again: [words]}, expected_outcome=words)
+    ids = add_plan(tx, goal, {words: [], again: [words]}, expected_outcome=words)
     end(tx, goal, ids[words], words)
-    judge(tx, goal, ids[words], "minor", words)
+    evaluate(tx, goal, ids[words], "minor", words)
     return goal.id
 
 
@@ -115,7 +115,7 @@ def safe(page: Visit) -> None:
     assert seen == {"owned": False, "links": [], "elsewhere": [], "strangers": 0, "wide": 0, "spilt": 0}
 
 
-def test_the_policy_forbids_what_a_script_would_need(page: Visit) -> None:
+def test_the_content_security_policy_forbids_injected_scripts(page: Visit) -> None:
     page.forgiven = ("Content Security Policy", "TrustedHTML", "Trusted Type", "violates")
     page.open().live()
     tried = page.page.evaluate(

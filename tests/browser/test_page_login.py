@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, expect
 from headway.actions import tenants
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
-from tests.browser.browsing import DESK, PATIENCE_MS, Visit
-from tests.surfaces.serving import Client, Service
+from tests.browser.page_harness import DESK, PATIENCE_MS, Visit
+from tests.surfaces.server_harness import Client, Service
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit
     page.live()
 
 
-def test_who_is_no_operator_sees_no_switch(stranger: Visit, client: Client) -> None:
+def test_a_user_who_is_no_operator_sees_no_halt_switch(stranger: Visit, client: Client) -> None:
     stranger.open("/operations")
     stranger.page.get_by_label("Token").fill(client.secret)
     stranger.button("Sign in").click()

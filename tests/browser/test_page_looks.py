@@ -12,9 +12,9 @@ from headway.actions import goals, jobs, notices
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
-from tests.browser.browsing import DESK, PHONE, Visit, flaws
+from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
 from tests.model_server import ModelServer, Reply, Request, calls, text
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 SIZES = {"desk": DESK, "phone": PHONE}
 TITLES = [
@@ -103,18 +103,18 @@ def busy_operations(client: Client, model: ModelServer) -> str:
 
 
 def several_goals(client: Client, _model: ModelServer) -> str:
-    client.desk.write(staged_goals.several)
+    client.desk.write(staged_goals.add_one_of_each_status)
     return "/goals"
 
 
 def busy_goal(client: Client, _model: ModelServer) -> str:
-    goal = client.desk.write(staged_goals.half_way)
-    client.desk.write(staged_goals.interrupted, goal)
+    goal = client.desk.write(staged_goals.add_half_done_goal)
+    client.desk.write(staged_goals.add_intervention, goal)
     return f"/goals/{goal.id}"
 
 
 def paused_goal(client: Client, _model: ModelServer) -> str:
-    goal = client.desk.write(staged_goals.half_way)
+    goal = client.desk.write(staged_goals.add_half_done_goal)
     client.desk.database.write(lambda tx: goals.escalate(tx, goal, "replans", "Replan limit reached: 5 of 5 plans used."))
     return f"/goals/{goal.id}"
 
@@ -131,7 +131,7 @@ ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
 
 
 def looked_at(visit: Visit, name: str) -> None:
-    assert flaws(visit) == []
+    assert list_axe_violations(visit) == []
     wide = visit.page.evaluate(
         "() => Math.max(...[...document.querySelectorAll('html, .main')].map(one => one.scrollWidth - innerWidth))"
     )
@@ -150,9 +150,9 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
         expand.click()
         expect(visit.rows).to_have_count(len(TITLES))
     for size, viewport in SIZES.items():
-        visit.page.set_viewport_size(viewport)  # type: ignore[arg-type]
+        visit.page.set_viewport_size(viewport)
         for theme in ("light", "dark"):
-            visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            visit.page.emulate_media(color_scheme=theme)
             visit.shoot(f"{name}-{size}-{theme}", whole=False)
             if size == "desk" or theme == "light":
                 looked_at(visit, f"{name}-{size}-{theme}")
@@ -160,7 +160,7 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
 
 
 def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
-    from tests.browser.browsing import AXE  # noqa: PLC0415
+    from tests.browser.page_harness import AXE  # noqa: PLC0415
 
     context = browser.new_context(viewport=DESK)
     context.add_init_script(path=AXE)
@@ -169,7 +169,7 @@ def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
     visit.open("/login")
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
     for theme in ("light", "dark"):
-        visit.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        visit.page.emulate_media(color_scheme=theme)
         visit.shoot(f"login-desk-{theme}")
         looked_at(visit, f"login-{theme}")
     visit.check()

@@ -5,10 +5,10 @@ import re
 from playwright.sync_api import Locator, expect
 
 from headway.actions import notices
-from tests.browser.browsing import Visit
+from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, calls, error, text
-from tests.surfaces.chatting import ended, say
-from tests.surfaces.serving import Client
+from tests.surfaces.conversation_client import say, wait_for_turn
+from tests.surfaces.server_harness import Client
 
 
 def dialog(page: Visit, title: str) -> Locator:
@@ -18,7 +18,7 @@ def dialog(page: Visit, title: str) -> Locator:
 def dead_turn(client: Client, model: ModelServer, request: str) -> int:
     model.script = lambda _request: error(400, "no such thing")
     conversation = client.conversation()
-    ended(client, say(client, conversation, request))
+    wait_for_turn(client, say(client, conversation, request))
     return conversation
 
 
@@ -99,7 +99,7 @@ def test_sub_agents_are_listed_while_they_work(page: Visit, client: Client, mode
     expect(page.region("Agents")).to_contain_text("researcher")
 
 
-def test_the_halt_asks_first_and_everybody_sees_it(page: Visit, client: Client) -> None:
+def test_the_halt_asks_first_and_every_window_shows_it(page: Visit, client: Client) -> None:
     page.open("/operations").live()
     page.button("Halt everything").click()
     question = dialog(page, "Halt everything?")
@@ -117,7 +117,7 @@ def test_the_halt_asks_first_and_everybody_sees_it(page: Visit, client: Client) 
 
 
 def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
-    ended(client, say(client, client.conversation(), "hello"))
+    wait_for_turn(client, say(client, client.conversation(), "hello"))
     page.open("/operations").live()
     costs = page.region("Costs, last 24 hours")
     expect(costs).to_contain_text("openai-chat:fake-1")

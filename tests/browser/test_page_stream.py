@@ -9,9 +9,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.browser.browsing import Visit, visiting
+from tests.browser.page_harness import Visit, open_windows
 from tests.model_server import ModelServer, environment, text
-from tests.surfaces.serving import Client, Service, serving, until
+from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
 LOST = ("ERR_", "Failed to load resource", "401", "503")
 
@@ -30,7 +30,7 @@ def streams(client: Client) -> int:
     return int(float(found[1]))
 
 
-def test_what_happened_while_the_page_was_offline_is_there_once_it_is_back(page: Visit, client: Client) -> None:
+def test_events_missed_while_offline_appear_after_reconnecting(page: Visit, client: Client) -> None:
     page.forgiven = LOST
     client.add("before")
     page.open("/board").live()
@@ -60,7 +60,7 @@ def test_two_tabs_show_the_same_and_each_has_one_stream(open_page: Callable[...,
     for name in ("Operations", "Board", "Chat", "Board"):
         second.page.get_by_role("link", name=name, exact=True).click()
         second.live()
-    until(lambda: streams(client) == 2, "one stream each, wherever they went")
+    wait_until(lambda: streams(client) == 2, "one stream each, wherever they went")
 
 
 HIDE = """hidden => {
@@ -73,10 +73,10 @@ HIDE = """hidden => {
 def test_a_hidden_tab_lets_go_of_its_stream_and_misses_nothing(page: Visit, client: Client) -> None:
     page.page.clock.install()
     page.open("/board").live()
-    until(lambda: streams(client) == 1, "one stream")
+    wait_until(lambda: streams(client) == 1, "one stream")
     page.page.evaluate(HIDE, True)
     page.page.clock.run_for(6_000)
-    until(lambda: streams(client) == 0, "no stream")
+    wait_until(lambda: streams(client) == 0, "no stream")
     client.add("while nobody looked")
     page.page.evaluate(HIDE, False)
 
@@ -100,7 +100,7 @@ def test_a_page_of_an_older_build_says_so(page: Visit) -> None:
 
 @contextmanager
 def lasting(folder: Path, model: ModelServer, port: int) -> Iterator[Service]:
-    with serving(f"sqlite:///{folder / 'headway.db'}", folder, ["--port", str(port)], environment(model)) as service:
+    with run_server(f"sqlite:///{folder / 'headway.db'}", folder, ["--port", str(port)], environment(model)) as service:
         yield service
 
 
@@ -109,13 +109,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_a_server_that_is_killed_and_started_again_goes_on_under_the_page(
-    browser: Browser, model: ModelServer, tmp_path: Path
-) -> None:
+def test_the_page_reconnects_to_a_restarted_server(browser: Browser, model: ModelServer, tmp_path: Path) -> None:
     port = free_port()
     with lasting(tmp_path, model, port) as service:
         client = service.tenant()
-        with visiting(browser, client) as visit:
+        with open_windows(browser, client) as visit:
             page = visit()
             page.forgiven = LOST
             model.hold()
@@ -135,7 +133,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on_under_the_page(
 
 
 def test_the_very_first_event_of_a_ledger_is_not_missed(browser: Browser, model: ModelServer, tmp_path: Path) -> None:
-    with lasting(tmp_path, model, 0) as service, service.tenant() as client, visiting(browser, client) as visit:
+    with lasting(tmp_path, model, 0) as service, service.tenant() as client, open_windows(browser, client) as visit:
         page = visit("/board").live()
         assert client.add("the first of all")
         expect(column(page, "Pending")).to_contain_text("the first of all")

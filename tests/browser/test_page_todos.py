@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.browsing import Visit
+from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, Reply, Request, calls, slow, text
-from tests.surfaces.chatting import drains
-from tests.surfaces.serving import Client, until
+from tests.surfaces.conversation_client import plan_and_drain
+from tests.surfaces.server_harness import Client, wait_until
 
 
 def waiting_after(model: ModelServer, *first: Reply) -> Callable[[Request], Reply]:
@@ -55,15 +55,15 @@ def test_there_is_no_panel_without_todos(page: Visit) -> None:
     expect(page.panel).to_have_count(0)
 
 
-def test_it_counts_and_names_the_current_item(working: Visit) -> None:
+def test_the_panel_counts_items_and_names_the_current_one(working: Visit) -> None:
     expect(working.panel).to_contain_text("Current:buy milk")
     shapes = [one.get_attribute("aria-label") for one in working.rows.locator("> svg").all()]
 
     assert shapes == ["in progress", "pending", "pending"]
 
 
-def test_it_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
-    model.script = drains("one", "two")
+def test_the_panel_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
+    model.script = plan_and_drain("one", "two")
     page.open().live().say("go")
 
     expect(page.panel).to_contain_text("2 total · 0 remaining")
@@ -79,7 +79,7 @@ def test_expanding_is_remembered(working: Visit) -> None:
     expect(working.rows).to_have_count(0)
 
 
-def test_what_people_change_the_agent_sees_at_its_next_step(working: Visit, client: Client, model: ModelServer) -> None:
+def test_the_agent_sees_changes_by_people_at_its_next_step(working: Visit, client: Client, model: ModelServer) -> None:
     row(working, "call Ada").hover()
     working.button("Cancel: call Ada").click()
     expect(working.rows).to_have_count(2)
@@ -99,7 +99,7 @@ def test_what_people_change_the_agent_sees_at_its_next_step(working: Visit, clie
 
     model.script = look
     model.release()
-    until(lambda: bool(seen), "the agent asks again")
+    wait_until(lambda: bool(seen), "the agent asks again")
     listed = seen[0]
     assert listed.index("feed the cat") < listed.index("write it down")
     todos = {one["subject"]: one["status"] for one in client.ok("GET", "/v1/todos")["todos"]}
@@ -117,7 +117,7 @@ def test_items_move_by_keyboard(working: Visit) -> None:
     expect(working.rows.nth(2)).to_contain_text("write it down")
 
 
-def test_what_the_model_says_with_slash_todo_is_shown_at_once(working: Visit, client: Client, model: ModelServer) -> None:
+def test_todo_writs_of_the_model_show_at_once(working: Visit, client: Client, model: ModelServer) -> None:
     milk, ada = (one["id"] for one in client.ok("GET", "/v1/todos", params={"limit": 2})["todos"])
     model.script = waiting_after(model, text(f"On it.\n/todo done {milk}\n/todo start #{ada}"))
     model.release()

@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,12 @@ from headway.actions import conversations, turns
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.journeys.crew import all_end, lapse, rows, surroundings, told, working
-from tests.model_server import model_process
+from tests.journeys.worker_processes import build_environment, expire_leases, list_events, read_rows, run_worker, wait_until_all_end
+from tests.model_server import run_model_process
 
 CHEAP, STUCK_S = "cheap-1", 600
 YES = {"text": json.dumps({"ok": True, "reason": "fine"})}
-RULES = [
+RULES: list[dict[str, Any]] = [
     {"when": {"model": CHEAP}, "reply": {**YES, "seconds": STUCK_S}, "times": 1},
     {"when": {"model": CHEAP}, "reply": YES},
     {"when": {"tool_results": 0}, "reply": {"calls": [{"name": "manage_todos", "arguments": {"add": ["bake", "frost"]}}]}},
@@ -32,32 +33,32 @@ def start(tx: Transaction, tenant_id: int) -> None:
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.torture), "postgres"])
 def test_an_assessment_that_a_kill_cut_short_is_made_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
-    with model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
+    with run_model_process(RULES, tmp_path) as model, DirectDatabase(database_url) as database:
         desk = TenantHarness(database)
-        env = surroundings(tmp_path, model, restart_stagger_s="0", model_cheap=f"openai-chat:{CHEAP}")
+        env = build_environment(tmp_path, model, restart_stagger_s="0", model_cheap=f"openai-chat:{CHEAP}")
         desk.write(start)
-        with working(database_url, tmp_path, env) as first:
+        with run_worker(database_url, tmp_path, env) as first:
             model.wait_for_requests(3)
             first.end(signal.SIGKILL)
-        lapse(desk)
-        before = rows(desk, "SELECT n, message FROM transcript ORDER BY n")
-        assert rows(desk, "SELECT status FROM todos ORDER BY position") == [("pending",), ("pending",)]
-        with working(database_url, tmp_path, env) as second:
-            all_end(desk)
+        expire_leases(desk)
+        before = read_rows(desk, "SELECT n, message FROM transcript ORDER BY n")
+        assert read_rows(desk, "SELECT status FROM todos ORDER BY position") == [("pending",), ("pending",)]
+        with run_worker(database_url, tmp_path, env) as second:
+            wait_until_all_end(desk)
             assert second.end() == 0
 
-        assert rows(desk, "SELECT status, outcome FROM turns") == [("finished", "drained")]
-        assert rows(desk, "SELECT status, outcome FROM todos ORDER BY position") == [
+        assert read_rows(desk, "SELECT status, outcome FROM turns") == [("finished", "drained")]
+        assert read_rows(desk, "SELECT status, outcome FROM todos ORDER BY position") == [
             ("completed", "Baked."),
             ("completed", "Frosted."),
         ]
-        said = [content for (content,) in rows(desk, "SELECT content FROM messages ORDER BY id")]
+        said = [content for (content,) in read_rows(desk, "SELECT content FROM messages ORDER BY id")]
         assert said == ["A cake!", "Baked.", "Frosted."]
-        assert rows(desk, "SELECT n, message FROM transcript ORDER BY n")[: len(before)] == before
+        assert read_rows(desk, "SELECT n, message FROM transcript ORDER BY n")[: len(before)] == before
         assert [request.model == CHEAP for request in model.requests] == [False, False, True, True, False, True]
         assert model.requests[2].body == model.requests[3].body
-        assert rows(desk, "SELECT iterations FROM runs") == [(3,)]
-        tiers = [tier for (tier,) in rows(desk, "SELECT tier FROM model_calls ORDER BY id")]
+        assert read_rows(desk, "SELECT iterations FROM runs") == [(3,)]
+        tiers = [tier for (tier,) in read_rows(desk, "SELECT tier FROM model_calls ORDER BY id")]
         assert tiers == ["strong", "strong", "cheap", "strong", "cheap"]
-        assert [event["runs"] for event in told(desk, "recovered")] == [1]
+        assert [event["runs"] for event in list_events(desk, "recovered")] == [1]
         assert model.violations == []

@@ -12,23 +12,23 @@ import psycopg
 from headway.storage.direct import DirectDatabase
 from headway.storage.postgres_connection import LOG_LOCK
 from headway.testing import TenantHarness
-from tests.journeys.crew import (
+from tests.journeys.worker_processes import (
     Worker,
-    all_end,
+    build_environment,
+    build_rules,
     check_each_ended_once,
+    count_notes,
+    count_owners,
     enqueue,
-    furnish,
-    lapse,
-    notes,
-    noting,
-    owners,
-    rows,
-    surroundings,
-    told,
-    working,
+    expire_leases,
+    list_events,
+    make_home,
+    read_rows,
+    run_worker,
+    wait_until_all_end,
 )
-from tests.model_server import ModelProcess, model_process
-from tests.surfaces.serving import until
+from tests.model_server import ModelProcess, run_model_process
+from tests.surfaces.server_harness import wait_until
 
 SLOW = '''
 from pathlib import Path
@@ -51,21 +51,22 @@ def slowly(name: str) -> str:
 
 @contextmanager
 def two_workers(url: str, folder: Path, rules: list[dict[str, Any]]) -> Iterator[tuple[TenantHarness, ModelProcess, list[Worker]]]:
-    with model_process(rules, folder) as model, DirectDatabase(url) as database:
-        env = surroundings(folder, model, restart_stagger_s="0")
-        with working(url, folder, env) as one, working(url, folder, env) as other:
+    with run_model_process(rules, folder) as model, DirectDatabase(url) as database:
+        env = build_environment(folder, model, restart_stagger_s="0")
+        with run_worker(url, folder, env) as one, run_worker(url, folder, env) as other:
             yield TenantHarness(database), model, [one, other]
         assert model.violations == []
 
 
 def the_one_at_work(desk: TenantHarness, workers: list[Worker]) -> Worker:
-    (owner,) = owners(desk)
+    (owner,) = count_owners(desk)
     return next(worker for worker in workers if worker.owner == owner)
 
 
 def state(desk: TenantHarness) -> list[Any]:
     return [
-        rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs", "transcript")
+        read_rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3")
+        for table in ("messages", "effects", "jobs", "runs", "transcript")
     ]
 
 
@@ -74,14 +75,14 @@ def wakes_and_works(desk: TenantHarness, worker: Worker, others: list[Worker]) -
     worker.send(signal.SIGCONT)
     assert [other.end() for other in others if other is not worker] == [0]
     enqueue(desk, ["late"])
-    all_end(desk)
+    wait_until_all_end(desk)
     assert worker.end() == 0
 
 
 def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url: str, tmp_path: Path) -> None:
-    furnish(tmp_path)
+    make_home(tmp_path)
     with (
-        two_workers(postgres_url, tmp_path, noting(["early", "late"])) as (desk, model, workers),
+        two_workers(postgres_url, tmp_path, build_rules(["early", "late"])) as (desk, model, workers),
         psycopg.connect(postgres_url) as other,
     ):
         model.hold()
@@ -92,45 +93,45 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, desk.tenant.id))
         model.release()
         waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
-        until(lambda: bool(rows(desk, waiting)), "it is in the middle of a step")
+        wait_until(lambda: bool(read_rows(desk, waiting)), "it is in the middle of a step")
         victim.send(signal.SIGSTOP)
-        lapse(desk, victim.owner)
+        expire_leases(desk, victim.owner)
         other.rollback()  # the lock is the frozen one's now, and so is its job
 
-        all_end(desk)
+        wait_until_all_end(desk)
         before = state(desk)
         wakes_and_works(desk, victim, workers)
         assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
         check_each_ended_once(desk, ["early", "late"])
-        assert notes(tmp_path) == {"early": 1, "late": 1}
-        assert [event["runs"] for event in told(desk, "recovered")] == [1]
+        assert count_notes(tmp_path) == {"early": 1, "late": 1}
+        assert [event["runs"] for event in list_events(desk, "recovered")] == [1]
 
 
-def test_a_worker_frozen_in_a_tool_call_brings_its_result_in_vain(postgres_url: str, tmp_path: Path) -> None:
-    home = furnish(tmp_path)
+def test_the_result_of_a_worker_frozen_in_a_tool_call_is_refused(postgres_url: str, tmp_path: Path) -> None:
+    home = make_home(tmp_path)
     (home / "tools" / "slow.py").write_text(SLOW)
     early = {"contains": "Note early."}
-    rules = [
+    rules: list[dict[str, Any]] = [
         {"when": {**early, "tool_results": 0}, "reply": {"calls": [{"name": "slowly", "arguments": {"name": "early"}}]}},
         {"when": {**early, "contains": "The effect of this call is unknown"}, "reply": {"text": "Somebody should look."}},
         {"when": early, "reply": {"text": "It was noted."}},
-        *noting(["late"]),
+        *build_rules(["late"]),
     ]
     with two_workers(postgres_url, tmp_path, rules) as (desk, _, workers):
         enqueue(desk, ["early"])
-        until(lambda: notes(tmp_path) == {"early": 1}, "it is in the middle of the call")
+        wait_until(lambda: count_notes(tmp_path) == {"early": 1}, "it is in the middle of the call")
         victim = the_one_at_work(desk, workers)
         victim.send(signal.SIGSTOP)
-        lapse(desk, victim.owner)
-        all_end(desk)
+        expire_leases(desk, victim.owner)
+        wait_until_all_end(desk)
         (home / "go").touch()
         before = state(desk)
         wakes_and_works(desk, victim, workers)
 
         assert (home / "gone").exists()  # the tool did return, to nobody
         assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
-        assert notes(tmp_path) == {"early": 1, "late": 1}
-        assert rows(desk, "SELECT state FROM effects WHERE tool = 'slowly'") == [("unknown",)]
-        answers = [content for (content,) in rows(desk, "SELECT content FROM messages WHERE role = 'assistant' ORDER BY id")]
+        assert count_notes(tmp_path) == {"early": 1, "late": 1}
+        assert read_rows(desk, "SELECT state FROM effects WHERE tool = 'slowly'") == [("unknown",)]
+        answers = [content for (content,) in read_rows(desk, "SELECT content FROM messages WHERE role = 'assistant' ORDER BY id")]
         assert answers == ["Somebody should look.", "Noted late."]
-        assert [event["runs"] for event in told(desk, "recovered")] == [1]
+        assert [event["runs"] for event in list_events(desk, "recovered")] == [1]

@@ -8,28 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from headway.engine import LEASE_MS
+from headway.ledger.job import LEASE_MS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.journeys.crew import (
+from tests.journeys.worker_processes import (
     Worker,
-    all_end,
+    build_environment,
+    build_rules,
     check_each_ended_once,
+    count_notes,
+    count_owners,
     enqueue,
-    furnish,
-    lapse,
-    named,
-    notes,
-    noting,
-    owners,
-    rows,
-    surroundings,
-    told,
-    working,
+    expire_leases,
+    list_events,
+    make_home,
+    make_names,
+    read_rows,
+    run_worker,
+    wait_until_all_end,
 )
-from tests.model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, run_model_process
 
-NAMES = named(range(8))
+NAMES = make_names(range(8))
 
 
 class Pair:
@@ -40,22 +40,22 @@ class Pair:
 
     @property
     def lease_ends(self) -> int:
-        ((beat_at,),) = rows(self.desk, "SELECT beat_at FROM worker_leases WHERE executor_id = ?", self.busy.owner)
+        ((beat_at,),) = read_rows(self.desk, "SELECT beat_at FROM worker_leases WHERE executor_id = ?", self.busy.owner)
         return int(beat_at) + LEASE_MS
 
 
 @contextmanager
 def pair(database_url: str, folder: Path, rules: list[dict[str, object]], requests: int) -> Iterator[Pair]:
     """Both at work, once so many requests have arrived."""
-    furnish(folder)
+    make_home(folder)
     with ExitStack() as stack:
-        model = stack.enter_context(model_process(rules, folder))
+        model = stack.enter_context(run_model_process(rules, folder))
         desk = TenantHarness(stack.enter_context(DirectDatabase(database_url)))
-        env = surroundings(folder, model, restart_stagger_s="0")
-        workers = [stack.enter_context(working(database_url, folder, env)) for _ in range(2)]
+        env = build_environment(folder, model, restart_stagger_s="0")
+        workers = [stack.enter_context(run_worker(database_url, folder, env)) for _ in range(2)]
         enqueue(desk, NAMES)
         model.wait_for_requests(requests)
-        ((owner, number),) = owners(desk).items()
+        ((owner, number),) = count_owners(desk).items()
         assert number == len(NAMES)  # whoever looks first takes all that is due
         busy, idle = sorted(workers, key=lambda one: one.owner != owner)
         yield Pair(desk, model, busy, idle)
@@ -66,46 +66,48 @@ def pair(database_url: str, folder: Path, rules: list[dict[str, object]], reques
 def test_the_work_of_a_worker_that_is_gone_is_taken_over_once_its_lease_has_ended(
     how: signal.Signals, postgres_url: str, tmp_path: Path
 ) -> None:
-    rules = noting(NAMES, stuck_before=NAMES[:4], stuck_after=NAMES[4:])
+    rules = build_rules(NAMES, stuck_before=NAMES[:4], stuck_after=NAMES[4:])
     with pair(postgres_url, tmp_path, rules, 12) as crew:
         crew.busy.send(how)
         lease_ends = crew.lease_ends
-        all_end(crew.desk)
-        ends = [int(ended) for (ended,) in rows(crew.desk, "SELECT ended_at FROM turns")]
+        wait_until_all_end(crew.desk)
+        ends = [int(ended) for (ended,) in read_rows(crew.desk, "SELECT ended_at FROM turns")]
         assert lease_ends < min(ends) + 1  # nobody takes over what somebody may still hold
-        assert [event["runs"] for event in told(crew.desk, "recovered")] == [len(NAMES)]
+        assert [event["runs"] for event in list_events(crew.desk, "recovered")] == [len(NAMES)]
         check_each_ended_once(crew.desk, NAMES)
-        assert notes(tmp_path) == dict.fromkeys(NAMES, 1)
+        assert count_notes(tmp_path) == dict.fromkeys(NAMES, 1)
 
 
-def test_who_wakes_up_late_with_answers_in_hand_changes_nothing(postgres_url: str, tmp_path: Path) -> None:
+def test_a_worker_that_wakes_up_late_with_answers_changes_nothing(postgres_url: str, tmp_path: Path) -> None:
     late = "late"
-    rules = noting([*NAMES, late])
-    furnish(tmp_path)
+    rules = build_rules([*NAMES, late])
+    make_home(tmp_path)
     with (
-        model_process(rules, tmp_path) as model,
+        run_model_process(rules, tmp_path) as model,
         DirectDatabase(postgres_url) as database,
     ):
-        desk, env = TenantHarness(database), surroundings(tmp_path, model, restart_stagger_s="0")
-        with working(postgres_url, tmp_path, env) as frozen, working(postgres_url, tmp_path, env) as other:
+        desk, env = TenantHarness(database), build_environment(tmp_path, model, restart_stagger_s="0")
+        with run_worker(postgres_url, tmp_path, env) as frozen, run_worker(postgres_url, tmp_path, env) as other:
             model.hold()
             enqueue(desk, NAMES)
             model.wait_for_requests(len(NAMES))
-            victim, heir = (frozen, other) if frozen.owner in owners(desk) else (other, frozen)
+            victim, heir = (frozen, other) if frozen.owner in count_owners(desk) else (other, frozen)
             victim.send(signal.SIGSTOP)
-            lapse(desk, victim.owner)
+            expire_leases(desk, victim.owner)
             model.release()  # the answers wait in its sockets
-            all_end(desk)
-            before = [rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs")]
+            wait_until_all_end(desk)
+            before = [
+                read_rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs")
+            ]
             victim.send(signal.SIGCONT)
             assert heir.end() == 0
             (turn_id,) = enqueue(desk, [late])  # by the time it has done this it has seen the others
-            all_end(desk)
+            wait_until_all_end(desk)
             assert victim.end() == 0
-        assert rows(desk, "SELECT status FROM turns WHERE id = ?", turn_id) == [("finished",)]
+        assert read_rows(desk, "SELECT status FROM turns WHERE id = ?", turn_id) == [("finished",)]
         check_each_ended_once(desk, [*NAMES, late])
-        assert notes(tmp_path) == dict.fromkeys([*NAMES, late], 1)
-        assert len(told(desk, "recovered")) == 1
-        after = [rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs")]
+        assert count_notes(tmp_path) == dict.fromkeys([*NAMES, late], 1)
+        assert len(list_events(desk, "recovered")) == 1
+        after = [read_rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs")]
         assert all(set(map(tuple, old)) <= set(map(tuple, new)) for old, new in zip(before, after, strict=True))
         assert model.violations == []

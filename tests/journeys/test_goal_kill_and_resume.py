@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from tests.journeys import errands
-from tests.journeys.errands import GOAL, TEN, Errand, Script, check_books, check_once, notes
-from tests.journeys.lives import Life, Zygote
+from tests.journeys import goal_scenario
+from tests.journeys.forked_process import ForkServer, ProcessPlan
+from tests.journeys.goal_scenario import GOAL, TEN, Errand, Script, check_journal, check_once, count_notes
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
@@ -21,75 +21,75 @@ pytestmark = pytest.mark.proof
 TORTURE = [pytest.mark.torture]
 
 
-STRIDE = 12  # of which one in twelve is an ordinary test: all of them take minutes
+STRIDE = 24  # one in this many moments is tried by an ordinary test: all of them take minutes
 THIRD = range(1, STRIDE + 1, 3)  # of thousands of statements, which would take hours
 ORDINARY = 5
 FEWEST = {"journal": 70, "": 1_000}  # moments of a goal to which nothing happens,
-# And of a life that gets a little further: also when coming back has written its own entries. Ten in a row that get no further
+# And of a plan that gets a little further: also when coming back has written its own entries. Ten in a row that get no further
 # would be a fault.
 SPAN = {"journal": (16, 32), "": (200, 500)}
 
 
-def resumed(lives: Zygote, life: Life, model: ModelServer, plan: Sequence[Errand] = TEN) -> None:
-    """The next life ends what those before it had begun."""
-    print(f"{Path(life.home).parent.name}: {life.diary.read_text()}")
-    assert lives.live(life)
-    left: dict[str, Any] = json.loads(life.left.read_text())
-    check_once(left, notes(life), plan)
-    check_books(left)
-    check_jobs(life)
+def resumed(processes: ForkServer, plan: ProcessPlan, model: ModelServer, errands: Sequence[Errand] = TEN) -> None:
+    """The next plan ends what those before it had begun."""
+    print(f"{Path(plan.home).parent.name}: {plan.point_log.read_text()}")
+    assert processes.run_plan(plan)
+    left: dict[str, Any] = json.loads(plan.left.read_text())
+    check_once(left, count_notes(plan), errands)
+    check_journal(left)
+    check_jobs(plan)
     check_plans_asked_for(model, left)
     model.forget()  # a request is long, and there are thousands
 
 
-def check_jobs(life: Life) -> None:
+def check_jobs(plan: ProcessPlan) -> None:
     """Nothing is under way, except perhaps the message to the operator."""
-    with DirectDatabase(life.database_url) as database:
+    with DirectDatabase(plan.database_url) as database:
         sql = "SELECT DISTINCT state, owner FROM jobs WHERE tenant_id = ? AND kind IN ('goal', 'agent')"
-        assert database.read(lambda tx: tx.all(sql, life.tenant_id)) == [("completed", "")]
+        assert database.read(lambda tx: tx.all(sql, plan.tenant_id)) == [("completed", "")]
 
 
 def check_plans_asked_for(model: ModelServer, left: dict[str, Any]) -> None:
-    """Once, and once more for each life that ended before the plan was stored."""
+    """Once, and once more for each plan that ended before the plan was stored."""
     asked = sum(request.tools == ["submit_plan"] for request in model.requests)
     early = [entry["kind"] for entry in left["journal"]].index("planned")
     assert 1 <= asked <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
 
 
-def killed(numbers: Iterable[int], only: str, lives: Zygote, model: ModelServer, url: str, folder: Path) -> int:
+def killed(numbers: Iterable[int], only: str, processes: ForkServer, model: ModelServer, url: str, folder: Path) -> int:
     """Before these moments of that sort, until there is none of that number. How often that was."""
     for deaths, number in enumerate(numbers):
-        life = errands.build(folder / f"killed before {number}", url)
-        if lives.live(life._replace(number=number, only=only)):
+        plan = goal_scenario.build_scenario(folder / f"killed before {number}", url)
+        if processes.run_plan(plan._replace(number=number, only=only)):
             assert number > FEWEST[only]
             return deaths
-        resumed(lives, life, model)
+        resumed(processes, plan, model)
     raise AssertionError("there is no end of moments")
 
 
 @pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
 def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_done_twice(
-    first: int, goal_lives: Zygote, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    deaths = killed(count(first, STRIDE), "journal", goal_lives, goal_model, sqlite_url, tmp_path)
+    deaths = killed(count(first, STRIDE), "journal", goal_processes, goal_model, sqlite_url, tmp_path)
     proof.tried("kill -9 of a goal at a boundary of its journal, sqlite", deaths)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", range(1, STRIDE + 1))
 def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and_nothing_is_done_twice(
-    first: int, goal_lives: Zygote, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    deaths = killed(count(first, STRIDE), "journal", goal_lives, goal_model, postgres_url, tmp_path)
+    deaths = killed(count(first, STRIDE), "journal", goal_processes, goal_model, postgres_url, tmp_path)
     proof.tried("kill -9 of a goal at a boundary of its journal, postgres", deaths)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("first", THIRD)
 def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice(
-    first: int, goal_lives: Zygote, goal_model: ModelServer, database_url: str, tmp_path: Path, proof: Proof
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    deaths = killed(count(first, STRIDE), "", goal_lives, goal_model, database_url, tmp_path)
+    deaths = killed(count(first, STRIDE), "", goal_processes, goal_model, database_url, tmp_path)
     proof.tried("kill -9 of a goal before a statement", deaths)
 
 
@@ -105,36 +105,36 @@ def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice
 def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
     kind: str,
     only: str,
-    goal_lives: Zygote,
+    goal_processes: ForkServer,
     goal_model: ModelServer,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     proof: Proof,
 ) -> None:
-    """Each life takes it a little further, to a moment of its own."""
-    life = errands.build(tmp_path, request.getfixturevalue(f"{kind}_url"))
+    """Each plan takes it a little further, to a moment of its own."""
+    plan = goal_scenario.build_scenario(tmp_path, request.getfixturevalue(f"{kind}_url"))
     chance = random.Random(kind + only)
     deaths = 0
-    while not goal_lives.live(life._replace(number=chance.randint(*SPAN[only]), only=only)):
+    while not goal_processes.run_plan(plan._replace(number=chance.randint(*SPAN[only]), only=only)):
         deaths += 1
-        print(f"{deaths}: {life.diary.read_text()}")
+        print(f"{deaths}: {plan.point_log.read_text()}")
     assert deaths > 3
     proof.tried(f"kill -9 of a goal over and over, {kind}", deaths)
-    resumed(goal_lives, life, goal_model)
+    resumed(goal_processes, plan, goal_model)
 
 
-@pytest.mark.parametrize("first", [1, pytest.param(2, marks=TORTURE)])
+@pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=TORTURE) for first in (2, 3, 4))])
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
 def test_a_goal_killed_around_the_end_of_its_one_sub_agent_is_reached(
-    kind: str, first: int, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, first: int, goal_processes: ForkServer, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """At every boundary of a short journal: also once the sub-agent has ended, and before the pursuit has noticed."""
     database_url: str = request.getfixturevalue(f"{kind}_url")
     errand = Errand("only", "agent")
-    for number in count(first, 2):
+    for number in count(first, 4):
         goal_model.script = Script({GOAL: [errand]})
-        life = errands.build(tmp_path / f"killed before {number}", database_url)
-        if goal_lives.live(life._replace(number=number, only="journal")):
+        plan = goal_scenario.build_scenario(tmp_path / f"killed before {number}", database_url)
+        if goal_processes.run_plan(plan._replace(number=number, only="journal")):
             assert number > 16
             break
-        resumed(goal_lives, life, goal_model, [errand])
+        resumed(goal_processes, plan, goal_model, [errand])

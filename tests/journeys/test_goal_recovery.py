@@ -12,37 +12,37 @@ import pytest
 from headway.actions import dead_letters, goals, halts
 from headway.engine import MAX_LOST_WORKERS
 from headway.ledger.job import NEVER
-from tests.journeys.crew import rows, told
-from tests.journeys.errands import Errand, Script, check_books, entries, errand_of, notes
-from tests.journeys.lives import Zygote
-from tests.journeys.stories import Story, story
+from tests.journeys.forked_process import ForkServer
+from tests.journeys.goal_scenario import Errand, Script, check_journal, count_notes, get_errand, list_entries
+from tests.journeys.killed_goals import KilledGoals, open_killed_goals
+from tests.journeys.worker_processes import list_events, read_rows
 from tests.model_server import ModelServer, Reply, Request, calls, error
-from tests.surfaces.serving import until
+from tests.surfaces.server_harness import wait_until
 
 TORTURE = pytest.mark.torture
 EITHER = ["sqlite", pytest.param("postgres", marks=TORTURE)]
 OTHER = [pytest.param("sqlite", marks=TORTURE), "postgres"]
 STAGGER_MS = 200
 
-Telling = Callable[..., AbstractContextManager[Story]]
+Telling = Callable[..., AbstractContextManager[KilledGoals]]
 
 
 @pytest.fixture
-def tell(kind: str, goal_lives: Zygote, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path) -> Telling:
+def tell(kind: str, goal_processes: ForkServer, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path) -> Telling:
     """A story with a script of its own, on a database of that kind."""
     url: str = request.getfixturevalue(f"{kind}_url")
-    return lambda script, **ways: story(goal_lives, goal_model, script, url, tmp_path, **ways)
+    return lambda script, **ways: open_killed_goals(goal_processes, goal_model, script, url, tmp_path, **ways)
 
 
-def statuses(one: Story) -> dict[str, str]:
+def statuses(one: KilledGoals) -> dict[str, str]:
     """Of sub-goals, by errand."""
-    found = rows(one.desk, "SELECT description, status FROM sub_goals")
+    found = read_rows(one.desk, "SELECT description, status FROM sub_goals")
     return {said.removeprefix("Note ").removesuffix("."): status for said, status in found}
 
 
-def asked_about(one: Story) -> Counter[str]:
+def asked_about(one: KilledGoals) -> Counter[str]:
     """How often the model was asked for the next step of each errand."""
-    return Counter(errand_of(request) for request in one.model.requests if "note" in request.tools)
+    return Counter(get_errand(request) for request in one.model.requests if "note" in request.tools)
 
 
 def runs_of(left: dict[str, Any], name: str) -> list[str]:
@@ -63,32 +63,32 @@ def test_three_goals_killed_together_come_back_one_after_the_other(tell: Telling
     plans["Goal y."] = [*plans["Goal y."], Errand("y4", "inline", ("y1",))]
     script = Script(plans, stuck_before=["x2", "y4"], stuck_after=["y2", "z2"])
     with tell(script, stagger_s=str(STAGGER_MS / 1000)) as one:
-        one.live_until_stuck()
+        one.run_until_stuck()
         done, under_way = ["x1", "y1", "z1"], ["x2", "y2", "y4", "z2"]
         assert sorted(name for name, status in statuses(one).items() if status == "completed") == done
         assert sorted(name for name, status in statuses(one).items() if status == "in-progress") == under_way
         before = asked_about(one)
         one.desk.database.write(halts.halt)  # so that nobody begins before we have looked
-        living = one.begin()
-        until(lambda: bool(told(one.desk, "recovered")), "somebody takes over")
-        due = [due for (due,) in rows(one.desk, "SELECT due_at FROM jobs WHERE kind = 'goal' ORDER BY due_at")]
+        running = one.begin()
+        wait_until(lambda: bool(list_events(one.desk, "recovered")), "somebody takes over")
+        due = [due for (due,) in read_rows(one.desk, "SELECT due_at FROM jobs WHERE kind = 'goal' ORDER BY due_at")]
         assert [later - due[0] for later in due] == [0, STAGGER_MS, 2 * STAGGER_MS]
         ours = "SELECT state, due_at FROM jobs WHERE kind = 'agent' AND state <> 'completed'"
-        assert rows(one.desk, ours) == [("delayed", NEVER)] * 3
-        assert rows(one.desk, "SELECT DISTINCT status FROM planning_cycles") == [("interrupted",)]
+        assert read_rows(one.desk, ours) == [("delayed", NEVER)] * 3
+        assert read_rows(one.desk, "SELECT DISTINCT status FROM planning_cycles") == [("interrupted",)]
         one.desk.database.write(halts.unhalt)
-        assert living.result()
+        assert running.result()
 
         assert {goal["status"] for goal in one.left["goals"]} == {"completed"}
-        assert notes(one.life) == dict.fromkeys([step.name for steps in plans.values() for step in steps], 1)
+        assert count_notes(one.plan) == dict.fromkeys([step.name for steps in plans.values() for step in steps], 1)
         assert set(statuses(one).values()) == {"completed"}
-        ended = Counter(entry["sub_goal_id"] for entry in entries(one.left, "sub_goal_ended"))
+        ended = Counter(entry["sub_goal_id"] for entry in list_entries(one.left, "sub_goal_ended"))
         assert set(ended.values()) == {1}
         assert [asked_about(one)[name] for name in done] == [before[name] for name in done] == [2, 2, 2]
-        assert len(one.asked_for("submit_resumption")) == len(entries(one.left, "recovered")) == 3
+        assert len(one.asked_for("submit_resumption")) == len(list_entries(one.left, "recovered")) == 3
         assert len(one.asked_for("submit_plan")) == 3
-        assert [event["goals"] for event in told(one.desk, "recovered")] == [3]
-        ((text,),) = rows(one.desk, "SELECT text FROM notices")
+        assert [event["goals"] for event in list_events(one.desk, "recovered")] == [3]
+        ((text,),) = read_rows(one.desk, "SELECT text FROM notices")
         numbers = {goal["description"]: goal["id"] for goal in one.left["goals"]}
         agents = {"Goal x.": "(researcher)", "Goal y.": "(main agent, researcher)", "Goal z.": "(researcher)"}
         for goal, who in agents.items():
@@ -97,32 +97,32 @@ def test_three_goals_killed_together_come_back_one_after_the_other(tell: Telling
 
 
 @pytest.mark.parametrize("kind", EITHER)
-def test_what_was_half_done_goes_on_or_is_begun_anew_as_the_agent_decides(tell: Telling) -> None:
+def test_the_agent_decides_whether_half_done_work_continues_or_restarts(tell: Telling) -> None:
     plan = [Errand(name, "agent") for name in ("on", "anew", "unsaid")] + [Errand("inline", "inline"), Errand("last", "inline")]
     decisions = {"on": "resume", "anew": "retry", "inline": "retry"}
     script = Script({"Decide.": plan}, stuck_after=["on", "anew", "inline"], stuck_before=["unsaid"], decisions=decisions)
     with tell(script) as one:
-        one.live_until_stuck()
-        assert notes(one.life) == {"on": 1, "anew": 1, "inline": 1}
-        left = one.live_to_the_end()
+        one.run_until_stuck()
+        assert count_notes(one.plan) == {"on": 1, "anew": 1, "inline": 1}
+        left = one.run_to_the_end()
         # What is thrown away may have had its effect: whoever decides to begin anew was told so.
-        assert notes(one.life) == {"on": 1, "anew": 2, "inline": 2, "unsaid": 1, "last": 1}
+        assert count_notes(one.plan) == {"on": 1, "anew": 2, "inline": 2, "unsaid": 1, "last": 1}
         assert set(statuses(one).values()) == {"completed"}
-        assert set(Counter(entry["sub_goal_id"] for entry in entries(left, "sub_goal_ended")).values()) == {1}
-        begun = Counter(entry["description"] for entry in entries(left, "sub_goal_started"))
+        assert set(Counter(entry["sub_goal_id"] for entry in list_entries(left, "sub_goal_ended")).values()) == {1}
+        begun = Counter(entry["description"] for entry in list_entries(left, "sub_goal_started"))
         assert begun == {"Note on.": 1, "Note anew.": 2, "Note unsaid.": 1, "Note inline.": 2, "Note last.": 1}
         assert [runs_of(left, name) for name in ("on", "anew", "unsaid")] == [
             ["completed"],
             ["canceled", "completed"],
             ["completed"],
         ]
-        (decided,) = entries(left, "recovered")
+        (decided,) = list_entries(left, "recovered")
         assert Counter(decided["sub_goals"].values()) == {"resume": 2, "retry": 2}
         assert len(one.asked_for("submit_resumption")) == 1
 
 
 @pytest.mark.parametrize("kind", OTHER)
-def test_a_new_plan_after_a_crash_keeps_what_it_names_and_stops_the_rest(tell: Telling) -> None:
+def test_a_new_plan_after_a_crash_keeps_the_named_sub_goals_and_stops_the_rest(tell: Telling) -> None:
     plan = [Errand("kept", "agent"), Errand("dropped", "agent"), Errand("last", "inline", ("kept", "dropped"))]
 
     def replan(numbers: dict[str, str]) -> Reply:
@@ -132,10 +132,10 @@ def test_a_new_plan_after_a_crash_keeps_what_it_names_and_stops_the_rest(tell: T
 
     decisions = {"kept": "replan", "dropped": "replan"}
     with tell(Script({"Replan.": plan}, stuck_after=["kept", "dropped"], decisions=decisions, replan=replan)) as one:
-        one.live_until_stuck()
-        left = one.live_to_the_end()
+        one.run_until_stuck()
+        left = one.run_to_the_end()
         assert statuses(one) == {"kept": "completed", "dropped": "skipped", "instead": "completed", "last": "completed"}
-        assert notes(one.life) == {"kept": 1, "dropped": 1, "instead": 1, "last": 1}
+        assert count_notes(one.plan) == {"kept": 1, "dropped": 1, "instead": 1, "last": 1}
         assert [runs_of(left, name) for name in ("kept", "dropped", "instead")] == [["completed"], ["canceled"], ["completed"]]
         (goal,) = left["goals"]
         assert (goal["status"], goal["plan_no"], goal["replan_count"]) == ("completed", 2, 1)
@@ -143,75 +143,75 @@ def test_a_new_plan_after_a_crash_keeps_what_it_names_and_stops_the_rest(tell: T
 
 
 @pytest.mark.parametrize("kind", EITHER)
-def test_what_was_half_done_goes_on_if_nobody_can_be_asked(tell: Telling) -> None:
+def test_half_done_work_continues_if_the_model_is_unreachable(tell: Telling) -> None:
     class Deaf(Script):
         def decide(self, request: Request) -> Reply:
             return error(503)
 
     with tell(Deaf({"Go on.": [Errand("agent", "agent"), Errand("inline", "inline")]}, stuck_after=["agent", "inline"])) as one:
-        one.live_until_stuck()
-        left = one.live_to_the_end()
-        assert notes(one.life) == {"agent": 1, "inline": 1}
-        (decided,) = entries(left, "recovered")
+        one.run_until_stuck()
+        left = one.run_to_the_end()
+        assert count_notes(one.plan) == {"agent": 1, "inline": 1}
+        (decided,) = list_entries(left, "recovered")
         assert set(decided["sub_goals"].values()) == {"resume"}
-        check_books(left)
+        check_journal(left)
 
 
 @pytest.mark.parametrize("kind", EITHER)
 @pytest.mark.parametrize(("decision", "times"), [("resume", 1), ("retry", 2)])
-def test_what_a_helper_of_the_main_agent_was_at_is_half_done_as_well(tell: Telling, decision: str, times: int) -> None:
+def test_the_work_of_a_helper_of_the_main_agent_counts_as_half_done(tell: Telling, decision: str, times: int) -> None:
     class Delegating(Script):
         def run(self, request: Request) -> Reply:
-            if errand_of(request) == "whole" and not request.tool_results:
+            if get_errand(request) == "whole" and not request.tool_results:
                 return calls(("delegate", {"agent": "researcher", "task": "Note part."}))
             return super().run(request)
 
     script = Delegating({"Delegate.": [Errand("whole", "inline")]}, stuck_after=["part"], decisions={"whole": decision})
     with tell(script) as one:
-        living = one.begin()
-        until(lambda: script.waiting == ["part"] and sleeping(one), "the helper waits, and the main agent for it")
-        one.kill(living)
-        left = one.live_to_the_end()
-        assert notes(one.life) == {"part": times}
+        running = one.begin()
+        wait_until(lambda: script.waiting == ["part"] and sleeping(one), "the helper waits, and the main agent for it")
+        one.kill(running)
+        left = one.run_to_the_end()
+        assert count_notes(one.plan) == {"part": times}
         assert statuses(one) == {"whole": "completed"}
         assert runs_of(left, "whole") == ["canceled"] * (times - 1) + ["completed"]
         assert len(one.asked_for("submit_resumption")) == 1
         assert {run["status"] for run in left["runs"] if run["role"] == "index"} == {"completed"}
 
 
-def sleeping(one: Story) -> bool:
-    return rows(one.desk, "SELECT state FROM jobs WHERE kind = 'goal'") == [("delayed",)]
+def sleeping(one: KilledGoals) -> bool:
+    return read_rows(one.desk, "SELECT state FROM jobs WHERE kind = 'goal'") == [("delayed",)]
 
 
 @pytest.mark.parametrize("kind", OTHER)
-def test_the_time_in_which_nobody_worked_counts_against_nobody(tell: Telling) -> None:
+def test_downtime_does_not_make_a_sub_agent_stuck(tell: Telling) -> None:
     with tell(Script({"Sleep long.": [Errand("agent", "agent")]}, stuck_after=["agent"])) as one:
-        one.live_until_stuck()
+        one.run_until_stuck()
         an_hour = "UPDATE sub_goals SET checked_at = checked_at - 3600000, progress_at = progress_at - 3600000"
         one.desk.database.write(lambda tx: tx.run(an_hour))
-        left = one.live_to_the_end()
+        left = one.run_to_the_end()
         assert left["goals"][0]["status"] == "completed"
-        assert one.asked_for("submit_intervention") == entries(left, "intervened") == []
+        assert (one.asked_for("submit_intervention"), list_entries(left, "intervened")) == ([], [])
 
 
 @pytest.mark.parametrize("kind", EITHER)
-def test_a_goal_that_keeps_bringing_processes_down_is_stopped_and_goes_on_when_somebody_resumes_it(tell: Telling) -> None:
+def test_a_goal_that_keeps_killing_processes_is_stopped_and_continues_when_it_is_resumed(tell: Telling) -> None:
     with tell(Script({"Beware.": [Errand("agent", "agent"), Errand("inline", "inline")]})) as one:
         for _ in range(MAX_LOST_WORKERS):
-            assert not one.lives.live(one.life._replace(number=4, only="journal"))  # as its first cycle begins
-        left = one.live_to_the_end()
+            assert not one.processes.run_plan(one.plan._replace(number=4, only="journal"))  # as its first cycle begins
+        left = one.run_to_the_end()
         (goal,) = left["goals"]
         assert (goal["status"], goal["pause_kind"]) == ("paused", "fault")
         assert [notice["kind"] for notice in left["notices"]] == ["recovered"] * (MAX_LOST_WORKERS - 1) + ["fault"]
-        assert len(entries(left, "interrupted")) == MAX_LOST_WORKERS - 1
-        assert len(told(one.desk, "job_dead")) == 1
-        assert rows(one.desk, "SELECT state, owner FROM jobs WHERE kind = 'goal'") == [("dead", "")]
+        assert len(list_entries(left, "interrupted")) == MAX_LOST_WORKERS - 1
+        assert len(list_events(one.desk, "job_dead")) == 1
+        assert read_rows(one.desk, "SELECT state, owner FROM jobs WHERE kind = 'goal'") == [("dead", "")]
         assert left["pools"] == [] or left["pools"][0]["reserved"] == 0
 
         one.desk.write(dead_letters.retry, goal["run_id"])
-        left = one.live_to_the_end()
+        left = one.run_to_the_end()
         assert left["goals"][0]["status"] == "completed"
-        assert notes(one.life) == {"agent": 1, "inline": 1}
+        assert count_notes(one.plan) == {"agent": 1, "inline": 1}
         assert {cycle["status"] for cycle in left["planning_cycles"]} == {"completed"}
 
 
@@ -219,27 +219,30 @@ def test_a_goal_that_keeps_bringing_processes_down_is_stopped_and_goes_on_when_s
 def test_a_paused_goal_stays_paused_through_a_crash(tell: Telling) -> None:
     """A sub-agent that was at work ends what it is at, as it would have without the crash; after that nothing is interrupted."""
     with tell(Script({"Wait.": [Errand("agent", "agent"), Errand("inline", "inline", ("agent",))]}, stuck_after=["agent"])) as one:
-        living = one.begin()
-        until(lambda: one.script.waiting == ["agent"] and one.settled, "the agent waits")
-        ((goal_id,),) = rows(one.desk, "SELECT id FROM goals")
+        running = one.begin()
+        wait_until(lambda: one.script.waiting == ["agent"] and one.settled, "the agent waits")
+        ((goal_id,),) = read_rows(one.desk, "SELECT id FROM goals")
         one.desk.write(goals.pause, goal_id)
-        one.kill(living)
+        one.kill(running)
 
-        living = one.begin()
-        until(lambda: statuses(one) == {"agent": "completed", "inline": "pending"}, "the agent ends")
-        until(
-            lambda: rows(one.desk, "SELECT 1 FROM jobs WHERE state IN ('queued', 'running')") == [], "nobody works, or is about to"
+        running = one.begin()
+        wait_until(lambda: statuses(one) == {"agent": "completed", "inline": "pending"}, "the agent ends")
+        wait_until(
+            lambda: read_rows(one.desk, "SELECT 1 FROM jobs WHERE state IN ('queued', 'running')") == [],
+            "nobody works, or is about to",
         )
-        assert [event["goals"] for event in told(one.desk, "recovered")] == [1]
-        one.kill(living)
+        assert [event["goals"] for event in list_events(one.desk, "recovered")] == [1]
+        one.kill(running)
 
-        first = {owner for (owner,) in rows(one.desk, "SELECT executor_id FROM worker_leases")}
-        living = one.begin()
-        until(lambda: {owner for (owner,) in rows(one.desk, "SELECT executor_id FROM worker_leases")} > first, "another is there")
-        assert rows(one.desk, "SELECT status, pause_kind FROM goals") == [("paused", "operator")]
+        first = {owner for (owner,) in read_rows(one.desk, "SELECT executor_id FROM worker_leases")}
+        running = one.begin()
+        wait_until(
+            lambda: {owner for (owner,) in read_rows(one.desk, "SELECT executor_id FROM worker_leases")} > first, "another is there"
+        )
+        assert read_rows(one.desk, "SELECT status, pause_kind FROM goals") == [("paused", "operator")]
         one.desk.write(goals.resume, goal_id)
-        assert living.result()
+        assert running.result()
         assert one.left["goals"][0]["status"] == "completed"
-        assert [event["goals"] for event in told(one.desk, "recovered")] == [1]
-        assert notes(one.life) == {"agent": 1, "inline": 1}
+        assert [event["goals"] for event in list_events(one.desk, "recovered")] == [1]
+        assert count_notes(one.plan) == {"agent": 1, "inline": 1}
         assert one.asked_for("submit_resumption") == []

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from headway.actions import goals
-from headway.engine import LEASE_MS
+from headway.ledger.job import LEASE_MS
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.journeys.crew import Worker, notes, owners, rows, surroundings, told, working
-from tests.journeys.errands import Errand, Script, furnish
-from tests.journeys.lives import older
+from tests.journeys.forked_process import age_beats
+from tests.journeys.goal_scenario import Errand, Script, make_home
+from tests.journeys.worker_processes import Worker, build_environment, count_notes, count_owners, list_events, read_rows, run_worker
 from tests.model_server import ModelServer
-from tests.surfaces.serving import until
+from tests.surfaces.server_harness import wait_until
 
 TORTURE = pytest.mark.torture
 # A main agent and two of its sub-agents at work at the same time, and what comes of that.
@@ -36,31 +36,34 @@ TABLES = ("goals", "sub_goals", "journal", "planning_cycles", "runs", "effects",
 class Crew:
     def __init__(self, url: str, folder: Path, desk: TenantHarness, model: ModelServer, script: Script) -> None:
         self.url, self.folder, self.desk, self.model, self.script = url, folder, desk, model, script
-        self.env = surroundings(folder, model, restart_stagger_s="0")
+        self.env = build_environment(folder, model, restart_stagger_s="0")
 
     @contextmanager
     def working(self) -> Iterator[Worker]:
-        with working(self.url, self.folder, self.env) as worker:
+        with run_worker(self.url, self.folder, self.env) as worker:
             yield worker
 
     def set_goal(self, description: str) -> int:
         return self.desk.write(goals.add, goals.NewGoal(description, "Everything is noted.")).id
 
     def completes(self, goal_id: int) -> None:
-        until(lambda: rows(self.desk, "SELECT status FROM goals WHERE id = ?", goal_id) == [("completed",)], "the goal is reached")
+        wait_until(
+            lambda: read_rows(self.desk, "SELECT status FROM goals WHERE id = ?", goal_id) == [("completed",)],
+            "the goal is reached",
+        )
 
     def check_once(self, names: list[str] = NAMES) -> None:
-        assert notes(self.folder) == dict.fromkeys(names, 1)
-        assert rows(self.desk, "SELECT DISTINCT status, divergence FROM sub_goals") == [("completed", "none")]
+        assert count_notes(self.folder) == dict.fromkeys(names, 1)
+        assert read_rows(self.desk, "SELECT DISTINCT status, divergence FROM sub_goals") == [("completed", "none")]
         for kind in ("sub_goal_started", "sub_goal_ended", "evaluated"):
-            assert len(rows(self.desk, "SELECT 1 FROM journal WHERE kind = ?", kind)) == len(names)
-        jobs = rows(self.desk, "SELECT DISTINCT state, owner FROM jobs WHERE kind IN ('goal', 'agent')")
+            assert len(read_rows(self.desk, "SELECT 1 FROM journal WHERE kind = ?", kind)) == len(names)
+        jobs = read_rows(self.desk, "SELECT DISTINCT state, owner FROM jobs WHERE kind IN ('goal', 'agent')")
         assert jobs == [("completed", "")]
 
 
 @contextmanager
 def crew(url: str, folder: Path, script: Script) -> Iterator[Crew]:
-    furnish(folder / "home")
+    make_home(folder / "home")
     with ModelServer(script) as model, DirectDatabase(url) as database:
         try:
             yield Crew(url, folder, TenantHarness(database), model, script)
@@ -75,50 +78,50 @@ def test_a_clean_restart_is_not_a_crash_and_says_nothing(kind: str, request: pyt
     with crew(request.getfixturevalue(f"{kind}_url"), tmp_path, script) as one:
         goal_id = one.set_goal("Restart.")
         with one.working() as first:
-            until(lambda: set(script.waiting) == TOGETHER, "everybody is at work")
+            wait_until(lambda: set(script.waiting) == TOGETHER, "everybody is at work")
             assert first.end() == 0
-        assert owners(one.desk) == {}
-        assert set(rows(one.desk, "SELECT state, attempts, errors FROM jobs")) == {("queued", 0, "[]")}
-        assert rows(one.desk, "SELECT status FROM planning_cycles") == [("active",)]
+        assert count_owners(one.desk) == {}
+        assert set(read_rows(one.desk, "SELECT state, attempts, errors FROM jobs")) == {("queued", 0, "[]")}
+        assert read_rows(one.desk, "SELECT status FROM planning_cycles") == [("active",)]
         with one.working() as second:
             one.completes(goal_id)
             assert second.end() == 0
         one.check_once()
-        assert told(one.desk, "recovered") == told(one.desk, "operator_notice") == []
-        assert rows(one.desk, "SELECT status FROM planning_cycles") == [("completed",)]
-        assert rows(one.desk, "SELECT 1 FROM journal WHERE kind IN ('interrupted', 'recovered')") == []
+        assert list_events(one.desk, "recovered") == list_events(one.desk, "operator_notice") == []
+        assert read_rows(one.desk, "SELECT status FROM planning_cycles") == [("completed",)]
+        assert read_rows(one.desk, "SELECT 1 FROM journal WHERE kind IN ('interrupted', 'recovered')") == []
         assert [request for request in one.model.requests if request.tools == ["submit_resumption"]] == []
 
 
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=TORTURE), signal.SIGSTOP])
-def test_what_a_worker_leaves_behind_is_taken_over_and_who_wakes_up_late_changes_nothing(
+def test_the_work_of_a_frozen_worker_is_taken_over_and_its_late_writes_change_nothing(
     how: signal.Signals, postgres_url: str, tmp_path: Path
 ) -> None:
     script = Script({"Take over.": PLAN, "Later.": [Errand("later", "agent")]}, gated=TOGETHER)
     with crew(postgres_url, tmp_path, script) as one, one.working() as left, one.working() as right:
         goal_id = one.set_goal("Take over.")
-        until(lambda: set(script.waiting) == TOGETHER, "everybody is at work")
-        ((owner,),) = rows(one.desk, "SELECT owner FROM jobs WHERE kind = 'goal'")
+        wait_until(lambda: set(script.waiting) == TOGETHER, "everybody is at work")
+        ((owner,),) = read_rows(one.desk, "SELECT owner FROM jobs WHERE kind = 'goal'")
         victim, heir = (left, right) if left.owner == owner else (right, left)
-        held = owners(one.desk)[victim.owner]
+        held = count_owners(one.desk)[victim.owner]
         victim.send(how)
-        one.desk.database.write(lambda tx: older(tx, LEASE_MS + 1, victim.owner))
+        one.desk.database.write(lambda tx: age_beats(tx, LEASE_MS + 1, victim.owner))
         script.gate.set()  # if it is only frozen, the answers wait in its sockets
         one.completes(goal_id)
         one.check_once()
-        assert [(event["runs"], event["goals"]) for event in told(one.desk, "recovered")] == [(held, 1)]
-        assert [event["kind"] for event in told(one.desk, "operator_notice")] == ["recovered"]
-        cycles = Counter(status for (status,) in rows(one.desk, "SELECT status FROM planning_cycles"))
+        assert [(event["runs"], event["goals"]) for event in list_events(one.desk, "recovered")] == [(held, 1)]
+        assert [event["kind"] for event in list_events(one.desk, "operator_notice")] == ["recovered"]
+        cycles = Counter(status for (status,) in read_rows(one.desk, "SELECT status FROM planning_cycles"))
         assert cycles == {"interrupted": 1, "completed": 1}
         if how == signal.SIGKILL:
             return
 
-        before = [rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
+        before = [read_rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
         victim.send(signal.SIGCONT)
         assert heir.end() == 0
         one.completes(one.set_goal("Later."))  # by the time it has done this it has seen the others
         assert victim.end() == 0
         one.check_once([*NAMES, "later"])
-        after = [rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
+        after = [read_rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
         assert all(set(old) <= set(new) for old, new in zip(before, after, strict=True))
-        assert len(told(one.desk, "recovered")) == 1
+        assert len(list_events(one.desk, "recovered")) == 1

@@ -11,31 +11,31 @@ import httpx
 import pytest
 
 from headway.ledger.events import TURN_ENDS
-from tests.journeys import party_home
-from tests.journeys.crew import lapse
-from tests.journeys.lives import Life
-from tests.journeys.party_model import CHEAP, FINAL, REQUEST, STRONG, party_model
-from tests.journeys.reckoning import check_log, check_money, check_story
-from tests.journeys.remains import read
-from tests.surfaces.listening import log_of
-from tests.surfaces.serving import Client, plain, serving
+from tests.journeys import turn_home
+from tests.journeys.accounts import check_log, check_messages, check_money
+from tests.journeys.forked_process import ProcessPlan
+from tests.journeys.snapshot import read_snapshot
+from tests.journeys.turn_model import CHEAP, FINAL, REQUEST, STRONG, run_turn_model
+from tests.journeys.worker_processes import expire_leases
+from tests.surfaces.event_stream import list_logged_ids
+from tests.surfaces.server_harness import Client, client_options, run_server
 
 HELD = 5  # the request whose answer never comes: the one after the refusal
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)])
-def test_a_turn_goes_on_after_its_server_was_killed_and_nobody_misses_an_event(
+def test_a_turn_resumes_after_its_server_was_killed_and_readers_miss_no_event(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for what the user's tools import
-    with party_model() as model:
+    with run_turn_model() as model:
         settle(tmp_path, model.url, database_url)
-        with serving(database_url, tmp_path) as first, first.tenant() as client:
+        with run_server(database_url, tmp_path) as first, first.tenant() as client:
             conversation_id = client.conversation()
             tenant_id = client.desk.tenant.id
-            life = Life(str(tmp_path / "home"), database_url, tenant_id, conversation_id)
-            party_home.stock(life.workspace)
+            plan = ProcessPlan(str(tmp_path / "home"), database_url, tenant_id, conversation_id)
+            turn_home.fill_workspace(plan.workspace)
             path = f"/v1/conversations/{conversation_id}"
             heard: list[tuple[int, str]] = []
             with client.stream("GET", f"{path}/events", params={"after": 0}) as stream:
@@ -47,8 +47,8 @@ def test_a_turn_goes_on_after_its_server_was_killed_and_nobody_misses_an_event(
                     heard.extend(told)
             assert heard[-1][1] != "turn_finished"
             model.release()
-            lapse(client.desk)
-            with serving(database_url, tmp_path) as second, returned(client, second.url) as visitor:
+            expire_leases(client.desk)
+            with run_server(database_url, tmp_path) as second, returned(client, second.url) as visitor:
                 last = {"Last-Event-ID": str(heard[-1][0])}
                 with visitor.stream("GET", f"{path}/events", headers=last) as stream:
                     for event in durable(stream):
@@ -57,17 +57,17 @@ def test_a_turn_goes_on_after_its_server_was_killed_and_nobody_misses_an_event(
                             break
                 said = visitor.get(f"{path}/messages").json()["messages"]
             numbers = [number for number, _ in heard]
-            assert numbers == sorted(set(numbers)) == log_of(client)
+            assert numbers == sorted(set(numbers)) == list_logged_ids(client)
             assert said[-1]["content"] == FINAL
-        left = read(database_url, tenant_id)
-        for check in (check_story, check_money, check_log):
+        left = read_snapshot(database_url, tenant_id)
+        for check in (check_messages, check_money, check_log):
             check(left)
         assert model.violations == []
 
 
 def settle(folder: Path, model_url: str, database_url: str) -> None:
     """Everything a server finds in the folder it is started in."""
-    party_home.furnish(folder / "home")
+    turn_home.make_home(folder / "home")
     settings = {
         "HEADWAY_HOME": folder / "home",
         "HEADWAY_MODEL": f"openai-chat:{STRONG}",
@@ -80,7 +80,7 @@ def settle(folder: Path, model_url: str, database_url: str) -> None:
 
 def returned(client: Client, url: str) -> httpx.Client:
     """The same program, at the server's new address."""
-    return httpx.Client(headers={"Authorization": f"Bearer {client.secret}"}, **plain(url))
+    return httpx.Client(headers={"Authorization": f"Bearer {client.secret}"}, **client_options(url))
 
 
 def durable(stream: httpx.Response) -> Iterator[tuple[int, str]]:

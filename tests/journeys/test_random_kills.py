@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,23 +17,23 @@ import pytest
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.journeys.writers import Office, Writing, office
+from tests.journeys.todo_writers import WriterServer, Writing, run_writer_server
 from tests.proofs import Proof
-from tests.surfaces.serving import plain, serving
-from tests.walks import contradictions
+from tests.random_walk import list_contradictions
+from tests.surfaces.server_harness import client_options, run_server
 
 CALLERS = 4
 
 
 @pytest.fixture(scope="session")
-def writers() -> Iterator[Office]:
-    with office() as one:
+def writers() -> Iterator[WriterServer]:
+    with run_writer_server() as one:
         yield one
 
 
 @pytest.mark.proof
-def test_what_a_killed_writer_had_been_told_is_stored_is_stored(
-    writers: Office, database_url: str, tmp_path: Path, proof: Proof
+def test_writes_acknowledged_to_a_killed_writer_are_stored(
+    writers: WriterServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     kind = database_url.partition(":")[0]
     trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=40, whole=1_500)
@@ -50,8 +51,8 @@ def test_what_a_killed_writer_had_been_told_is_stored_is_stored(
             early = {number for number, status in expected.items() if stored.get(number) != status}
             # It may have got further than it was told, never less far.
             assert {(expected[number], stored.get(number)) for number in early} <= {("pending", "completed")}, seed
-            assert desk.read(contradictions) == [], seed
-            database.write(lambda tx, tenant=desk.tenant: tenants.remove(tx, tenant.name))
+            assert desk.read(list_contradictions) == [], seed
+            database.write(partial(tenants.remove, name=desk.tenant.name))
 
 
 def wait_for_more(acknowledged: Path, than: int) -> None:
@@ -61,7 +62,7 @@ def wait_for_more(acknowledged: Path, than: int) -> None:
 
 
 @pytest.mark.proof
-def test_what_a_killed_server_had_answered_is_stored_and_what_is_asked_again_is_done_once(
+def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
     sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     chance = random.Random(1)
@@ -70,7 +71,7 @@ def test_what_a_killed_server_had_answered_is_stored_and_what_is_asked_again_is_
         secret = desk.write(tenants.create_token, "a test").secret
         callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
         for _ in proof.seeds("kill -9 of a server at random, sqlite", share=4, whole=300):
-            with serving(sqlite_url, tmp_path) as service:
+            with run_server(sqlite_url, tmp_path) as service:
                 begun = [threading.Thread(target=caller.call, args=(service.url,)) for caller in callers]
                 for thread in begun:
                     thread.start()
@@ -83,7 +84,7 @@ def test_what_a_killed_server_had_answered_is_stored_and_what_is_asked_again_is_
         stored = [subject for (subject,) in subjects]
         assert len(stored) == len(set(stored))
         assert {name for caller in callers for name in caller.answered} <= set(stored)
-        assert desk.read(contradictions) == []
+        assert desk.read(list_contradictions) == []
 
 
 class Caller:
@@ -94,7 +95,7 @@ class Caller:
         self.answered: list[str] = []
 
     def call(self, url: str) -> None:
-        with httpx.Client(headers={"Authorization": f"Bearer {self.secret}"}, **plain(url)) as client:
+        with httpx.Client(headers={"Authorization": f"Bearer {self.secret}"}, **client_options(url)) as client:
             while True:
                 subject = f"{self.name}.{len(self.answered)}"
                 try:

@@ -22,13 +22,13 @@ import httpx
 import psutil
 import pytest
 
-from tests.journeys import errands
-from tests.journeys.crew import Worker, notes, rows, surroundings, working
-from tests.journeys.errands import Errand
+from tests.journeys import goal_scenario
+from tests.journeys.goal_scenario import Errand
+from tests.journeys.worker_processes import Worker, build_environment, count_notes, read_rows, run_worker
 from tests.model_server import ModelServer, Reply, Request, text
 from tests.proofs import Proof
-from tests.surfaces.listening import log_of
-from tests.surfaces.serving import Client, Service, plain, serving, until
+from tests.surfaces.event_stream import list_logged_ids
+from tests.surfaces.server_harness import Client, Service, client_options, run_server, wait_until
 
 MINUTES = 30
 READERS = 20
@@ -40,10 +40,10 @@ def reply(request: Request) -> Reply:
     """Goals are planned as four errands of their own; whoever is woken by a schedule has nothing to do."""
     if request.tools == ["submit_plan"]:
         (goal,) = set(ERRANDS_OF.findall(request.last))
-        return errands.planned(plan(goal))
+        return goal_scenario.plan_reply(plan(goal))
     if "Tick." in request.last:
         return text("Tock.")
-    return errands.reply(request)
+    return goal_scenario.reply(request)
 
 
 def plan(goal: str) -> list[Errand]:
@@ -87,7 +87,7 @@ class Load:
             raise
 
     def visitor(self) -> httpx.Client:
-        return httpx.Client(headers={"Authorization": f"Bearer {self.client.secret}"}, **plain(self.service.url))
+        return httpx.Client(headers={"Authorization": f"Bearer {self.client.secret}"}, **client_options(self.service.url))
 
     def say_things(self) -> None:
         with self.visitor() as visitor:
@@ -139,12 +139,12 @@ class Load:
 def test_half_an_hour_of_everything_leaves_nothing_behind(new_postgres_url: str, tmp_path: Path, proof: Proof) -> None:
     minute_s = float(os.environ.get("HEADWAY_TEST_SOAK_S", 60 * MINUTES)) / MINUTES
     proof.trials("soak: kills of one of two workers in half an hour of everything", share=MINUTES, whole=MINUTES)
-    errands.furnish(tmp_path / "home")
+    goal_scenario.make_home(tmp_path / "home")
     (tmp_path / "home" / "agents" / "index.toml").write_text('tools = ["own", "delegate", "ledger"]\n')
     with ExitStack() as stack:
         model = stack.enter_context(ModelServer(reply))
-        env = surroundings(tmp_path, model, restart_stagger_s="0", check_in_s="30")
-        service = stack.enter_context(serving(new_postgres_url, tmp_path, environment=env))
+        env = build_environment(tmp_path, model, restart_stagger_s="0", check_in_s="30")
+        service = stack.enter_context(run_server(new_postgres_url, tmp_path, environment=env))
         client = stack.enter_context(service.tenant())
         put_schedules(client)
         load = Load(service, client)
@@ -165,11 +165,11 @@ def test_half_an_hour_of_everything_leaves_nothing_behind(new_postgres_url: str,
             until_all_is_done(client)
         check_the_books(client)
         assert model.violations == []
-        done = notes(tmp_path)
+        done = count_notes(tmp_path)
         uncertain = effects_in(client, "unknown")
         assert set(done.values()) == {1}
         assert set(load.noted) - uncertain <= set(done) <= set(load.noted)
-        check_what_was_heard(load, log_of(client))
+        check_what_was_heard(load, list_logged_ids(client))
         assert sizes[-1] - sizes[MINUTES // 5] < (MINUTES - MINUTES // 5) * EVENTS_A_MINUTE_MB, sizes
 
 
@@ -193,7 +193,7 @@ class Shift:
         return
 
     def hire(self) -> Worker:
-        return self.stack.enter_context(working(self.url, self.folder, self.env))
+        return self.stack.enter_context(run_worker(self.url, self.folder, self.env))
 
     def kill_one(self, minute: int) -> None:
         place = minute % len(self.workers)
@@ -203,34 +203,36 @@ class Shift:
 
 def until_all_is_done(client: Client) -> None:
     def open_work() -> list[Any]:
-        return rows(client.desk, "SELECT kind, state FROM jobs WHERE state NOT IN ('completed', 'canceled', 'failed')")
+        return read_rows(client.desk, "SELECT kind, state FROM jobs WHERE state NOT IN ('completed', 'canceled', 'failed')")
 
     deadline = time.monotonic() + 120
     while open_work() and time.monotonic() < deadline:
         time.sleep(0.2)
     assert open_work() == []
-    until(lambda: rows(client.desk, "SELECT id FROM turns WHERE ended_at = 0") == [], "every turn ends")
+    wait_until(lambda: read_rows(client.desk, "SELECT id FROM turns WHERE ended_at = 0") == [], "every turn ends")
 
 
 def effects_in(client: Client, state: str) -> set[str]:
-    found = rows(client.desk, "SELECT arguments FROM effects WHERE state = ? AND tool = 'note'", state)
+    found = read_rows(client.desk, "SELECT arguments FROM effects WHERE state = ? AND tool = 'note'", state)
     return {name for (arguments,) in found for name in re.findall(r'"name": ?"(\w+)"', str(arguments))}
 
 
 def check_the_books(client: Client) -> None:
     """Everything ended well, and what is counted is what is there."""
     desk = client.desk
-    assert rows(desk, "SELECT DISTINCT status FROM goals") == [("completed",)]
-    assert rows(desk, "SELECT DISTINCT status FROM sub_goals") == [("completed",)]
-    assert rows(desk, "SELECT DISTINCT state FROM jobs") == [("completed",)]
-    assert rows(desk, "SELECT id FROM jobs WHERE owner <> ''") == []
-    assert rows(desk, "SELECT id FROM turns WHERE (ended_at = 0) <> (status = 'running')") == []
-    assert rows(desk, "SELECT id FROM todos WHERE (completed_at = 0) <> (status IN ('pending', 'in_progress'))") == []
-    assert rows(desk, "SELECT tenant_id FROM pools WHERE reserved <> 0") == []
-    ended = [json.loads(data)["sub_goal_id"] for (data,) in rows(desk, "SELECT data FROM journal WHERE kind = 'sub_goal_ended'")]
-    assert sorted(ended) == [number for (number,) in rows(desk, "SELECT id FROM sub_goals ORDER BY id")]
+    assert read_rows(desk, "SELECT DISTINCT status FROM goals") == [("completed",)]
+    assert read_rows(desk, "SELECT DISTINCT status FROM sub_goals") == [("completed",)]
+    assert read_rows(desk, "SELECT DISTINCT state FROM jobs") == [("completed",)]
+    assert read_rows(desk, "SELECT id FROM jobs WHERE owner <> ''") == []
+    assert read_rows(desk, "SELECT id FROM turns WHERE (ended_at = 0) <> (status = 'running')") == []
+    assert read_rows(desk, "SELECT id FROM todos WHERE (completed_at = 0) <> (status IN ('pending', 'in_progress'))") == []
+    assert read_rows(desk, "SELECT tenant_id FROM pools WHERE reserved <> 0") == []
+    ended = [
+        json.loads(data)["sub_goal_id"] for (data,) in read_rows(desk, "SELECT data FROM journal WHERE kind = 'sub_goal_ended'")
+    ]
+    assert sorted(ended) == [number for (number,) in read_rows(desk, "SELECT id FROM sub_goals ORDER BY id")]
     gaps = "SELECT goal_id FROM journal GROUP BY goal_id HAVING MIN(n) <> 1 OR MAX(n) <> COUNT(*)"
-    assert rows(desk, gaps) == []
+    assert read_rows(desk, gaps) == []
 
 
 def check_what_was_heard(load: Load, log: list[int]) -> None:

@@ -70,7 +70,7 @@ def test_a_tree_of_todos_is_the_same_after_a_round_trip_through_markdown(forest:
     rendering = checklist.render(planted(forest))
 
     assert grown_again(checklist.parse(rendering.text)) == forest
-    assert rendering.lost == []
+    assert rendering.losses == []
 
 
 @settings(deadline=None)
@@ -170,14 +170,14 @@ def test_a_heading_ends_the_nesting() -> None:
     assert [item.parent for item in checklist.parse("- [ ] a\n# Next\n  - [ ] b\n")] == [None, None]
 
 
-def test_a_checklist_says_what_it_cannot_say() -> None:
+def test_a_checklist_lists_the_fields_it_cannot_express() -> None:
     shared, first, second = planted([Tree(name, "pending", "", []) for name in ("shared", "first", "second")])
     first = first._replace(depends_on=(shared.id,), outcome="done so", agent_type="coder")
     second = second._replace(depends_on=(shared.id,), outcome="and so", completion_criteria="it is", conversation_id=3, turn_id="t")
     rendering = checklist.render([shared, first, second])
 
     assert rendering.text == "- [ ] first\n  - [ ] shared\n- [ ] second\n"
-    assert rendering.lost == [
+    assert rendering.losses == [
         "that several todos wait for #1 (shared)",
         "the outcome of 2 todos",
         "the completion criteria of 1 todo",

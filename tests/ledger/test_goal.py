@@ -13,7 +13,7 @@ from headway.ledger.goal import (
     list_ready,
     list_stranded,
 )
-from tests.planning import GOAL, sub_goal
+from tests.goal_plans import GOAL, sub_goal
 
 DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
 
@@ -30,7 +30,7 @@ def ids(found: list[SubGoal]) -> list[int]:
 # What can begin
 
 
-def test_what_waits_for_nothing_is_ready() -> None:
+def test_a_sub_goal_without_dependencies_is_ready() -> None:
     assert ids(list_ready(plan({}, {"depends_on": (1,)}, {}))) == [1, 3]
     assert list_ready([]) == []
 
@@ -47,7 +47,7 @@ def test_what_waits_for_nothing_is_ready() -> None:
         ({"status": "skipped"}, False),
     ],
 )
-def test_what_builds_on_something_waits_until_that_is_done_and_judged(below: dict[str, Any], free: bool) -> None:
+def test_a_dependant_waits_until_its_dependency_is_completed_and_evaluated(below: dict[str, Any], free: bool) -> None:
     assert (2 in ids(list_ready(plan(below, {"depends_on": (1,)})))) == free
 
 
@@ -62,7 +62,7 @@ def test_the_worthiest_comes_first_and_then_the_oldest() -> None:
 
 
 @pytest.mark.parametrize("status", ["in-progress", "completed", "failed", "skipped"])
-def test_only_what_is_pending_begins(status: str) -> None:
+def test_only_pending_sub_goals_begin(status: str) -> None:
     assert list_ready(plan({"status": status})) == []
 
 
@@ -70,7 +70,7 @@ def test_only_what_is_pending_begins(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
-def test_who_waits_for_what_is_lost_waits_in_vain(status: str) -> None:
+def test_a_dependant_of_a_failed_sub_goal_never_becomes_ready(status: str) -> None:
     steps = plan({"status": status}, {"depends_on": (1,)}, {"depends_on": (2,)}, {})
     assert [(one.id, below.id) for one, below in list_stranded(steps)] == [(2, 1)]
     assert list_stranded(plan(DONE, {"depends_on": (1,)})) == []
@@ -100,7 +100,7 @@ def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
         (["major"], True),
     ],
 )
-def test_one_that_went_wrong_or_several_that_are_a_little_off_call_for_a_new_plan(divergences: list[str], due: bool) -> None:
+def test_one_major_or_several_minor_divergences_cause_a_replan(divergences: list[str], due: bool) -> None:
     assert (find_replan_reason(GOAL, diverged(*divergences)) is not None) == due
     assert has_replan_reason(GOAL, [one for one in divergences if one != "none"]) == due
 
@@ -109,7 +109,7 @@ def test_a_new_plan_starts_with_a_clean_slate() -> None:
     assert find_replan_reason(GOAL._replace(plan_no=2), diverged("major", "minor", "minor", "minor")) is None
 
 
-def test_the_reason_says_what_was_wrong() -> None:
+def test_the_reason_names_the_error() -> None:
     assert find_replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
     assert (
         find_replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged slightly: minor. minor. minor."
@@ -118,18 +118,18 @@ def test_the_reason_says_what_was_wrong() -> None:
     assert find_replan_reason(GOAL, lost) == "#2 waits for #1, which was failed."
 
 
-def test_whoever_asks_for_a_new_plan_gets_one() -> None:
+def test_a_requested_replan_is_a_replan_reason() -> None:
     assert find_replan_reason(GOAL._replace(replan_why="The operator asks for one."), plan(DONE)) == "The operator asks for one."
 
 
-def test_what_failed_and_holds_up_nothing_calls_for_no_new_plan() -> None:
+def test_a_failure_without_dependants_causes_no_replan() -> None:
     assert find_replan_reason(GOAL, plan({"status": "failed"}, {})) is None
 
 
 # What is still to be done
 
 
-def test_the_frontier_is_what_is_open_by_what_it_says() -> None:
+def test_the_frontier_lists_open_sub_goals_by_description() -> None:
     steps = plan(DONE, {}, {"status": "in-progress"}, {"status": "skipped"}, {"status": "failed"})
     assert compute_frontier(steps) == {"step 2", "step 3"}
     assert compute_frontier([]) == frozenset()
@@ -147,7 +147,7 @@ def test_progress_counts_every_status() -> None:
     assert GOAL.progress == {"total": 0, "pending": 0, "in_progress": 0, "completed": 0, "failed": 0, "skipped": 0}
 
 
-def test_experience_is_told_in_rates_and_averages() -> None:
+def test_experience_is_summarised_in_rates_and_averages() -> None:
     assert Experience("research", 3, 2, 1_500_000, 12_345).as_json() == {
         "kind": "research",
         "tried": 3,

@@ -34,7 +34,7 @@ def test_one_card_fills_the_drawing() -> None:
     assert compute_layout([7], []) == Layout(CARD_WIDTH, CARD_HEIGHT, (CardPosition(7, 0, 0),), ())
 
 
-def test_what_waits_stands_below_what_it_waits_for() -> None:
+def test_dependants_are_below_their_dependencies() -> None:
     drawn = spots(compute_layout([1, 2, 3], [(1, 2), (2, 3)]))
 
     assert drawn[1].y < drawn[2].y < drawn[3].y
@@ -76,14 +76,14 @@ def test_a_long_edge_passes_beside_the_cards_between() -> None:
     assert not card.x <= int(straight) <= card.x + CARD_WIDTH
 
 
-def test_a_circle_is_drawn_all_the_same() -> None:
+def test_a_cycle_is_drawn_too() -> None:
     drawn = compute_layout([1, 2, 3], [(1, 2), (2, 3), (3, 1)])
 
     assert {(curve.source, curve.target) for curve in drawn.paths} == {(1, 2), (2, 3), (3, 1)}
     assert len({spot.y for spot in drawn.positions}) == 3
 
 
-def test_edges_of_strangers_and_to_oneself_are_left_out() -> None:
+def test_edges_to_unknown_nodes_and_self_loops_are_left_out() -> None:
     assert compute_layout([1, 2], [(1, 1), (1, 9), (9, 2), (1, 2), (1, 2)]) == compute_layout([1, 2], [(1, 2)])
 
 
@@ -92,7 +92,7 @@ def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int,
     new, edges = added
     plan = [(1, 2), (1, 3), (1, 5), (1, 6)]
     first = spots(compute_layout([1, 6, 3, 5, 2], plan))
-    second = spots(compute_layout([1, 2, 3, 5, 6, new], plan + edges, before=first))
+    second = spots(compute_layout([1, 2, 3, 5, 6, new], plan + edges, previous=first))
 
     def from_left(drawn: dict[int, CardPosition]) -> list[int]:
         return sorted((2, 3, 5, 6), key=lambda node: drawn[node].x)

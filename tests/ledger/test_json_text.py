@@ -14,7 +14,7 @@ DOCUMENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionarie
 
 
 @given(DOCUMENTS)
-def test_what_is_written_is_read_as_it_was(document: Any) -> None:
+def test_json_round_trips(document: Any) -> None:
     assert json.loads(to_json(document)) == document
 
 
@@ -28,16 +28,16 @@ def nested(depth: int) -> list[Any]:
     [2**64, -(2**70), {"deep": nested(400)}, "\ud800", {1: "a key that is no text"}],
     ids=["large", "small", "deep", "half a pair", "key"],
 )
-def test_what_the_quick_way_refuses_is_written_all_the_same(document: Any) -> None:
+def test_documents_that_orjson_refuses_are_written_by_the_fallback(document: Any) -> None:
     assert to_json(document) == json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def test_it_is_compact_and_leaves_letters_as_they_are() -> None:
+def test_json_is_compact_and_keeps_non_ascii_letters() -> None:
     assert to_json({"a": [1, "ä", None], "b": True}) == '{"a":[1,"ä",null],"b":true}'
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_no_number_is_nothing(number: float) -> None:
+def test_nan_and_infinity_become_null(number: float) -> None:
     """JSON has no word for it, and a browser would refuse the whole document."""
     assert to_json({"n": number}) == '{"n":null}'
 

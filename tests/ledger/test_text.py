@@ -1,5 +1,7 @@
 """What text may enter the ledger."""
 
+from typing import Any
+
 import pytest
 
 from headway.ledger import text
@@ -65,7 +67,8 @@ def test_a_name_with_control_characters_is_refused(control: str) -> None:
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "agent_id", "outcome"])
 def test_every_text_of_a_draft_is_checked(field: str) -> None:
-    draft = Draft("fine")._replace(**{field: "not\0fine"})
+    given: dict[str, Any] = {field: "not\0fine"}
+    draft = Draft("fine")._replace(**given)
 
     with pytest.raises(UnsafeText, match=f"^{field} "):
         draft.checked()

@@ -28,7 +28,7 @@ def is_accepted(rule: Callable[[str], str], value: str) -> bool:
         (text.NAME_PATTERN, lambda value: text.check_name(value, "name")),
     ],
 )
-def test_a_pattern_accepts_what_its_rule_accepts_for_every_character(pattern: str, rule: Callable[[str], str], around: str) -> None:
+def test_a_pattern_and_its_rule_agree_on_every_character(pattern: str, rule: Callable[[str], str], around: str) -> None:
     values = [around.format(chr(point)) for point in range(0x11000) if point not in SURROGATES]
     documented = {value for value in values if re.search(pattern, value)}
 

@@ -1,6 +1,7 @@
 """The statuses of a todo, the legal ways between them, and the times each way stamps."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -111,24 +112,24 @@ def test_reopening_into_progress_starts_it_now_and_clears_its_end(end: Status) -
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
-def test_starting_what_has_ended_is_refused_with_a_hint_to_reopen_it(end: Status) -> None:
+def test_starting_an_ended_todo_is_refused_with_a_hint_to_reopen_it(end: Status) -> None:
     with pytest.raises(IllegalTransition, match=f"Todo 7 is {end} and cannot be started. Reopen it first: .*todo reopen 7"):
         refuse_start_of_ended(a_todo(end))
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
-def test_starting_what_is_open_is_not_refused(status: Status) -> None:
+def test_starting_an_open_todo_is_not_refused(status: Status) -> None:
     refuse_start_of_ended(a_todo(status))
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
-def test_ending_what_ended_that_way_is_refused_by_name(end: Status) -> None:
+def test_ending_a_todo_twice_the_same_way_is_refused_by_name(end: Status) -> None:
     with pytest.raises(AlreadyEnded, match=f"Todo 7 is already {end}"):
         check_not_already_ended(a_todo(end), end)
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
-def test_ending_what_is_open_is_not_a_second_end(status: Status) -> None:
+def test_ending_an_open_todo_is_not_a_second_end(status: Status) -> None:
     check_not_already_ended(a_todo(status), "completed")
 
 
@@ -144,7 +145,7 @@ def test_an_unknown_status_is_refused_in_a_short_line_that_lists_the_known_ones(
     assert len(str(refusal.value)) < 150
 
 
-def test_a_change_touches_what_it_names_and_nothing_else() -> None:
+def test_a_change_sets_only_the_named_fields() -> None:
     before = a_todo()
     after = Change(subject=" paint the gate ", outcome="begun").apply_to(before, NOW)
 
@@ -161,7 +162,8 @@ def test_an_outcome_said_while_reopening_is_kept() -> None:
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
 def test_every_text_of_a_change_is_checked(field: str) -> None:
-    change = Change()._replace(**{field: "not\0fine"})
+    given: dict[str, Any] = {field: "not\0fine"}
+    change = Change()._replace(**given)
 
     with pytest.raises(UnsafeText, match=f"^{field} "):
         change.apply_to(a_todo(), NOW)
@@ -173,7 +175,7 @@ def test_a_position_off_the_list_is_refused(position: int) -> None:
         check_position(position)
 
 
-def test_json_tells_times_in_seconds_and_zero_for_what_has_not_happened() -> None:
+def test_json_has_times_in_seconds_and_zero_for_unset_ones() -> None:
     shown = a_todo("in_progress")._replace(created_at=5_999, depends_on=(1, 2)).as_json()
 
     assert (shown["created_at"], shown["started_at"], shown["completed_at"]) == (5, 1, 0)

@@ -75,7 +75,7 @@ def test_a_writ_of_one_line_is_taken_out_of_the_text(line: str, writ: Writ, newl
         "no newline at the end",
     ],
 )
-def test_what_is_not_a_writ_is_shown_as_it_is(text: str) -> None:
+def test_text_that_is_not_a_writ_is_shown_unchanged(text: str) -> None:
     assert parse(text) == ParsedText(text, [])
     assert parse(f"{text}\r\n") == ParsedText(f"{text}\r\n", [])
 
@@ -106,7 +106,7 @@ def test_an_add_is_of_one_line_before_a_blank_line_another_writ_or_the_end(after
     assert first == Writ("todo", "add look")
 
 
-def test_the_blank_line_after_an_add_and_what_follows_it_are_shown() -> None:
+def test_the_blank_line_after_an_add_and_the_text_after_it_are_shown() -> None:
     assert parse("/todo add look\n\nplain\n/endtodo\n").visible == "\nplain\n/endtodo\n"
 
 
@@ -209,7 +209,7 @@ def test_a_fence_that_is_not_closed_suppresses_the_rest(fence: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["``", "~~", "```like this```", "``` a`b", "    ```", "text ```", "~~ ~"])
-def test_what_only_looks_like_a_fence_hides_nothing(line: str) -> None:
+def test_a_line_that_only_resembles_a_fence_hides_no_writ(line: str) -> None:
     assert parse(f"{line}\n/todo list\n") == ParsedText(f"{line}\n", [Writ("todo", "list")])
 
 
@@ -294,7 +294,7 @@ def prefixes(text: str) -> list[str]:
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_what_was_shown_is_never_taken_back_and_never_part_of_a_writ(text: str) -> None:
+def test_shown_text_is_never_withdrawn_and_never_part_of_a_writ(text: str) -> None:
     final = parse(text).visible
 
     for shown in prefixes(text):
@@ -303,7 +303,7 @@ def test_what_was_shown_is_never_taken_back_and_never_part_of_a_writ(text: str) 
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_what_is_shown_are_lines_of_the_text_in_their_order_without_a_writ_among_them(text: str) -> None:
+def test_shown_lines_are_in_order_and_contain_no_writ(text: str) -> None:
     visible = parse(text).visible
 
     lines = iter(text.split("\n"))

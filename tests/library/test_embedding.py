@@ -40,7 +40,7 @@ def test_a_question_is_planned_worked_off_and_answered(tmp_path: Path) -> None:
     story(plot)
 
 
-def test_a_key_opens_a_conversation_once_and_an_id_goes_on_with_it(tmp_path: Path) -> None:
+def test_a_key_opens_a_conversation_once_and_an_id_continues_it(tmp_path: Path) -> None:
     async def plot() -> None:
         async with temporary_headway(tmp_path) as opened:
             first = await opened.ask("hello", "user-42")
@@ -80,7 +80,7 @@ def test_tenants_are_kept_apart(tmp_path: Path) -> None:
     story(plot)
 
 
-def test_a_turn_that_fails_raises_what_went_wrong(tmp_path: Path) -> None:
+def test_a_failed_turn_raises_its_error(tmp_path: Path) -> None:
     def broken(_messages: list[ModelMessage]) -> ModelResponse:
         raise ConnectionError("the line is dead")
 
@@ -106,7 +106,7 @@ async def statuses(opened: Headway) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def test_whoever_stops_waiting_does_not_stop_the_turn(tmp_path: Path) -> None:
+def test_a_caller_that_stops_waiting_does_not_stop_the_turn(tmp_path: Path) -> None:
     async def plot() -> None:
         async with temporary_headway(tmp_path, rehearsal_pace_s="0.2") as opened:
             asking = asyncio.create_task(opened.ask("hello"))
@@ -163,7 +163,7 @@ def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_pat
 # Opening and closing
 
 
-def test_a_model_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_built_is_reported_in_one_sentence(tmp_path: Path) -> None:
     async def plot() -> None:
         async with Headway.open(home=tmp_path, model="nobody:nothing") as opened:
             with pytest.raises(TurnFailed, match="nobody"):
@@ -181,7 +181,7 @@ def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     story(plot)
 
 
-def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path: Path) -> None:
+def test_closing_returns_unfinished_work_and_the_next_process_ends_it(tmp_path: Path) -> None:
     async def plot() -> None:
         async with temporary_headway(tmp_path, rehearsal_pace_s="30") as opened:
             asking = asyncio.create_task(opened.ask("hello", "user-42"))
@@ -197,7 +197,7 @@ def test_closing_hands_back_what_is_unfinished_and_the_next_one_ends_it(tmp_path
     story(plot)
 
 
-def test_who_stops_waiting_and_closes_hears_no_complaint(tmp_path: Path) -> None:
+def test_closing_after_a_caller_stopped_waiting_logs_no_error(tmp_path: Path) -> None:
     complaints: list[dict[str, Any]] = []
 
     async def plot() -> None:

@@ -46,7 +46,7 @@ def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
 async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
     from langchain.agents import create_agent  # noqa: PLC0415
     from langchain_core.language_models.chat_models import BaseChatModel  # noqa: PLC0415
-    from langchain_core.messages import AIMessage, BaseMessage, ToolMessage  # noqa: PLC0415
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage  # noqa: PLC0415
     from langchain_core.outputs import ChatGeneration, ChatResult  # noqa: PLC0415
 
     from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415
@@ -70,7 +70,7 @@ async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
         return [(str(one.content), one.status == "error") for one in messages if isinstance(one, ToolMessage)]
 
     agent = create_agent(Scripted(), langchain_tools(loop))
-    ended = await agent.ainvoke({"messages": [("user", REQUEST)]})
+    ended = await agent.ainvoke({"messages": [HumanMessage(REQUEST)]})
     return ended["messages"][-1].content, told(ended["messages"])
 
 
@@ -191,7 +191,7 @@ def test_a_role_and_a_choice_say_which_tools_there_are(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_loop_goes_on_with_a_turn_that_there_is(tmp_path: Path) -> None:
+def test_a_loop_continues_an_existing_turn(tmp_path: Path) -> None:
     async def story() -> None:
         async with temporary_headway(tmp_path) as headway:
             first = await headway.own_loop("the move")

@@ -31,7 +31,7 @@ def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction]
 
 @pytest.mark.parametrize(("before", "inside", "after"), list(product([True, False], repeat=3)))
 @pytest.mark.parametrize("fails", ["nothing", "inner", "outer"])
-def test_an_attempt_within_an_attempt_takes_along_what_was_done_in_it_and_nothing_else(
+def test_a_nested_attempt_rolls_back_only_its_own_work(
     desk: TenantHarness, before: bool, inside: bool, after: bool, fails: str
 ) -> None:
     def inner(tx: Transaction) -> None:

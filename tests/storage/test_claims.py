@@ -27,14 +27,14 @@ def test_a_claim_is_the_next_ready_todo_started_and_owned_by_the_claimer(desk: T
     assert claim(desk).todo.id == second.id
 
 
-def test_a_claim_is_told(desk: TenantHarness) -> None:
+def test_a_claim_is_emitted(desk: TenantHarness) -> None:
     desk.add()
     claimed = claim(desk)
 
     assert desk.changes()[-1] == ("updated", claimed.todo.as_json() | {"depends_on": []})
 
 
-def test_with_nothing_ready_a_claim_is_nothing_and_tells_nothing(desk: TenantHarness) -> None:
+def test_a_claim_with_nothing_ready_returns_none_and_emits_nothing(desk: TenantHarness) -> None:
     dependency = desk.add(status="in_progress")
     desk.add(depends_on=(dependency.id,))
     desk.add(status="completed")
@@ -178,7 +178,7 @@ def test_a_lease_is_not_taken_over_a_moment_too_early(desk: TenantHarness, clock
     assert desk.write(claims.claim, "bob") is None
 
 
-def test_silent_work_is_handed_out_before_work_nobody_has_begun(desk: TenantHarness, clock: FixedClock) -> None:
+def test_silent_work_is_claimed_before_unstarted_work(desk: TenantHarness, clock: FixedClock) -> None:
     begun = desk.add("begun")
     claim(desk, "ada", lease_s=1)
     desk.add("fresh", position=1)
@@ -187,7 +187,7 @@ def test_silent_work_is_handed_out_before_work_nobody_has_begun(desk: TenantHarn
     assert claim(desk, "bob").todo.id == begun.id
 
 
-def test_an_owner_who_is_late_but_not_replaced_may_go_on(desk: TenantHarness, clock: FixedClock) -> None:
+def test_a_late_owner_that_was_not_replaced_may_continue(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add()
     claimed = claim(desk, "ada", lease_s=1)
     clock.advance(100)
@@ -197,7 +197,7 @@ def test_an_owner_who_is_late_but_not_replaced_may_go_on(desk: TenantHarness, cl
     assert desk.write(todos.end, claimed.todo.id, "completed", lease_token=claimed.lease.token).ended
 
 
-def test_when_a_lease_has_run_out_anybody_may_change_the_todo(desk: TenantHarness, clock: FixedClock) -> None:
+def test_an_expired_lease_no_longer_protects_the_todo(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add()
     claim(desk, "ada", lease_s=1)
     clock.advance(1)
@@ -224,7 +224,7 @@ def test_a_heartbeat_without_a_lease_is_refused(desk: TenantHarness) -> None:
         desk.write(claims.heartbeat, 404, "")
 
 
-def test_a_claim_in_json_tells_the_expiry_in_seconds(desk: TenantHarness, clock: FixedClock) -> None:
+def test_the_json_of_a_claim_has_its_expiry_in_seconds(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add()
     claimed = claim(desk, lease_s=60)
 

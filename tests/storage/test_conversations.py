@@ -27,14 +27,14 @@ def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: TenantHarness, c
     assert desk.read(conversations.resolve, str(made.id)) == made
 
 
-def test_a_conversation_without_a_key_gets_one_that_nobody_else_has(desk: TenantHarness) -> None:
+def test_a_conversation_without_a_key_gets_a_unique_one(desk: TenantHarness) -> None:
     first, second = desk.conversation(), desk.conversation()
 
     assert UUID(first.key).hex == first.key
     assert first.key != second.key
 
 
-def test_a_conversation_keeps_a_uuid_of_its_own_whatever_its_key(desk: TenantHarness) -> None:
+def test_a_conversation_has_its_own_uuid_besides_its_key(desk: TenantHarness) -> None:
     made = desk.conversation(key="../../etc/passwd")
 
     assert UUID(made.uuid).hex == made.uuid
@@ -72,7 +72,7 @@ def test_a_conversation_whose_key_is_its_own_id_is_found_by_it(desk: TenantHarne
     assert desk.read(conversations.resolve, own.key) == own
 
 
-def test_a_key_with_a_number_sign_is_refused_when_it_is_an_id_as_well(desk: TenantHarness) -> None:
+def test_a_key_with_a_number_sign_is_refused_when_it_is_also_an_id(desk: TenantHarness) -> None:
     first = desk.conversation()
     second = desk.conversation(key=f"#{first.id}")
 
@@ -83,7 +83,7 @@ def test_a_key_with_a_number_sign_is_refused_when_it_is_an_id_as_well(desk: Tena
 @pytest.mark.parametrize(
     "reference", ["", "404", "#404", "#", "-1", "٣", "0", "9" * 18, "9" * 19, "9" * 5_000, "nobody's", "x" * 100_000]
 )
-def test_what_no_conversation_is_called_is_not_found_in_a_short_line(desk: TenantHarness, reference: str) -> None:
+def test_an_unknown_conversation_key_is_not_found_in_a_short_line(desk: TenantHarness, reference: str) -> None:
     desk.conversation(key="somebody's")
 
     with pytest.raises(NotFound, match=r"^No conversation ") as refusal:
@@ -134,7 +134,7 @@ def test_an_unknown_turn_is_not_an_empty_one(desk: TenantHarness) -> None:
 
 
 @pytest.mark.parametrize("hostile", ["nul\0", "half \ud800"])
-def test_looking_for_what_cannot_be_stored_is_refused_the_same_way_on_every_database(desk: TenantHarness, hostile: str) -> None:
+def test_looking_up_unstorable_text_is_refused_the_same_way_on_every_database(desk: TenantHarness, hostile: str) -> None:
     for look in (
         partial(conversations.resolve, reference=hostile),
         partial(conversations.get_turn, turn_id=hostile),
@@ -153,7 +153,7 @@ def test_a_turn_needs_a_conversation(desk: TenantHarness) -> None:
     assert desk.count("turns") == 0
 
 
-def test_two_who_use_a_key_for_the_first_time_get_the_same_conversation(postgres_url: str) -> None:
+def test_two_concurrent_first_uses_of_a_key_get_the_same_conversation(postgres_url: str) -> None:
     both_looked = threading.Barrier(2)
 
     def first_use(name: str) -> int:

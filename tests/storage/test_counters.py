@@ -9,30 +9,32 @@ from headway.ledger.scope import Selection
 from headway.ledger.todo import STATUSES, Draft
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.walks import Walk, contradictions
+from tests.random_walk import RandomWalk, list_contradictions
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_to_todos_the_books_agree_with_the_rows(database: DirectDatabase, desk: TenantHarness, seed: int) -> None:
-    walk = Walk(desk, seed)
+def test_random_changes_to_todos_keep_counters_and_rows_consistent(
+    database: DirectDatabase, desk: TenantHarness, seed: int
+) -> None:
+    walk = RandomWalk(desk, seed)
 
     for number in range(400):
         walk.step(database)
-        assert desk.read(contradictions) == [], f"after step {number}"
+        assert desk.read(list_contradictions) == [], f"after step {number}"
 
     shown = desk.read(views.get_todo_list, Selection(), 500)
     assert shown.counts == {status: sum(todo.status == status for todo in shown.todos) for status in STATUSES}
     assert all(shown.counts.values()), "a walk that never gets anywhere shows nothing"
 
 
-def test_what_several_do_to_one_list_at_once_leaves_the_books_true(database_url: str, desk: TenantHarness) -> None:
+def test_concurrent_changes_to_one_list_keep_its_counters_true(database_url: str, desk: TenantHarness) -> None:
     failures: list[Exception] = []
-    walks = [Walk(desk, seed) for seed in range(4)]
+    walks = [RandomWalk(desk, seed) for seed in range(4)]
     for walk in walks:
         walk.ids = walks[0].ids  # all of them at the same todos
         walk.lists = walks[0].lists
 
-    def work(walk: Walk) -> None:
+    def work(walk: RandomWalk) -> None:
         try:
             with DirectDatabase(database_url) as own:
                 for _ in range(60):
@@ -47,7 +49,7 @@ def test_what_several_do_to_one_list_at_once_leaves_the_books_true(database_url:
         worker.join()
 
     assert failures == []
-    assert desk.read(contradictions) == []
+    assert desk.read(list_contradictions) == []
 
 
 @pytest.mark.parametrize("limit", [1, 7, 500])

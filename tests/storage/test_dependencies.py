@@ -51,7 +51,7 @@ def test_reopening_a_dependency_blocks_again(desk: TenantHarness) -> None:
     assert ready(desk) == ["dependency"]
 
 
-def test_removing_a_dependency_unblocks_and_the_dependant_tells_that_it_waits_no_more(desk: TenantHarness) -> None:
+def test_removing_a_dependency_unblocks_the_dependant_and_emits_its_change(desk: TenantHarness) -> None:
     dependency, other = desk.add("dependency"), desk.add("other", status="completed")
     dependant = desk.add("dependant", depends_on=(dependency.id, other.id))
     desk.write(todos.remove, dependency.id)

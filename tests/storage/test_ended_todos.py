@@ -116,7 +116,7 @@ def test_an_imported_todo_ended_when_its_document_says(desk: TenantHarness, cloc
         ({"started_at": True}, "started_at must be a time in epoch seconds"),
     ],
 )
-def test_a_document_whose_times_cannot_be_is_refused_whole(desk: TenantHarness, row: dict[str, object], words: str) -> None:
+def test_a_document_with_impossible_times_is_refused_whole(desk: TenantHarness, row: dict[str, object], words: str) -> None:
     with pytest.raises(Invalid, match=f"Todo 2 of the document: .*{words}"):
         imported(desk, {"subject": "fine"}, {"subject": "x", **row})
     assert desk.count("todos") == 0
@@ -138,7 +138,7 @@ def test_an_export_with_given_times_comes_back_unchanged(desk: TenantHarness) ->
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk: TenantHarness, end: Status) -> None:
+def test_a_todo_created_ended_takes_no_position_among_the_open_ones(desk: TenantHarness, end: Status) -> None:
     """001: "append-order counter within (tenant_id, conversation_id, status='pending') so /todo list is stable on ties"."""
     assert [desk.add(status=end).position for _ in range(2)] == [1, 1]
     first = desk.add("first")
@@ -146,14 +146,14 @@ def test_what_enters_the_ledger_ended_takes_no_position_among_the_open_ones(desk
     second = desk.add("second")
 
     assert (first.position, second.position) == (1, 2)
-    archived = {"subject": "archived", "status": end}
+    archived: dict[str, object] = {"subject": "archived", "status": end}
     imported(desk, archived, {"subject": "third"}, archived | {"position": 9})
     desk.add("fourth")
     assert desk.subjects(Selection(statuses=("pending",))) == ["first", "second", "third", "fourth"]
     assert [one["position"] for change, one in desk.changes() if one["status"] == "pending"] == [1, 2, 3, 4]
 
 
-def test_an_ended_todo_with_a_position_moves_nobody(desk: TenantHarness) -> None:
+def test_an_ended_todo_with_a_position_moves_no_other(desk: TenantHarness) -> None:
     first, second = desk.add("first"), desk.add("second")
     seeded = desk.add("seeded", status="completed", position=1)
     moved = desk.change(seeded, position=2)
@@ -169,7 +169,7 @@ def test_an_import_into_an_empty_list_counts_on_from_its_open_todos(desk: Tenant
     assert desk.add("next").position == 3
 
 
-def test_a_seeded_todo_that_is_reopened_stands_where_it_arrived(desk: TenantHarness) -> None:
+def test_a_reopened_seeded_todo_has_the_position_it_arrived_with(desk: TenantHarness) -> None:
     desk.add("first")
     seeded = desk.add("seeded", status="completed")
     desk.add("second")

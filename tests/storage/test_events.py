@@ -11,7 +11,7 @@ from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 
 
-def test_the_log_is_read_from_any_point_in_the_order_of_what_happened(desk: TenantHarness, clock: FixedClock) -> None:
+def test_the_log_is_read_in_order_from_any_point(desk: TenantHarness, clock: FixedClock) -> None:
     for subject in ("first", "second", "third"):
         clock.advance(1)
         desk.add(subject)
@@ -28,7 +28,7 @@ def test_an_empty_log_ends_at_zero(desk: TenantHarness) -> None:
     assert desk.read(event_store.get_last_seq) == 0
 
 
-def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk: TenantHarness) -> None:
+def test_a_conversation_gets_its_own_and_tenant_wide_events_in_one_order(desk: TenantHarness) -> None:
     ours, other = desk.conversation(), desk.conversation()
     for subject, conversation_id in (("ours", ours.id), ("wide", 0), ("theirs", other.id), ("ours again", ours.id)):
         desk.add(subject, conversation_id=conversation_id)
@@ -39,7 +39,7 @@ def test_a_conversation_hears_its_own_news_and_the_tenant_wide_in_one_order(desk
     assert desk.read(event_store.list_after_in_conversation, ours.id, heard[0].seq, 1) == heard[1:2]
 
 
-def test_what_one_transaction_tells_is_numbered_in_the_order_in_which_it_happened(desk: TenantHarness) -> None:
+def test_events_of_one_transaction_are_numbered_in_order(desk: TenantHarness) -> None:
     ours = desk.conversation()
     subjects = [f"number {n}" for n in range(100)]
 
@@ -55,7 +55,7 @@ def test_what_one_transaction_tells_is_numbered_in_the_order_in_which_it_happene
     ]
 
 
-def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: TenantHarness) -> None:
+def test_a_failed_attempt_withdraws_only_its_own_events(desk: TenantHarness) -> None:
     def try_and_go_on(tx: Transaction, tenant_id: int) -> None:
         todos.add(tx, tenant_id, Draft("kept"))
 
@@ -74,7 +74,7 @@ def test_an_attempt_that_fails_takes_its_events_back_and_the_rest_stands(desk: T
     assert [told["subject"] for _, told in desk.changes()] == ["kept", "written instead"]
 
 
-def test_whoever_follows_the_log_while_others_write_misses_nothing(database_url: str, desk: TenantHarness) -> None:
+def test_a_reader_of_the_log_misses_nothing_during_concurrent_writes(database_url: str, desk: TenantHarness) -> None:
     writers, each = 4, 60
     failures: list[Exception] = []
 

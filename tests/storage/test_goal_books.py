@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from headway.actions.goals import NewGoal
 from headway.ledger.goal import (
     OPEN_STATUSES,
     STATUSES,
+    Divergence,
     Goal,
     SubGoal,
     SubGoalMode,
@@ -22,9 +24,10 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.planning import end, judge, planned, start, sub_goal
+from tests.goal_plans import add_plan, end, evaluate, start, sub_goal
 
 EVERYTHING = 1_000
+DIVERGENCES: list[Divergence] = ["none", "none", "none", "none", "none", "none", "none", "none", "minor", "major"]
 
 
 class Walk:
@@ -42,8 +45,8 @@ class Walk:
             (lambda one: one.status == "in-progress", lambda tx, one: end(tx, self.goal, one.id, error="It broke.")),
             (lambda one: one.status == "in-progress", sub_goals.mark_pending),
             (lambda one: one.status in OPEN_STATUSES, lambda tx, one: sub_goals.skip(tx, one, "no need")),
-            (self.is_unjudged, lambda tx, one: judge(tx, self.goal, one.id, self.chance.choice(["none"] * 8 + ["minor", "major"]))),
-            (self.is_unjudged, lambda tx, one: judge(tx, self.goal, one.id)),
+            (self.is_unjudged, lambda tx, one: evaluate(tx, self.goal, one.id, self.chance.choice(DIVERGENCES))),
+            (self.is_unjudged, lambda tx, one: evaluate(tx, self.goal, one.id)),
             (lambda one: one.status == "pending", lambda tx, one: self.rewire(tx, one, known)),
             (lambda _: True, lambda tx, _: self.add(tx, known)),
             (lambda _: self.chance.random() < 0.1, lambda tx, one: goal_store.accept_divergences(tx, tenant_id, one.goal_id)),
@@ -62,8 +65,9 @@ class Walk:
 
     def add(self, tx: Transaction, known: list[SubGoal]) -> None:
         mode = self.chance.choice(["inline", "agent"])
-        fields = {"priority": self.chance.randint(1, 10), "expected_value": self.chance.choice([0.1, 0.3, 0.7, 1.0])}
-        new = sub_goal(mode=mode, tenant_id=self.goal.tenant_id, goal_id=self.goal.id, **fields)
+        priority, value = self.chance.randint(1, 10), self.chance.choice([0.1, 0.3, 0.7, 1.0])
+        owner: dict[str, Any] = {"tenant_id": self.goal.tenant_id, "goal_id": self.goal.id}
+        new = sub_goal(mode=mode, priority=priority, expected_value=value, **owner)
         number = goal_store.insert_sub_goal(tx, new)
         self.rewire(tx, new._replace(id=number), known)
 
@@ -73,7 +77,7 @@ def contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
     goal = goals.get(tx, tenant_id, goal_id)
     known = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     counted = Counter(one.status for one in known)
-    found = [status for status in STATUSES if goal.progress[status.replace("-", "_")] != counted[status]]
+    found: list[str] = [status for status in STATUSES if goal.progress[status.replace("-", "_")] != counted[status]]
     modes: tuple[SubGoalMode, ...] = ("inline", "agent")
     can_begin = {mode: pursuit_store.list_ready(tx, goal, mode, EVERYTHING) for mode in modes}
     found += [f"ready, {mode}" for mode in modes if can_begin[mode] != [one for one in list_ready(known) if one.mode == mode]]
@@ -95,9 +99,9 @@ def contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: TenantHarness, seed: int) -> None:
+def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: TenantHarness, seed: int) -> None:
     goal = desk.write(goals.add, NewGoal("wander"))
-    desk.write(lambda tx, _: planned(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
+    desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
     walk = Walk(desk.read(goals.get, goal.id), seed)
 
     seen: set[str] = set()
@@ -109,9 +113,9 @@ def test_whatever_happens_to_sub_goals_the_books_agree_with_the_rows(desk: Tenan
     assert len(seen) == 1 + len(STATUSES), "a walk that never gets anywhere shows nothing"
 
 
-def test_whoever_changes_a_sub_goal_that_has_moved_on_since_changes_nothing(desk: TenantHarness) -> None:
+def test_a_stale_change_to_a_sub_goal_is_refused(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("be quick"))
-    ids = desk.write(lambda tx, _: planned(tx, goal, {"a": []}))
+    ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": []}))
     stale = desk.read(goal_store.find_sub_goal, ids["a"])
     assert stale is not None
     desk.write(lambda tx, _: start(tx, goal, ids["a"]))

@@ -18,7 +18,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
-from tests.planning import begun, end, found, judge, main_run, planned, start, sub_goal
+from tests.goal_plans import add_begun_goal, add_plan, end, evaluate, get_main_run, get_sub_goal, start, sub_goal
 
 
 def kinds(desk: TenantHarness, goal: Goal) -> list[str]:
@@ -36,7 +36,7 @@ def job_state(desk: TenantHarness, goal: Goal) -> str:
 
 
 def resting(desk: TenantHarness, **fields: Any) -> Goal:
-    return desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, begun(tx, tenant_id, **fields).id))
+    return desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, **fields).id))
 
 
 # Set
@@ -64,13 +64,13 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock
         (NewGoal("x", deadline_at=1), "deadline must be in the future"),
     ],
 )
-def test_what_cannot_be_a_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
+def test_an_invalid_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewGoal, told: str) -> None:
     with pytest.raises(Invalid, match=told):
         desk.write(goals.add, wanted)
     assert [desk.count(table) for table in ("goals", "jobs", "runs", "journal", "events")] == [0] * 5
 
 
-def test_while_everything_is_halted_none_is_set_and_none_goes_on(desk: TenantHarness) -> None:
+def test_during_a_halt_no_goal_is_set_and_none_resumes(desk: TenantHarness) -> None:
     goal = resting(desk)
     desk.database.write(halts.halt)
     with pytest.raises(Halted):
@@ -118,7 +118,7 @@ LEADS_TO = {
 
 
 def brought_to(desk: TenantHarness, status: str) -> Goal:
-    goal = desk.write(begun)
+    goal = desk.write(add_begun_goal)
     match status:
         case "paused":
             return desk.write(goals.pause, goal.id)
@@ -144,7 +144,7 @@ def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, s
     assert (desk.read(goal_views.show, goal.id), kinds(desk, goal), desk.events()) == before
 
 
-def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: TenantHarness) -> None:
+def test_a_paused_goal_sleeps_and_a_resumed_one_is_due(desk: TenantHarness) -> None:
     goal = resting(desk)
     assert job_state(desk, goal) == "delayed"
     assert desk.read(runs.get, goal.run_id or "").status == "waiting"
@@ -153,9 +153,11 @@ def test_a_paused_goal_sleeps_and_one_that_goes_on_is_due(desk: TenantHarness) -
     assert desk.read(runs.get, goal.run_id or "").status == "running"
 
 
-def test_a_goal_that_ended_has_nobody_left_at_work(desk: TenantHarness) -> None:
-    goal = desk.write(begun)
-    child = desk.write(lambda tx, _: runs.begin_child(tx, main_run(tx, goal), "worker", "go", 5, sub_goal_id=steps_of(tx, goal)[1]))
+def test_an_ended_goal_has_no_running_agents(desk: TenantHarness) -> None:
+    goal = desk.write(add_begun_goal)
+    child = desk.write(
+        lambda tx, _: runs.begin_child(tx, get_main_run(tx, goal), "worker", "go", 5, sub_goal_id=steps_of(tx, goal)[1])
+    )
     ended = desk.write(goals.abandon, goal.id)
     assert ended.ended
     assert [desk.read(runs.get, run_id).status for run_id in (goal.run_id or "", child.id)] == ["canceled", "canceled"]
@@ -169,7 +171,7 @@ def steps_of(tx: Transaction, goal: Goal) -> list[int]:
 
 def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: TenantHarness, clock: FixedClock) -> None:
     goal = resting(desk, deadline_at=clock.now + 1_000, budget=5)
-    desk.write(lambda tx, _: run_store.save(tx, main_run(tx, goal)._replace(cost=5)))
+    desk.write(lambda tx, _: run_store.save(tx, get_main_run(tx, goal)._replace(cost=5)))
     clock.advance(2)
     resumed = desk.write(goals.resume, goal.id)
     assert (resumed.deadline_at, resumed.budget) == (0, 0)
@@ -178,8 +180,10 @@ def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: Ten
     assert (kept.deadline_at, kept.budget) == (clock.now + 1_000, 5)
 
 
-def test_to_continue_counts_anew_and_to_replan_says_why(desk: TenantHarness) -> None:
-    goal = desk.write(lambda tx, tenant_id: goals.escalate(tx, begun(tx, tenant_id)._replace(replan_count=5), "replans", "Enough."))
+def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantHarness) -> None:
+    goal = desk.write(
+        lambda tx, tenant_id: goals.escalate(tx, add_begun_goal(tx, tenant_id)._replace(replan_count=5), "replans", "Enough.")
+    )
     assert desk.write(goals.decide, goal.id, "continue").replan_count == 0
     again = resting(desk)
     assert desk.write(goals.decide, again.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
@@ -189,7 +193,7 @@ def test_to_continue_counts_anew_and_to_replan_says_why(desk: TenantHarness) -> 
 
 
 def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, clock: FixedClock) -> None:
-    goal = desk.write(begun)
+    goal = desk.write(add_begun_goal)
     go = steps(desk, goal)[0]
     clock.advance(12)
     desk.write(lambda tx, _: end(tx, goal, go.id, "We went."))
@@ -200,17 +204,17 @@ def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, cl
     assert (entry["kind"], entry["data"]["duration_s"], entry["data"]["status"]) == ("sub_goal_ended", 12, "completed")
 
 
-def test_what_depends_on_what_is_kept_and_can_be_changed(desk: TenantHarness) -> None:
+def test_dependencies_are_stored_and_can_be_changed(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("branch out"))
-    ids = desk.write(lambda tx, _: planned(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
+    ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
     assert [one.depends_on for one in steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
     desk.database.write(lambda tx: goal_store.replace_edges(tx, ids["c"], [ids["b"], ids["b"]]))
     assert steps(desk, goal)[2].depends_on == (ids["b"],)
 
 
-def test_one_that_was_begun_in_vain_is_as_if_it_had_not_been(desk: TenantHarness) -> None:
-    goal = desk.write(begun)
-    desk.write(lambda tx, _: sub_goals.mark_pending(tx, found(tx, goal, steps_of(tx, goal)[0])))
+def test_a_sub_goal_marked_pending_again_is_as_if_never_started(desk: TenantHarness) -> None:
+    goal = desk.write(add_begun_goal)
+    desk.write(lambda tx, _: sub_goals.mark_pending(tx, get_sub_goal(tx, goal, steps_of(tx, goal)[0])))
     again = steps(desk, goal)[0]
     assert (again.status, again.run_id, again.started_at) == ("pending", None, 0)
 
@@ -219,7 +223,7 @@ def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: TenantH
     rival = TenantHarness(desk.database, "rival")
     for one in (desk, desk, rival):
         goal = one.write(goals.add, NewGoal("learn"))
-        ids = one.write(lambda tx, _, goal=goal: planned(tx, goal, {"a": [], "b": [], "c": []}))
+        ids = one.write(lambda tx, _, goal=goal: add_plan(tx, goal, {"a": [], "b": [], "c": []}))
         write = one.write(
             lambda tx, _, goal=goal: goal_store.insert_sub_goal(
                 tx, sub_goal("d", tenant_id=goal.tenant_id, goal_id=goal.id, kind="writing")
@@ -228,9 +232,9 @@ def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: TenantH
         for number in (ids["a"], ids["b"], write):
             one.write(lambda tx, _, goal=goal, number=number: start(tx, goal, number))
         clock.advance(2)
-        one.write(lambda tx, _, goal=goal, number=ids["a"]: (end(tx, goal, number), judge(tx, goal, number)))
+        one.write(lambda tx, _, goal=goal, number=ids["a"]: (end(tx, goal, number), evaluate(tx, goal, number)))
         one.write(lambda tx, _, goal=goal, number=ids["b"]: end(tx, goal, number, error="no"))
-        one.write(lambda tx, _, goal=goal, number=write: (end(tx, goal, number), judge(tx, goal, number, "minor", "a bit")))
+        one.write(lambda tx, _, goal=goal, number=write: (end(tx, goal, number), evaluate(tx, goal, number, "minor", "a bit")))
     learnt = [one.as_json() for one in desk.read(goal_store.list_experience)]
     assert [(one["kind"], one["tried"], one["succeeded"], one["duration_s"]) for one in learnt] == [
         ("research", 4, 2, 2.0),
@@ -264,7 +268,7 @@ def test_many_write_into_one_journal_and_no_number_is_missing_or_twice(
     assert told == list(range(1, 102))
 
 
-def test_what_was_rolled_back_leaves_no_gap(desk: TenantHarness) -> None:
+def test_a_rollback_leaves_no_gap(desk: TenantHarness) -> None:
     goal = resting(desk)
     with pytest.raises(Conflict):
         desk.write(goals.pause, goal.id)
@@ -277,9 +281,9 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: T
     before = len(desk.events())
 
     def work(tx: Transaction, _tenant_id: int) -> None:
-        first, *_ = planned(tx, goal, {"a": [], "b": []}).values()
+        first, *_ = add_plan(tx, goal, {"a": [], "b": []}).values()
         end(tx, goal, first)
-        judge(tx, goal, first)
+        evaluate(tx, goal, first)
 
     desk.write(work)
     news = [kind for kind, _ in desk.events()][before:]
@@ -308,8 +312,8 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: T
         " SELECT tenant_id, goal_id, 'active', 1 FROM planning_cycles",
     ],
 )
-def test_the_database_refuses_what_makes_no_sense(desk: TenantHarness, statement: str) -> None:
-    goal = desk.write(begun)
+def test_the_database_refuses_inconsistent_rows(desk: TenantHarness, statement: str) -> None:
+    goal = desk.write(add_begun_goal)
     before = desk.read(goal_views.show, goal.id)
     with pytest.raises(Exception, match=r"(?i)constraint|unique"):
         desk.database.write(lambda tx: tx.run(statement))
@@ -352,7 +356,7 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
 # Who is at work
 
 
-def test_whoever_showed_a_sign_of_life_lately_is_at_work_unless_for_itself_alone(database: DirectDatabase) -> None:
+def test_a_process_with_a_recent_heartbeat_counts_as_live_unless_it_runs_alone(database: DirectDatabase) -> None:
     def alive(lease_ms: int) -> int:
         return database.read(lambda tx: job_store.count_live_workers(tx, lease_ms))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ class House:
     def adding(self, subject: str) -> Work[Todo]:
         return lambda tx: todos.add(tx, self.tenant.id, Draft(subject))
 
-    def add(self, subject: str) -> Awaitable[Todo]:
+    def add(self, subject: str) -> Coroutine[Any, Any, Todo]:
         return self.database.write(self.adding(subject))
 
     def stored(self) -> list[str]:
@@ -85,11 +85,11 @@ def run(story: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(story, 30))
 
 
-async def queued(*works: Awaitable[Any]) -> list["asyncio.Future[Any]"]:
+async def queued(*works: Coroutine[Any, Any, Any]) -> list["asyncio.Task[Any]"]:
     """Ask for all of these, and let the event loop pass them on."""
-    futures = [asyncio.ensure_future(work) for work in works]
+    tasks = [asyncio.create_task(work) for work in works]
     await asyncio.sleep(0)
-    return futures
+    return tasks
 
 
 def raising(error: Exception) -> Callable[[Transaction], None]:
@@ -99,7 +99,7 @@ def raising(error: Exception) -> Callable[[Transaction], None]:
     return work
 
 
-def test_what_is_written_can_be_read_at_once_and_after_reopening(house: House) -> None:
+def test_a_write_can_be_read_at_once_and_after_reopening(house: House) -> None:
     async def story() -> None:
         added = await house.add("first")
         assert await house.database.read(lambda tx: todos.get(tx, house.tenant.id, added.id)) == added
@@ -109,7 +109,7 @@ def test_what_is_written_can_be_read_at_once_and_after_reopening(house: House) -
     assert house.stored() == ["first"]
 
 
-def test_callers_who_wait_together_are_committed_together(sqlite_url: str) -> None:
+def test_waiting_callers_are_committed_together(sqlite_url: str) -> None:
     commits: list[frozenset[int]] = []
 
     async def story(house: House) -> None:
@@ -174,7 +174,7 @@ def test_every_caller_gets_an_error_of_its_own(house: House) -> None:
     assert len({id(error) for error in errors}) == 3
 
 
-def test_a_caller_who_gave_up_disturbs_nobody(house: House) -> None:
+def test_a_caller_that_gave_up_does_not_disturb_others(house: House) -> None:
     complaints: list[dict[str, Any]] = []
 
     async def story() -> list[Any]:
@@ -182,7 +182,7 @@ def test_a_caller_who_gave_up_disturbs_nobody(house: House) -> None:
         async with house.held_up():
             impatient, patient = await queued(house.add("impatient"), house.add("patient"))
             impatient.cancel()
-        return await asyncio.gather(impatient, patient, return_exceptions=True)
+        return list(await asyncio.gather(impatient, patient, return_exceptions=True))
 
     gave_up, stayed = run(story())
 
@@ -253,7 +253,8 @@ def test_closing_answers_everything_that_was_asked_for(house: House) -> None:
             waiting = await queued(*(house.add(str(number)) for number in range(300)))
             closing = asyncio.ensure_future(asyncio.to_thread(house.database.close))
         await closing
-        return await asyncio.gather(*waiting)
+        stored: list[Todo] = await asyncio.gather(*waiting)
+        return stored
 
     answered = run(story())
 
@@ -280,7 +281,7 @@ def test_closing_twice_is_no_mistake(house: House) -> None:
     house.database.close()
 
 
-def test_listeners_hear_of_commits_and_of_nothing_else(database_url: str) -> None:
+def test_listeners_are_called_for_commits_only(database_url: str) -> None:
     heard: list[frozenset[int]] = []
 
     async def story(house: House) -> None:
@@ -303,7 +304,8 @@ def test_a_listener_that_fails_does_not_make_a_commit_look_like_a_failure(databa
     async def story(house: House) -> list[Todo]:
         async with house.held_up():
             waiting = await queued(house.add("first"), house.add("second"))
-        return await asyncio.gather(*waiting)
+        stored: list[Todo] = await asyncio.gather(*waiting)
+        return stored
 
     with open_house(database_url, stumble) as house:
         answered = run(story(house))
@@ -311,7 +313,7 @@ def test_a_listener_that_fails_does_not_make_a_commit_look_like_a_failure(databa
         assert sorted(house.stored()) == sorted(todo.subject for todo in answered) == ["first", "second"]
 
 
-def test_what_nobody_waits_for_any_more_is_not_begun(house: House) -> None:
+def test_work_without_a_waiting_caller_is_not_started(house: House) -> None:
     async def story() -> None:
         async with house.held_up():
             given_up = asyncio.ensure_future(house.add("given up"))

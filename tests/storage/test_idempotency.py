@@ -54,7 +54,7 @@ def test_after_a_day_the_key_may_be_used_for_something_else(desk: TenantHarness,
     assert add_once(desk, ASKED._replace(body_hash="another")).status == 201
 
 
-def test_a_fault_of_ours_is_not_remembered(desk: TenantHarness) -> None:
+def test_an_internal_error_is_not_stored_for_its_key(desk: TenantHarness) -> None:
     def fail(_tx: Transaction) -> Answer:
         raise DatabaseBusy
 
@@ -78,7 +78,7 @@ def test_any_other_key_will_do(desk: TenantHarness) -> None:
     assert len(desk.subjects()) == 4
 
 
-def test_on_postgres_nobody_waits_for_ever_for_another_answer(postgres_url: str) -> None:
+def test_on_postgres_a_request_does_not_wait_for_ever_for_another_with_its_key(postgres_url: str) -> None:
     with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url) as other:
         desk = TenantHarness(database)
         other.execute(

@@ -104,7 +104,7 @@ def test_a_migration_that_fails_half_way_leaves_nothing_behind(new_database_url:
 
 def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database_url: str) -> None:
     with closing(connect(new_database_url)) as connection:
-        connection.write(partial(apply_missing, known=list_migrations()[:5]))
+        connection.write(partial(apply_missing, migrations=list_migrations()[:5]))
         connection.write(older_goal)
 
     with DirectDatabase(new_database_url) as database:

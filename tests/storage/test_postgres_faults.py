@@ -81,7 +81,7 @@ class Helper:
 # Connections that die
 
 
-def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
+def test_a_connection_killed_between_two_transactions_is_replaced(admin: psycopg.Connection, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
     desk.add("written all the same")
@@ -90,7 +90,7 @@ def test_a_connection_killed_between_two_pieces_of_work_is_mended(admin: psycopg
     assert desk.subjects() == ["written all the same"]
 
 
-def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_done_exactly_once(
+def test_a_connection_killed_between_two_statements_is_replaced_and_the_work_runs_exactly_once(
     admin: psycopg.Connection, database: DirectDatabase
 ) -> None:
     desk = TenantHarness(database)
@@ -111,7 +111,7 @@ def test_a_connection_killed_between_two_statements_is_mended_and_the_work_is_do
 
 
 @pytest.mark.parametrize("then", ["another statement", "the commit"])
-def test_who_was_frozen_in_a_transaction_until_the_server_gave_it_up_does_the_work_exactly_once(
+def test_work_frozen_in_a_transaction_until_the_server_aborted_it_runs_exactly_once(
     admin: psycopg.Connection, database: DirectDatabase, then: str
 ) -> None:
     desk = TenantHarness(database)
@@ -138,10 +138,10 @@ def test_transactions_in_which_nothing_is_said_are_given_up_by_the_server(databa
     assert database.read(lambda tx: tx.one("SHOW idle_in_transaction_session_timeout")) == ("5s",)
 
 
-def test_a_connection_killed_while_reading_is_mended(admin: psycopg.Connection, database: DirectDatabase) -> None:
+def test_a_connection_killed_while_reading_is_replaced(admin: psycopg.Connection, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     desk.add("there")
-    killed = []
+    killed: list[int] = []
 
     def look(tx: Transaction) -> int:
         if not killed:
@@ -219,7 +219,7 @@ def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: s
     assert [change for change, _ in desk.changes()] == ["created"] * 2 + ["updated"] * 4
 
 
-def test_a_deadlock_lost_again_and_again_is_told_as_busy(database: DirectDatabase) -> None:
+def test_a_repeated_deadlock_is_reported_as_busy(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     attempts = []
 
@@ -244,7 +244,7 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     conversation = desk.conversation()
     dead = desk.write(turns.start, conversation.id, turns.TurnRequest("first"))
     database.write(lambda tx: turns.fail(tx, dead, "It broke.", "internal"))
-    helpers = []
+    helpers: list[Helper] = []
 
     def overtake(tx: Transaction, tenant_id: int) -> None:
         turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("second"))
@@ -257,7 +257,7 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     assert desk.read(jobs.get, dead.id).state == "dead"
 
 
-def test_a_lock_that_the_server_lets_nobody_wait_for_is_told_as_busy(postgres_url: str, database: DirectDatabase) -> None:
+def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     todo = desk.add("held")
 
@@ -314,7 +314,7 @@ def test_a_database_that_does_not_exist_is_named(postgres_url: str) -> None:
         DirectDatabase(f"{head.rpartition('/')[0]}/nowhere{mark}{options}")
 
 
-def test_a_statement_the_server_refuses_is_an_error_of_ours_and_leaves_nothing(database: DirectDatabase) -> None:
+def test_a_statement_the_server_refuses_is_an_internal_error_and_leaves_nothing(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
 
     def work(tx: Transaction, tenant_id: int) -> None:
@@ -336,7 +336,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     desk = TenantHarness(database)
     north, south = desk.add("north"), desk.add("south")
     east, west = desk.add("east", depends_on=(south.id,)), desk.add("west", depends_on=(north.id,))
-    helpers = []
+    helpers: list[Helper] = []
 
     def wait_for_east(tx: Transaction, tenant_id: int) -> None:
         todos.change(tx, tenant_id, north.id, Change(depends_on=(east.id,)))
@@ -349,7 +349,7 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     assert (desk.get(north).depends_on, desk.get(south).depends_on) == ((east.id,), ())
 
 
-def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(postgres_url: str, database: DirectDatabase) -> None:
+def test_of_two_concurrent_mutual_dependencies_at_most_one_succeeds(postgres_url: str, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
 
     def depend(tx: Transaction, todo: Todo, on: Todo) -> None:
@@ -366,13 +366,13 @@ def test_two_who_make_each_other_wait_at_the_same_moment_never_both_succeed(post
         assert sorted([desk.get(one).depends_on, desk.get(other).depends_on]) in ([(), (one.id,)], [(), (other.id,)])
 
 
-def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_off_once(
+def test_a_dependency_that_ends_while_it_is_being_removed_is_counted_once(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
     desk = TenantHarness(database)
     ending, staying = desk.add("ending"), desk.add("staying")
     waiting = desk.add("waiting", depends_on=(ending.id, staying.id))
-    helpers = []
+    helpers: list[Helper] = []
 
     def stop_waiting(tx: Transaction, tenant_id: int) -> None:
         todos.get_locked(tx, tenant_id, waiting.id)
@@ -388,12 +388,12 @@ def test_a_dependency_that_ends_while_somebody_stops_waiting_for_it_is_counted_o
     assert database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", waiting.id)) == (1,)
 
 
-def test_a_dependency_removed_while_somebody_begins_to_wait_for_it_is_simply_not_found(
+def test_a_dependency_deleted_while_it_is_being_added_is_not_found(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
     desk = TenantHarness(database)
     going = desk.add("going")
-    helpers = []
+    helpers: list[Helper] = []
 
     def remove(tx: Transaction, tenant_id: int) -> None:
         todos.remove(tx, tenant_id, going.id)
@@ -411,7 +411,7 @@ def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
 ) -> None:
     desk = TenantHarness(database)
     first, second = desk.add("first"), desk.add("second")
-    helpers = []
+    helpers: list[Helper] = []
 
     def hold_first(tx: Transaction, tenant_id: int) -> None:
         todos.get_locked(tx, tenant_id, first.id)

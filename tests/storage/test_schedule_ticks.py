@@ -77,7 +77,7 @@ def test_nothing_happens_before_its_time(ticking: Ticking) -> None:
     assert ticking.jobs() == []
 
 
-def test_what_is_due_is_started_once(ticking: Ticking) -> None:
+def test_a_due_schedule_starts_once(ticking: Ticking) -> None:
     first = ticking.now.next_at
     ticked = ticking.after(60)
 
@@ -111,7 +111,7 @@ def test_ticks_that_were_missed_are_one_and_the_beat_is_kept(ticking: Ticking, l
     assert (ticked.next_at - began) % 60_000 == 0
 
 
-def test_days_that_were_missed_are_one_and_the_hour_is_kept(desk: TenantHarness, clock: FixedClock) -> None:
+def test_several_missed_days_count_once_and_the_hour_is_kept(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = Ticking(desk, clock, Timing("0 6 * * *", "Europe/Berlin"))
     ticked = ticking.after(86_400 * 10)
 
@@ -133,7 +133,7 @@ def test_many_are_started_at_once(desk: TenantHarness, clock: FixedClock) -> Non
 # Overlap
 
 
-def test_one_whose_last_run_is_not_over_is_skipped_and_counted(ticking: Ticking, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_schedule_whose_last_run_has_not_ended_is_skipped_and_counted(ticking: Ticking, caplog: pytest.LogCaptureFixture) -> None:
     began = ticking.after(60)
     with caplog.at_level(logging.WARNING, "headway.schedules"):
         skipped = ticking.after(60)
@@ -162,7 +162,7 @@ def test_after_a_run_that_is_over_the_next_one_begins(ticking: Ticking, state: s
     assert second.last_job not in ("", first.last_job)
 
 
-def test_one_whose_last_job_was_dropped_goes_on(ticking: Ticking) -> None:
+def test_a_schedule_whose_last_job_was_dropped_continues(ticking: Ticking) -> None:
     first = ticking.after(60)
     ticking.desk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'dead'"))
     ticking.desk.write(jobs.drop, first.last_job)
@@ -187,14 +187,14 @@ def test_a_busy_conversation_is_not_interrupted(desk: TenantHarness, clock: Fixe
 # Pause, resume, run now
 
 
-def test_one_that_is_paused_does_not_tick(ticking: Ticking) -> None:
+def test_a_paused_schedule_does_not_tick(ticking: Ticking) -> None:
     paused = ticking.desk.write(schedules.pause, "it")
     assert (paused.as_json()["paused"], paused.as_json()["next_at"]) == (True, 0)
     ticking.after(3_600)
     assert ticking.jobs() == []
 
 
-def test_what_was_missed_in_the_meantime_stays_missed(ticking: Ticking) -> None:
+def test_ticks_missed_while_paused_stay_missed(ticking: Ticking) -> None:
     due = ticking.now.next_at
     ticking.desk.write(schedules.pause, "it")
     ticking.after(150)
@@ -213,7 +213,7 @@ def test_a_short_pause_changes_nothing(ticking: Ticking) -> None:
     assert ticking.desk.write(schedules.resume, "it").next_at == due
 
 
-def test_who_resumes_what_runs_takes_no_tick_away(ticking: Ticking) -> None:
+def test_resuming_an_active_schedule_skips_no_tick(ticking: Ticking) -> None:
     ticking.clock.advance(61)
     ticking.desk.write(schedules.resume, "it")
     assert ticking.after(0).last_job
@@ -298,7 +298,7 @@ def test_a_conversation_that_is_gone_is_a_tick_that_is_skipped(
     assert desk.count("turns") == 0
 
 
-def test_a_time_zone_that_nobody_knows_any_more_pauses_only_its_own(
+def test_an_unknown_time_zone_pauses_only_its_own_schedule(
     desk: TenantHarness, clock: FixedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ticking = Ticking(desk, clock, Timing("* * * * *", "Europe/Berlin"))
@@ -412,7 +412,7 @@ def test_a_goal_that_cannot_be_is_not_scheduled(desk: TenantHarness, clock: Fixe
 
 
 @pytest.mark.parametrize("timing", [MINUTELY, Timing(cron="*/5 * * * *")])
-def test_a_schedule_that_ticked_in_a_wrong_future_goes_on_when_the_clock_is_set_back(
+def test_a_schedule_that_ticked_in_a_wrong_future_continues_when_the_clock_is_set_back(
     desk: TenantHarness, clock: FixedClock, timing: Timing
 ) -> None:
     ticking = Ticking(desk, clock, timing)

@@ -36,7 +36,7 @@ def told(desk: TenantHarness) -> list[tuple[str, dict[str, Any]]]:
 # Putting
 
 
-def test_what_is_put_is_there_and_told(desk: TenantHarness, clock: FixedClock) -> None:
+def test_a_put_schedule_is_stored_and_emitted(desk: TenantHarness, clock: FixedClock) -> None:
     work = message(desk)
     made = put(desk, "report", Timing("0 6 * * *", "Europe/Berlin"), work)
 
@@ -63,7 +63,7 @@ def test_an_interval_says_nothing_of_time_zones(desk: TenantHarness) -> None:
     assert not {"cron", "timezone"} & set(document)
 
 
-def test_put_again_alike_it_goes_on_as_it_was(desk: TenantHarness, clock: FixedClock) -> None:
+def test_putting_an_identical_schedule_changes_nothing(desk: TenantHarness, clock: FixedClock) -> None:
     first = put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
@@ -104,7 +104,7 @@ def test_the_zone_of_an_interval_makes_no_difference(desk: TenantHarness, clock:
     assert put(desk, timing=Timing("", "UTC", 60_000)).next_at == first.next_at
 
 
-def test_one_that_is_paused_stays_so_when_it_is_put(desk: TenantHarness) -> None:
+def test_a_paused_schedule_stays_paused_when_it_is_put(desk: TenantHarness) -> None:
     put(desk)
     desk.write(schedules.pause, "daily")
     assert put(desk).paused
@@ -120,7 +120,7 @@ def test_spaces_around_a_name_are_no_part_of_it(desk: TenantHarness) -> None:
     assert desk.count("schedules") == 0
 
 
-def test_what_is_removed_is_gone_and_told(desk: TenantHarness) -> None:
+def test_a_removed_schedule_is_gone_and_its_removal_is_emitted(desk: TenantHarness) -> None:
     put(desk, "one")
     kept = put(desk, "two")
     desk.write(schedules.remove, "one")
@@ -145,7 +145,7 @@ def test_each_tenant_has_its_own(desk: TenantHarness, database: DirectDatabase) 
     assert theirs.tenant_id != mine.tenant_id
 
 
-def test_they_are_still_there_after_a_restart(desk: TenantHarness, database_url: str, clock: FixedClock) -> None:
+def test_schedules_survive_a_restart(desk: TenantHarness, database_url: str, clock: FixedClock) -> None:
     put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
@@ -207,7 +207,7 @@ def test_times_that_are_none_are_refused(timing: Timing) -> None:
     assert len(str(refused.value)) < 300
 
 
-def test_what_is_refused_changes_nothing(desk: TenantHarness) -> None:
+def test_a_refused_schedule_changes_nothing(desk: TenantHarness) -> None:
     known = put(desk)
     for name in ("daily", "another"):
         with pytest.raises(Invalid):
@@ -242,7 +242,7 @@ BAD_WORK: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("work", BAD_WORK.values(), ids=BAD_WORK)
-def test_work_that_nobody_could_do_is_refused(desk: TenantHarness, work: dict[str, Any]) -> None:
+def test_work_that_could_never_run_is_refused(desk: TenantHarness, work: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         put(desk, work=work)
     assert desk.count("schedules") == 0
@@ -260,7 +260,7 @@ def test_names_are_such_as_people_type(desk: TenantHarness, name: str) -> None:
         put(desk, name)
 
 
-def test_a_foreign_conversation_is_as_unknown_as_one_that_never_was(desk: TenantHarness, database: DirectDatabase) -> None:
+def test_a_foreign_conversation_is_as_unknown_as_a_missing_one(desk: TenantHarness, database: DirectDatabase) -> None:
     foreign = TenantHarness(database, "other").conversation().id
     refusals = []
     for conversation_id in (foreign, 999_999):
@@ -302,7 +302,7 @@ def test_a_time_that_an_autumn_night_has_twice_comes_once() -> None:
     assert times("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00", 3) == ["10-24 00:30", "10-25 00:30", "10-26 01:30"]
 
 
-def test_what_comes_hourly_comes_hourly_through_both_nights() -> None:
+def test_an_hourly_schedule_stays_hourly_through_both_clock_changes() -> None:
     spring = times("0 * * * *", "Europe/Berlin", "2026-03-28T23:30", 4)
     autumn = times("0 * * * *", "Europe/Berlin", "2026-10-24T23:30", 4)
     assert spring == ["03-29 00:00", "03-29 01:00", "03-29 02:00", "03-29 03:00"]

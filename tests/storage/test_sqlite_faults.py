@@ -122,7 +122,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_whoever_is_refused_again_and_again_keeps_no_file_open(path: Path, url: str) -> None:
+def test_repeated_refusals_leave_no_file_open(path: Path, url: str) -> None:
     path.write_bytes(b"not a database, " * 1000)
     before = len(os.listdir("/proc/self/fd"))
     refusals = []
@@ -171,7 +171,7 @@ def test_an_empty_file_is_a_new_database(path: Path, url: str) -> None:
 
 
 @pytest.mark.parametrize("below", ["headway.db", "home/headway.db", "a/b/c/headway.db"])
-def test_a_place_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
+def test_an_unwritable_path_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(DatabaseReadOnly) as refusal:
@@ -196,7 +196,7 @@ def test_a_new_home_is_for_its_owner_alone(tmp_path: Path) -> None:
 # A full disk
 
 
-def test_when_the_disk_is_full_nothing_is_half_written_and_with_space_again_it_goes_on(database: DirectDatabase) -> None:
+def test_a_full_disk_leaves_nothing_half_written_and_writes_resume_with_space(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     kept = desk.add("kept")
     told = desk.events()
@@ -212,7 +212,7 @@ def test_when_the_disk_is_full_nothing_is_half_written_and_with_space_again_it_g
     assert desk.add("room again").position == 2
 
 
-def test_when_the_disk_is_full_exactly_what_was_acknowledged_of_a_group_is_there(database: DirectDatabase) -> None:
+def test_a_full_disk_keeps_exactly_the_acknowledged_writes_of_a_group(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     connection = connection_of(database)
     connection.raw.execute(f"PRAGMA max_page_count={connection.raw.execute('PRAGMA page_count').get + 20}")

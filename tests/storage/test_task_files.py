@@ -67,7 +67,7 @@ def test_nothing_but_a_uuid_names_a_file(tmp_path: Path, name: str) -> None:
     assert [path for path in everything(tmp_path) if not path.startswith("tasks")] == []
 
 
-def test_what_others_added_to_the_document_survives_a_rewrite(file: TaskFile) -> None:
+def test_unknown_fields_in_the_document_survive_a_rewrite(file: TaskFile) -> None:
     theirs = {
         "tasks": [{"id": "a", "title": "look", "due": {"at": [1, 2.5, None]}, "done": True, "emoji": "🦉"}],
         "session": "ünïcode",
@@ -145,7 +145,7 @@ def test_the_list_can_be_read_and_written_under_the_conversations_id(file: TaskF
     assert Path(file.alias).is_symlink()
 
 
-def test_a_file_that_stands_under_the_conversations_id_becomes_the_list(file: TaskFile) -> None:
+def test_a_file_under_the_conversations_id_becomes_the_list(file: TaskFile) -> None:
     """002: "Read `.agents/tasks/<conversationId>.json` for the current conversation"."""
     Path(file.folder).mkdir()
     Path(file.alias).write_text('{"tasks": [{"id": "1", "title": "brought along"}], "session": "old"}')
@@ -191,7 +191,7 @@ def test_a_link_to_anothers_list_is_not_followed(file: TaskFile) -> None:
     assert titles(other.path) == ["a secret"]
 
 
-def test_what_cannot_be_linked_is_stored_all_the_same(file: TaskFile) -> None:
+def test_a_list_is_stored_even_if_its_link_cannot_be_created(file: TaskFile) -> None:
     Path(file.alias).mkdir(parents=True)
     add(file)
 
@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Pat
         add(TaskFile(str(tmp_path / "tasks"), CONVERSATION, 7))
 
 
-def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lock(file: TaskFile) -> None:
+def test_a_killed_writers_temporary_file_is_removed_by_the_next_lock_holder(file: TaskFile) -> None:
     add(file)
     left = Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp"
     left.write_text('{"tasks": [{"id": "666"')
@@ -237,7 +237,7 @@ def test_a_killed_writers_temporary_file_is_removed_by_the_next_who_takes_the_lo
     assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json", "7.json"]
 
 
-def test_when_a_conversation_is_forgotten_so_is_what_a_killed_writer_left_of_it(file: TaskFile) -> None:
+def test_forgetting_a_conversation_removes_leftovers_of_killed_writers(file: TaskFile) -> None:
     add(file)
     (Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp").write_text("a secret")
     delete_task_files(file.folder, [(CONVERSATION, 7), (uuid4().hex, 8)])

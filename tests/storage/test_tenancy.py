@@ -36,7 +36,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import goals as goal_store
 from headway.testing import TenantHarness
-from tests.furnishing import NOBODYS, Ids, belongings, furnish, say_in
+from tests.tenant_rows import UNKNOWN_IDS, Ids, fill_tenant, message_work, read_tenant_rows
 
 CHANGE = Change(subject="meddled")
 
@@ -81,7 +81,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "dead_letters.retry": lambda desk, ids: desk.write(dead_letters.retry, ids.job),
     "runs.get": lambda desk, ids: desk.read(runs.get, ids.job),
     "runs.cancel": lambda desk, ids: desk.write(runs.cancel, ids.job),
-    "schedules.put": lambda desk, ids: desk.write(schedules.put, "mine", Timing(every_ms=60_000), say_in(ids.conversation)),
+    "schedules.put": lambda desk, ids: desk.write(schedules.put, "mine", Timing(every_ms=60_000), message_work(ids.conversation)),
     "schedules.get": lambda desk, ids: desk.read(schedules.get, ids.schedule),
     "schedules.get_locked": lambda desk, ids: desk.write(schedules.get_locked, ids.schedule),
     "schedules.remove": lambda desk, ids: desk.write(schedules.remove, ids.schedule),
@@ -147,15 +147,15 @@ def refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarness, i
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
-def test_what_is_anothers_is_refused_exactly_like_what_never_was(
+def test_ids_of_another_tenant_are_refused_exactly_like_unknown_ids(
     database: DirectDatabase, desk: TenantHarness, attempt: Callable[[TenantHarness, Ids], Any]
 ) -> None:
     rival = TenantHarness(database, "rival")
-    theirs = furnish(rival)
-    before = belongings(rival)
+    theirs = fill_tenant(rival)
+    before = read_tenant_rows(rival)
 
-    assert refusal(attempt, desk, theirs) == refusal(attempt, desk, NOBODYS)
-    assert belongings(rival) == before
+    assert refusal(attempt, desk, theirs) == refusal(attempt, desk, UNKNOWN_IDS)
+    assert read_tenant_rows(rival) == before
 
 
 def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
@@ -197,8 +197,8 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
     assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 
 
-def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: DirectDatabase, desk: TenantHarness) -> None:
-    theirs = furnish(TenantHarness(database, "rival"))
+def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database: DirectDatabase, desk: TenantHarness) -> None:
+    theirs = fill_tenant(TenantHarness(database, "rival"))
     desk.add("ours")
 
     listed = desk.read(views.get_todo_list, Selection(), 50)
@@ -220,24 +220,24 @@ def test_lists_counts_claims_and_the_log_hold_nothing_of_anothers(database: Dire
 
 def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(database: DirectDatabase, desk: TenantHarness) -> None:
     rival = TenantHarness(database, "rival")
-    furnish(desk)
-    furnish(rival)
-    before = belongings(rival)
+    fill_tenant(desk)
+    fill_tenant(rival)
+    before = read_tenant_rows(rival)
     assert [table for table, rows in before.items() if not rows] == [], "furnish() must put a row into every table"
 
     files = desk.read(conversation_store.file_names)
     assert database.write(partial(tenants.remove, name="acme")) == files != []
 
-    assert not any(belongings(desk).values())
-    assert belongings(rival) == before
+    assert not any(read_tenant_rows(desk).values())
+    assert read_tenant_rows(rival) == before
     with pytest.raises(HeadwayError, match="No tenant named 'acme'"):
         database.read(partial(tenants.get_by_name, name="acme"))
 
 
 def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: DirectDatabase, desk: TenantHarness) -> None:
-    furnish(desk)
+    fill_tenant(desk)
     database.write(partial(tenants.remove, name="acme"))
     heir = TenantHarness(database, "acme")
 
     assert heir.tenant.id != desk.tenant.id
-    assert not any(belongings(heir).values())
+    assert not any(read_tenant_rows(heir).values())

@@ -36,7 +36,7 @@ def pending(desk: TenantHarness) -> list[tuple[str, int]]:
 # Adding
 
 
-def test_what_is_added_can_be_read_back_whole(desk: TenantHarness, clock: FixedClock) -> None:
+def test_an_added_todo_can_be_read_back_whole(desk: TenantHarness, clock: FixedClock) -> None:
     conversation = desk.conversation()
     first = desk.add("first", conversation_id=conversation.id)
     added = desk.add(
@@ -156,7 +156,7 @@ def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: TenantHarness
     assert desk.add("last").position > 10
 
 
-def test_everybody_who_moved_tells_so(desk: TenantHarness, clock: FixedClock) -> None:
+def test_every_moved_todo_emits_a_change(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add("first")
     desk.add("second")
     told = len(desk.changes())
@@ -167,7 +167,7 @@ def test_everybody_who_moved_tells_so(desk: TenantHarness, clock: FixedClock) ->
     assert sorted(news) == [("created", "newcomer", 1), ("updated", "first", 2), ("updated", "second", 3)]
 
 
-def test_a_todo_moved_up_stands_where_it_was_told_and_leaves_the_others_in_order(desk: TenantHarness) -> None:
+def test_a_todo_moved_up_gets_its_position_and_leaves_the_others_in_order(desk: TenantHarness) -> None:
     _, _, third = (desk.add(subject) for subject in ("first", "second", "third"))
     moved = desk.change(third, position=1)
 
@@ -176,7 +176,7 @@ def test_a_todo_moved_up_stands_where_it_was_told_and_leaves_the_others_in_order
 
 
 @pytest.mark.parametrize("away", ["in_progress", "completed", "canceled"])
-def test_a_todo_that_comes_back_never_shares_its_place(desk: TenantHarness, away: Status) -> None:
+def test_a_reopened_todo_never_shares_its_position(desk: TenantHarness, away: Status) -> None:
     first = desk.add("first")
     desk.change(first, status=away)
     desk.add("usurper", position=first.position)
@@ -189,7 +189,7 @@ def test_a_todo_that_comes_back_never_shares_its_place(desk: TenantHarness, away
 # Changing
 
 
-def test_a_change_is_stored_stamped_and_told_with_the_whole_todo(desk: TenantHarness, clock: FixedClock) -> None:
+def test_a_change_is_stored_stamped_and_emitted_with_the_whole_todo(desk: TenantHarness, clock: FixedClock) -> None:
     todo = desk.add("first wording", description="kept")
     clock.advance(5)
     changed = desk.change(todo, subject="second wording", agent_type="writer")
@@ -213,7 +213,7 @@ def test_a_change_is_stored_stamped_and_told_with_the_whole_todo(desk: TenantHar
         Change(depends_on=()),
     ],
 )
-def test_a_change_that_changes_nothing_is_neither_stamped_nor_told(desk: TenantHarness, clock: FixedClock, change: Change) -> None:
+def test_an_empty_change_is_neither_stamped_nor_emitted(desk: TenantHarness, clock: FixedClock, change: Change) -> None:
     desk.add("first")
     todo = desk.add("as it is")
     told = desk.events()
@@ -272,11 +272,11 @@ def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
     for verb in (
         todos.get,
         todos.remove,
-        partial(todos.change, wanted=Change(subject="x")),
+        partial(todos.change, changes=Change(subject="x")),
         partial(todos.end, status="completed"),
     ):
         with pytest.raises(NotFound, match=r"No todo 404\."):
-            desk.database.write(lambda tx, verb=verb: verb(tx, tenant_id=desk.tenant.id, todo_id=404))
+            desk.database.write(partial(verb, tenant_id=desk.tenant.id, todo_id=404))
 
     assert desk.events() == []
 
@@ -284,7 +284,7 @@ def test_an_unknown_todo_is_not_found_by_any_verb(desk: TenantHarness) -> None:
 # Removing
 
 
-def test_a_removed_todo_is_gone_and_the_log_tells_what_it_was(desk: TenantHarness) -> None:
+def test_a_removed_todo_is_gone_and_the_log_keeps_its_content(desk: TenantHarness) -> None:
     todo = desk.add("here today")
 
     assert desk.write(todos.remove, todo.id) == todo
@@ -323,7 +323,7 @@ def test_a_read_changes_nothing_even_if_it_tries(desk: TenantHarness) -> None:
     assert desk.get(todo) == todo
 
 
-def test_a_place_that_too_many_would_have_to_make_room_for_is_refused(desk: TenantHarness) -> None:
+def test_a_position_that_would_move_too_many_todos_is_refused(desk: TenantHarness) -> None:
     for _ in range(3):
         desk.write(todos.add_many, [Draft("x")] * 334)
     first = desk.subjects()[0]

@@ -29,7 +29,7 @@ def test_a_new_token_lets_its_tenant_in(desk: TenantHarness, clock: FixedClock) 
     assert (made.token.tenant_id, made.token.label, made.token.created_at) == (desk.tenant.id, "laptop", clock.now)
 
 
-def test_no_two_tokens_are_alike(desk: TenantHarness) -> None:
+def test_tokens_are_unique(desk: TenantHarness) -> None:
     secrets = {desk.write(tenants.create_token).secret for _ in range(20)}
 
     assert len(secrets) == 20
@@ -44,13 +44,13 @@ def test_the_secret_is_kept_nowhere(desk: TenantHarness) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "hw_", "hw_" + "A" * 43])
-def test_a_wrong_secret_lets_nobody_in(desk: TenantHarness, wrong: str) -> None:
+def test_a_wrong_secret_is_refused(desk: TenantHarness, wrong: str) -> None:
     desk.write(tenants.create_token)
 
     assert holder(desk, wrong) is None
 
 
-def test_a_revoked_token_lets_nobody_in_and_stays_listed_as_revoked(desk: TenantHarness, clock: FixedClock) -> None:
+def test_a_revoked_token_is_refused_and_stays_listed_as_revoked(desk: TenantHarness, clock: FixedClock) -> None:
     kept, revoked = desk.write(tenants.create_token), desk.write(tenants.create_token)
     clock.advance(5)
     answer = desk.write(tenants.revoke_token, revoked.token.id)
@@ -78,7 +78,7 @@ def test_a_token_remembers_when_it_was_last_used(desk: TenantHarness, clock: Fix
     assert desk.read(tenant_store.list_tokens) == [token._replace(last_used_at=clock.now)]
 
 
-def test_a_token_with_a_lifetime_lets_nobody_in_when_it_is_over(desk: TenantHarness, clock: FixedClock) -> None:
+def test_an_expired_token_is_refused(desk: TenantHarness, clock: FixedClock) -> None:
     made = desk.write(tenants.create_token, "an hour", 3600)
     clock.advance(3599)
     assert holder(desk, made.secret) == made.token
@@ -111,7 +111,7 @@ def test_a_bad_name_makes_no_tenant(database: DirectDatabase, name: str, error: 
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "x" * 100_000])
-def test_what_no_tenant_is_called_is_not_found_in_a_short_line(database: DirectDatabase, name: str) -> None:
+def test_an_unknown_tenant_name_is_not_found_in_a_short_line(database: DirectDatabase, name: str) -> None:
     with pytest.raises(NotFound, match=r"^No tenant named ") as refusal:
         database.read(partial(tenants.get_by_name, name=name))
     assert len(str(refusal.value)) < 200

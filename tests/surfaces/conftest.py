@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.model_server import ModelServer
-from tests.surfaces.lasting import impatient
-from tests.surfaces.serving import Client, Service, serving
+from tests.surfaces.model_fixtures import model_settings
+from tests.surfaces.server_harness import Client, Service, run_server
 from tests.surfaces.shell import Shell
 
 
@@ -27,13 +27,13 @@ def headway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 def sqlite_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A server for all the tests of a process; each test is a tenant of its own."""
     folder = tmp_path_factory.mktemp("served")
-    with serving(f"sqlite:///{folder / 'headway.db'}", folder) as service:
+    with run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
 def postgres_service(kept_postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(kept_postgres_url, tmp_path_factory.mktemp("served")) as service:
+    with run_server(kept_postgres_url, tmp_path_factory.mktemp("served")) as service:
         yield service
 
 
@@ -60,9 +60,9 @@ def sqlite_client(sqlite_service: Service) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def postgres_chat_service(
-    lasting_model: ModelServer, chat_postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+    shared_model: ModelServer, chat_postgres_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    with serving(chat_postgres_url, tmp_path_factory.mktemp("served"), environment=impatient(lasting_model)) as service:
+    with run_server(chat_postgres_url, tmp_path_factory.mktemp("served"), environment=model_settings(shared_model)) as service:
         yield service
 
 
@@ -90,6 +90,6 @@ def sqlite_chatter(sqlite_chat_service: Service, model: ModelServer) -> Iterator
 @pytest.fixture
 def talker(headway: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A folder in which `headway chat` talks to the model."""
-    for name, value in impatient(model).items():
+    for name, value in model_settings(model).items():
         monkeypatch.setenv(name, value)
     return headway

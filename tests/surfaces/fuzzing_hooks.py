@@ -11,7 +11,7 @@ schemathesis.openapi.format("cursor", st.just(""))  # any other is only valid if
 
 
 @schemathesis.hook
-def before_call(_context: schemathesis.HookContext, case: schemathesis.Case, **_options: Any) -> None:
+def before_call(_context: schemathesis.HookContext, case: "schemathesis.Case[Any]", **_options: Any) -> None:
     """Cases that are not about headers need no key: one for all would make all but the first a 409."""
     about = case.meta.phase if case.meta else None
     if about and about.name == TestPhase.COVERAGE and about.data.parameter_location != ParameterLocation.HEADER and case.headers:

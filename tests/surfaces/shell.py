@@ -23,7 +23,7 @@ HEADWAY = (sys.executable, "-m", "headway")
 PATIENCE_S = 60
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended: its exit code, and what it said."""
 
     code: int
@@ -43,16 +43,16 @@ class Shell:
         self.folder = folder
         self.ledger = folder / ".headway" / "headway.db"
 
-    def __call__(self, *arguments: str, stdin: str | bytes = b"") -> Ran:
+    def __call__(self, *arguments: str, stdin: str | bytes = b"") -> CommandResult:
         """Run in this process, through the same door as the installed command."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
-        with streams(given, "headway", *arguments) as (out, err):
+        with replace_streams(given, "headway", *arguments) as (out, err):
             try:
                 main()
             except SystemExit as end:
                 code = end.code
         assert code is None or isinstance(code, int)
-        return Ran(code or 0, out.getvalue().decode(), err.getvalue().decode())
+        return CommandResult(code or 0, out.getvalue().decode(), err.getvalue().decode())
 
     def json(self, *arguments: str, stdin: str | bytes = b"") -> Any:
         return self(*arguments, "--json", stdin=stdin).json
@@ -70,7 +70,7 @@ class Shell:
         env: Mapping[str, str] | None = None,
         before: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
-    ) -> Ran:
+    ) -> CommandResult:
         """Run in a process of its own."""
         done = subprocess.run(
             [*HEADWAY, *arguments],
@@ -81,15 +81,15 @@ class Shell:
             preexec_fn=before,
             timeout=patience_s,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def loaded(self, *arguments: str) -> Ran:
+    def loaded(self, *arguments: str) -> CommandResult:
         """The same without the seconds that it takes to load what `serve` and `chat` need."""
         with Program(arguments, self.folder) as program:
             out, err = program.communicate(PATIENCE_S)
-            return Ran(program.wait(), out, err)
+            return CommandResult(program.wait(), out, err)
 
-    def terminal(self, *arguments: str, question: str = "", answer: str = "", width: int = 100) -> Ran:
+    def terminal(self, *arguments: str, question: str = "", answer: str = "", width: int = 100) -> CommandResult:
         """Run on a terminal of its own, where a person answers the question when it is asked.
 
         Both streams are what that person sees, and line ends are a terminal's.
@@ -139,14 +139,14 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self.descriptor, keys.encode())
 
-    def leave(self) -> Ran:
+    def leave(self) -> CommandResult:
         """Look on until it is over."""
         while more := read_terminal(self.descriptor):
             self.seen += more
-        return Ran(self.child.wait(PATIENCE_S), self.seen.decode(), "")
+        return CommandResult(self.child.wait(PATIENCE_S), self.seen.decode(), "")
 
 
-def screen(seen: str) -> list[str]:
+def render_screen(seen: str) -> list[str]:
     """The lines that are left on a terminal, of what was shown on it: lines that were wiped are gone."""
     rows, row, column = [""], 0, 0
     for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", seen):
@@ -177,7 +177,7 @@ def read_terminal(descriptor: int) -> bytes:
 
 
 @contextmanager
-def streams(stdin: bytes, *argv: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+def replace_streams(stdin: bytes, *argv: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
     """Arguments and pipes as a new process would find them."""
     before = sys.argv, sys.stdin, sys.stdout, sys.stderr
     out, err = io.BytesIO(), io.BytesIO()
@@ -195,7 +195,7 @@ def streams(stdin: bytes, *argv: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]
         sys.argv, sys.stdin, sys.stdout, sys.stderr = before
 
 
-def one_error(ran: Ran, code: int) -> str:
+def get_error_line(ran: CommandResult, code: int) -> str:
     """The one line on standard error of a command that failed with this code, and did not print anything else."""
     assert (ran.code, ran.out) == (code, ""), ran
     assert ran.err.endswith("\n"), ran.err

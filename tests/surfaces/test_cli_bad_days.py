@@ -14,8 +14,8 @@ import apsw
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from tests.surfaces.reading import session
-from tests.surfaces.shell import HEADWAY, PATIENCE_S, Shell, one_error
+from tests.surfaces.document_reader import parse_session
+from tests.surfaces.shell import HEADWAY, PATIENCE_S, Shell, get_error_line
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 LOCK = """
@@ -54,7 +54,7 @@ def test_a_file_that_is_no_database_is_left_untouched(headway: Shell, content: b
     headway.ledger.write_bytes(content)
 
     for command in (["todo", "list"], ["todo", "add", "x"], ["tenant", "list"]):
-        line = one_error(headway(*command), 1)
+        line = get_error_line(headway(*command), 1)
         assert str(headway.ledger) in line
         assert "restore a backup" in line
     assert headway.ledger.read_bytes() == content
@@ -65,7 +65,7 @@ def test_a_database_of_another_program_is_left_untouched(headway: Shell) -> None
     theirs = apsw.Connection(str(headway.ledger))
     theirs.execute("CREATE TABLE todos (what TEXT); INSERT INTO todos VALUES ('theirs')")
 
-    assert "already exists" in one_error(headway("todo", "add", "x"), 1)
+    assert "already exists" in get_error_line(headway("todo", "add", "x"), 1)
     assert theirs.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").get == "todos"
     assert theirs.execute("SELECT what FROM todos").get == "theirs"
     theirs.close()
@@ -76,30 +76,30 @@ def test_a_database_of_a_newer_headway(headway: Shell, new_database_url: str) ->
         database.write(lambda tx: tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (9999, 'future', 1)"))
 
     for command in (["todo", "list"], ["todo", "add", "x"]):
-        line = one_error(headway(*command, "--database-url", new_database_url), 1)
+        line = get_error_line(headway(*command, "--database-url", new_database_url), 1)
         assert "schema version 9999" in line
         assert "Upgrade" in line
 
 
 def test_a_folder_that_cannot_be_made(headway: Shell) -> None:
     (headway.folder / "file").write_text("in the way")
-    line = one_error(headway("todo", "add", "x", "--home", "file/below"), 1)
+    line = get_error_line(headway("todo", "add", "x", "--home", "file/below"), 1)
     assert str(headway.folder / "file" / "below") in line
     assert (headway.folder / "file").read_text() == "in the way"
 
 
 def test_a_home_that_is_a_file(headway: Shell) -> None:
     (headway.folder / "file").write_text("in the way")
-    assert str(headway.folder / "file") in one_error(headway("todo", "add", "x", "--home", "file"), 1)
+    assert str(headway.folder / "file") in get_error_line(headway("todo", "add", "x", "--home", "file"), 1)
     assert (headway.folder / "file").read_text() == "in the way"
 
 
 def test_a_database_that_is_a_folder(headway: Shell) -> None:
-    assert str(headway.folder) in one_error(headway("todo", "add", "x", "--database-url", f"sqlite:///{headway.folder}"), 1)
+    assert str(headway.folder) in get_error_line(headway("todo", "add", "x", "--database-url", f"sqlite:///{headway.folder}"), 1)
 
 
 def test_a_postgres_that_is_not_there(headway: Shell) -> None:
-    line = one_error(headway("todo", "add", "x", "--database-url", "postgresql://me:hunter2@127.0.0.1:1/x"), 1)
+    line = get_error_line(headway("todo", "add", "x", "--database-url", "postgresql://me:hunter2@127.0.0.1:1/x"), 1)
     assert line.startswith("headway: Postgres cannot be reached")
 
 
@@ -113,7 +113,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(headway: Shell) -> None:
         (b"", ["todo", "add", "too much", "-d", "x" * 100_000]),
         (document.encode(), ["todo", "import", "-"]),
     ):
-        line = one_error(headway.process(*command, stdin=stdin, before=no_file_larger_than(size // 2)), 1)
+        line = get_error_line(headway.process(*command, stdin=stdin, before=no_file_larger_than(size // 2)), 1)
         assert str(headway.ledger) in line
         assert "nothing was changed" in line
     assert headway.ok("todo", "export") == before
@@ -122,7 +122,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(headway: Shell) -> None:
 
 
 def test_a_disk_that_is_full_from_the_start(headway: Shell) -> None:
-    assert str(headway.ledger) in one_error(headway.process("todo", "add", "x", before=no_file_larger_than(2_000)), 1)
+    assert str(headway.ledger) in get_error_line(headway.process("todo", "add", "x", before=no_file_larger_than(2_000)), 1)
     assert headway.ok("todo", "add", "there is space") == "#1 [pending] there is space\n"
 
 
@@ -134,7 +134,7 @@ def test_an_export_that_finds_the_disk_full_keeps_the_copy_that_is_there(headway
     headway.ok("todo", "list")
     ran = headway.process("todo", "export", "copy.json", before=no_file_larger_than(90_000))
 
-    assert one_error(ran, 1) == "headway: copy.json cannot be written: File too large."
+    assert get_error_line(ran, 1) == "headway: copy.json cannot be written: File too large."
     assert (headway.folder / "copy.json").read_bytes() == before
     assert sorted(os.listdir()) == [".headway", "copy.json"]
 
@@ -143,7 +143,7 @@ def test_a_database_that_is_locked_for_too_long_is_one_error_and_can_still_be_re
     headway.ok("todo", "add", "one")
     with locked_by_another_process(headway.ledger):
         assert headway.ok("todo", "list") == "#1 [pending] one\n"
-        line = one_error(headway("todo", "done", "1"), 1)
+        line = get_error_line(headway("todo", "done", "1"), 1)
 
     assert "locked by another process" in line
     assert "nothing was changed" in line
@@ -163,7 +163,7 @@ def test_a_database_that_is_locked_for_a_moment_is_waited_for(headway: Shell) ->
 
 def test_the_backup_in_the_documents_brings_everything_back(headway: Shell) -> None:
     page = OPERATIONS.read_text(encoding="utf-8").partition("## Backup")[2].partition("**Postgres.**")[0]
-    backup, restore = ([one.words for one in session(part)] for part in page.split("**Restore.**"))
+    backup, restore = ([one.words for one in parse_session(part)] for part in page.split("**Restore.**"))
     headway.ok("todo", "add", "keep me")
     (headway.ledger.parent / "workspace" / "1").mkdir(parents=True)
     (headway.ledger.parent / "workspace" / "1" / "notes.txt").write_text("84")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 TIMES = {"created_at": 1700000000, "updated_at": 1700000003, "started_at": 1700000001, "completed_at": 1700000002}
 
@@ -85,7 +85,7 @@ def assert_refused(headway: Shell, form: str, document: bytes) -> None:
         headway("todo", "import", "-", "--format", form, stdin=document),
         headway("todo", "import", "document", "--format", form),
     ):
-        assert len(one_error(ran, 2)) < 250
+        assert len(get_error_line(ran, 2)) < 250
     assert headway.ok("todo", "export") == before
     assert headway.json("conversation", "list") == {"conversations": []}
 
@@ -101,8 +101,8 @@ def test_markdown_that_is_wrong_is_one_error_and_nothing_is_written(headway: She
 
 
 def test_an_error_names_the_part_of_the_document_that_is_wrong(headway: Shell) -> None:
-    json_error = one_error(headway("todo", "import", "-", stdin=row(id="x")), 2)
-    markdown_error = one_error(headway("todo", "import", "-", "--format", "md", stdin=BAD_MARKDOWN["a NUL"]), 2)
+    json_error = get_error_line(headway("todo", "import", "-", stdin=row(id="x")), 2)
+    markdown_error = get_error_line(headway("todo", "import", "-", "--format", "md", stdin=BAD_MARKDOWN["a NUL"]), 2)
 
     assert json_error == "headway: Todo 2 of the document: id must be a whole number."
     assert markdown_error.startswith("headway: Item 2 of the document: subject contains a NUL character")
@@ -110,4 +110,4 @@ def test_an_error_names_the_part_of_the_document_that_is_wrong(headway: Shell) -
 
 @pytest.mark.parametrize("file", ["missing.json", "."])
 def test_a_file_that_cannot_be_read_is_one_error(headway: Shell, file: str) -> None:
-    assert f"{file} cannot be read" in one_error(headway("todo", "import", file), 2)
+    assert f"{file} cannot be read" in get_error_line(headway("todo", "import", file), 2)

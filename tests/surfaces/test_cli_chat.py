@@ -9,17 +9,24 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from tests.model_server import ModelServer, environment, error, flaky, text
-from tests.surfaces.chatting import conversations, drains, elsewhere, replies, rows, statuses
-from tests.surfaces.serving import until
-from tests.surfaces.shell import PATIENCE_S, Shell, one_error
+from tests.surfaces.conversation_client import (
+    count_conversations,
+    list_statuses,
+    plan_and_drain,
+    read_rows,
+    reply_in_order,
+    run_at_another_terminal,
+)
+from tests.surfaces.server_harness import wait_until
+from tests.surfaces.shell import PATIENCE_S, Shell, get_error_line
 
 
 def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelServer) -> None:
-    model.script = drains("buy milk", "buy bread", answer="Done:\n- milk\n- bread")
+    model.script = plan_and_drain("buy milk", "buy bread", answer="Done:\n- milk\n- bread")
     assert talker("chat", "Buy milk and bread.") == (0, "Done:\n- milk\n- bread\n", "")
 
 
-def test_whoever_waits_for_a_model_is_told_until_when(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chat_shows_until_when_it_waits_for_a_model(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MODEL_RETRIES", "2")
     model.script = flaky(1, error(429, "slow down", retry_after=1), text("hello"))
     code, out, told = talker("chat", "hi")
@@ -31,8 +38,8 @@ def test_so_does_a_process_of_its_own(talker: Shell) -> None:
     assert talker.process("chat", "hi", stdin=b"not looked at") == (0, "hello\n", "")
 
 
-def test_as_json_it_is_one_document(talker: Shell, model: ModelServer) -> None:
-    model.script = drains("buy milk")
+def test_json_output_is_one_document(talker: Shell, model: ModelServer) -> None:
+    model.script = plan_and_drain("buy milk")
     found = talker.json("chat", "Buy milk.")
 
     assert list(found) == ["turn", "messages"]
@@ -60,28 +67,28 @@ def test_an_empty_message_is_refused_and_leaves_nothing(talker: Shell, words: st
     given = talker("chat", words, *flags)
     piped = talker("chat", *flags, stdin=words)
 
-    assert one_error(given, 2) == one_error(piped, 2)
-    assert conversations(talker) == 0
+    assert get_error_line(given, 2) == get_error_line(piped, 2)
+    assert count_conversations(talker) == 0
 
 
 @pytest.mark.parametrize("stdin", [b"\xff\xfe", b"nul\0"])
 def test_input_that_is_no_text_is_refused(talker: Shell, stdin: bytes) -> None:
-    one_error(talker("chat", stdin=stdin), 2)
-    assert conversations(talker) == 0
+    get_error_line(talker("chat", stdin=stdin), 2)
+    assert count_conversations(talker) == 0
 
 
 def test_a_message_that_is_too_long_is_refused(talker: Shell) -> None:
-    one_error(talker("chat", stdin="x" * 200_001), 2)
-    assert conversations(talker) == 0
+    get_error_line(talker("chat", stdin="x" * 200_001), 2)
+    assert count_conversations(talker) == 0
 
 
 @pytest.mark.parametrize("reference", ["1", "nobody", "-1", "9" * 30])
 def test_a_conversation_that_is_not_there(talker: Shell, reference: str) -> None:
-    one_error(talker("chat", "hello", "--conversation", reference), 3)
-    assert conversations(talker) == 0
+    get_error_line(talker("chat", "hello", "--conversation", reference), 3)
+    assert count_conversations(talker) == 0
 
 
-def test_one_goes_on_with_a_conversation_by_its_name_its_number_or_the_newest(talker: Shell, model: ModelServer) -> None:
+def test_a_conversation_continues_by_its_name_its_number_or_as_the_newest(talker: Shell, model: ModelServer) -> None:
     model.script = lambda request: text(str(len([one for one in request.messages if one["role"] == "user"])))
     talker.ok("conversation", "new", "--key", "ours")
 
@@ -90,12 +97,12 @@ def test_one_goes_on_with_a_conversation_by_its_name_its_number_or_the_newest(ta
     assert talker("chat", "two", "-c").out == "2\n"
     assert talker("chat", "three", "--continue").out == "3\n"
     assert talker("chat", "two", "--conversation", "1").out == "2\n"
-    assert conversations(talker) == 2
+    assert count_conversations(talker) == 2
 
 
-def test_to_go_on_with_nothing_is_to_begin(talker: Shell) -> None:
+def test_continuing_without_a_conversation_starts_one(talker: Shell) -> None:
     assert talker("chat", "hello", "-c") == (0, "hello\n", "")
-    assert conversations(talker) == 1
+    assert count_conversations(talker) == 1
 
 
 def test_a_queue_is_worked_off_by_the_rehearsal(headway: Shell) -> None:
@@ -115,11 +122,11 @@ def test_without_a_key_and_a_network_it_rehearses_and_says_so(headway: Shell) ->
     assert "42" in found.read_text()
 
 
-def test_while_halted_nobody_is_answered_and_nothing_is_left(talker: Shell, model: ModelServer) -> None:
+def test_during_a_halt_chat_is_refused_and_leaves_nothing(talker: Shell, model: ModelServer) -> None:
     talker.ok("halt", "--why", "lunch")
-    assert "lunch" in one_error(talker("chat", "hello"), 5)
-    one_error(talker("chat", "hello", "--json"), 5)
-    assert conversations(talker) == 0
+    assert "lunch" in get_error_line(talker("chat", "hello"), 5)
+    get_error_line(talker("chat", "hello", "--json"), 5)
+    assert count_conversations(talker) == 0
     talker.ok("unhalt")
 
     assert talker("chat", "hello") == (0, "hello\n", "")
@@ -129,7 +136,7 @@ def test_while_halted_nobody_is_answered_and_nothing_is_left(talker: Shell, mode
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_a_provider_that_refuses_is_a_sentence(talker: Shell, model: ModelServer, flags: list[str]) -> None:
     key = "sk-proj-0123456789abcdefghijklmnop"
-    model.script = replies(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
+    model.script = reply_in_order(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
     ran = talker("chat", "hello", *flags)
 
     assert ran.code == 1
@@ -140,7 +147,7 @@ def test_a_provider_that_refuses_is_a_sentence(talker: Shell, model: ModelServer
         assert json.loads(ran.out)["turn"]["status"] == "failed"
     else:
         assert ran.out == ""
-    assert statuses(talker) == ["failed"]
+    assert list_statuses(talker) == ["failed"]
 
 
 @pytest.mark.parametrize("name", ["openai-chat:x", "nobody:x", "no-colon", "anthropic:x"])
@@ -156,14 +163,14 @@ def test_a_model_that_cannot_be_made_is_a_sentence(headway: Shell, name: str, mo
 
 
 def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServer) -> None:
-    model.script = replies(text("one\x1b[2J\x07\ttwo\r\nthree\u2028four\u202e"))
+    model.script = reply_in_order(text("one\x1b[2J\x07\ttwo\r\nthree\u2028four\u202e"))
     said = talker.ok("chat", "hello")
 
     assert said.splitlines()[0].startswith("one\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}    two")
     assert all(character.isprintable() for character in said.replace("\n", ""))
 
 
-def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> None:
+def test_a_dotenv_file_sets_the_address_of_the_model(headway: Shell, model: ModelServer) -> None:
     Path(".env").write_text("".join(f"{name}={value}\n" for name, value in environment(model).items()))
     ran = headway.loaded("chat", "hello")
 
@@ -171,30 +178,30 @@ def test_a_file_tells_where_the_model_is(headway: Shell, model: ModelServer) -> 
     assert len(model.requests) == 1
 
 
-def test_a_conversation_in_which_somebody_is_answered_is_busy(talker: Shell, model: ModelServer) -> None:
+def test_a_conversation_with_a_running_turn_is_busy(talker: Shell, model: ModelServer) -> None:
     model.hold()
-    with elsewhere("chat", "first") as other:
+    with run_at_another_terminal("chat", "first") as other:
         model.wait_for_requests(1)
-        (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
+        (conversation,) = (str(id) for (id,) in read_rows(talker, "SELECT id FROM conversations"))
         busy = talker("chat", "second", "--conversation", conversation)
         model.release()
         out, _ = other.communicate(timeout=PATIENCE_S)
 
-    assert "running" in one_error(busy, 4)
+    assert "running" in get_error_line(busy, 4)
     assert (other.returncode, out) == (0, "hello\n")
     assert talker("chat", "second", "--conversation", conversation) == (0, "hello\n", "")
-    assert statuses(talker) == ["finished", "finished"]
+    assert list_statuses(talker) == ["finished", "finished"]
 
 
-def test_what_a_killed_process_left_is_finished_first(talker: Shell, model: ModelServer) -> None:
+def test_the_turn_of_a_killed_process_is_finished_first(talker: Shell, model: ModelServer) -> None:
     model.script = lambda request: text(f"you said {request.last}")
     model.hold()
-    with elsewhere("chat", "first") as other:
+    with run_at_another_terminal("chat", "first") as other:
         model.wait_for_requests(1)
         other.kill()
         other.wait(PATIENCE_S)
     model.release()
-    (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
+    (conversation,) = (str(id) for (id,) in read_rows(talker, "SELECT id FROM conversations"))
     still = talker("chat", "second", "--conversation", conversation)
     with DirectDatabase(f"sqlite:///{talker.ledger}") as database:
         database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = beat_at - 5000"))
@@ -203,29 +210,29 @@ def test_what_a_killed_process_left_is_finished_first(talker: Shell, model: Mode
     assert still.code == 4  # for all we know the other one still works on it
     assert (ran.code, ran.out) == (0, "you said first\nyou said second\n")
     assert "interrupted" in ran.err
-    assert statuses(talker) == ["finished", "finished"]
-    said = [content for (content,) in rows(talker, "SELECT content FROM messages ORDER BY id")]
+    assert list_statuses(talker) == ["finished", "finished"]
+    said = [content for (content,) in read_rows(talker, "SELECT content FROM messages ORDER BY id")]
     assert said == ["first", "you said first", "second", "you said second"]
 
 
-def test_what_was_halted_on_its_way_waits_for_the_next_call(talker: Shell, model: ModelServer) -> None:
-    model.script = drains("buy milk")
+def test_a_halted_turn_waits_for_the_next_call(talker: Shell, model: ModelServer) -> None:
+    model.script = plan_and_drain("buy milk")
     model.hold()
-    with elsewhere("chat", "Buy milk.") as other:
+    with run_at_another_terminal("chat", "Buy milk.") as other:
         model.wait_for_requests(1)
         talker.ok("halt")
         model.release()
         out, _ = other.communicate(timeout=PATIENCE_S)
     talker.ok("unhalt")
-    (conversation,) = (str(id) for (id,) in rows(talker, "SELECT id FROM conversations"))
-    until(lambda: rows(talker, "SELECT owner FROM jobs") == [("",)], "it is handed back")
-    model.script = drains("buy milk")
+    (conversation,) = (str(id) for (id,) in read_rows(talker, "SELECT id FROM conversations"))
+    wait_until(lambda: read_rows(talker, "SELECT owner FROM jobs") == [("",)], "it is handed back")
+    model.script = plan_and_drain("buy milk")
     ran = talker("chat", "And now?", "--conversation", conversation)
 
     assert (other.returncode, out) == (5, "")
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "All done."
-    assert statuses(talker) == ["finished", "finished"]
+    assert list_statuses(talker) == ["finished", "finished"]
 
 
 def test_the_current_folder_is_left_as_it_was(talker: Shell) -> None:

@@ -5,15 +5,22 @@ from threading import Event
 
 import pytest
 
-from tests.model_server import ModelServer, Reply, Request, calls, error, midway, text
-from tests.surfaces.chatting import conversations, drains, elsewhere, replies, rows, statuses
-from tests.surfaces.shell import Shell, screen
+from tests.model_server import ModelServer, Reply, Request, calls, error, pause_midway, text
+from tests.surfaces.conversation_client import (
+    count_conversations,
+    list_statuses,
+    plan_and_drain,
+    read_rows,
+    reply_in_order,
+    run_at_another_terminal,
+)
+from tests.surfaces.shell import Shell, render_screen
 
 PROMPT = " › "
 
 
 def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServer) -> None:
-    plan = drains("buy milk", "buy bread", "buy eggs", answer="The shopping is done.")
+    plan = plan_and_drain("buy milk", "buy bread", "buy eggs", answer="The shopping is done.")
     held = Event()
 
     def script(request: Request) -> Reply:
@@ -29,7 +36,7 @@ def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServ
         assert held.wait(30)  # the list is seen before the model is asked again
         model.release()
         ran = terminal.leave()
-    left = screen(ran.out)
+    left = render_screen(ran.out)
 
     assert ran.code == 0
     assert [line for line in left if "shopping is done" in line] == ["The shopping is done."]
@@ -38,7 +45,7 @@ def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServ
 
 
 def test_words_are_seen_as_they_come_and_stay_once(talker: Shell, model: ModelServer) -> None:
-    model.script = lambda _: midway(text("alpha beta gamma delta epsilon"))
+    model.script = lambda _: pause_midway(text("alpha beta gamma delta epsilon"))
     model.hold()
     with talker.seated("chat", "hello") as terminal:
         assert terminal.sees("alpha beta")
@@ -46,7 +53,7 @@ def test_words_are_seen_as_they_come_and_stay_once(talker: Shell, model: ModelSe
         model.release()
         ran = terminal.leave()
 
-    assert [line for line in screen(ran.out) if "alpha" in line] == ["alpha beta gamma delta epsilon"]
+    assert [line for line in render_screen(ran.out) if "alpha" in line] == ["alpha beta gamma delta epsilon"]
 
 
 def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> None:
@@ -57,10 +64,10 @@ def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> Non
             return text("Premature words.")
         return plan(request)
 
-    plan = drains("buy milk")
+    plan = plan_and_drain("buy milk")
     model.script = script
     ran = talker.terminal("chat", "Buy milk.")
-    left = "\n".join(screen(ran.out))
+    left = "\n".join(render_screen(ran.out))
 
     assert ran.code == 0
     assert "Premature" not in left
@@ -68,7 +75,7 @@ def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> Non
     assert "All done." in left
 
 
-def test_what_the_assessor_decided_is_shown(talker: Shell, model: ModelServer) -> None:
+def test_the_assessors_decision_is_shown(talker: Shell, model: ModelServer) -> None:
     """003: "log evaluator decisions for tuning"."""
 
     def script(request: Request) -> Reply:
@@ -80,7 +87,7 @@ def test_what_the_assessor_decided_is_shown(talker: Shell, model: ModelServer) -
 
     model.script = script
     ran = talker.terminal("chat", "--queue", "A cake!")
-    left = "\n".join(screen(ran.out))
+    left = "\n".join(render_screen(ran.out))
 
     assert ran.code == 0
     assert "not done yet: the second will do" in left
@@ -98,7 +105,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
             return calls(("create_todo", {"items": items}), ("calculate", {"expression": HOSTILE}), text=f"first {HOSTILE}")
         if "Not finished" not in str(request.texts):
             model.hold()
-        return midway(text(f"alpha {HOSTILE} beta {HOSTILE} gamma"))
+        return pause_midway(text(f"alpha {HOSTILE} beta {HOSTILE} gamma"))
 
     model.script = script
     with talker.seated("chat", "hello") as terminal:
@@ -111,10 +118,10 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
         assert trick not in ran.out, repr(trick)
     assert "owned" in ran.out
     assert "[red]bold[/red]" in ran.out
-    assert statuses(talker) == ["finished"]
+    assert list_statuses(talker) == ["finished"]
 
 
-def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
+def test_a_chat_continues_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
     model.script = lambda request: text(f"heard {request.last}")
     with talker.seated("chat") as terminal:
         assert terminal.sees(PROMPT)
@@ -129,8 +136,8 @@ def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
 
     assert ran.code == 0
     assert "openai-chat:fake-1" in ran.out
-    assert conversations(talker) == 1
-    assert [content for (content,) in rows(talker, "SELECT content FROM messages ORDER BY id")] == [
+    assert count_conversations(talker) == 1
+    assert [content for (content,) in read_rows(talker, "SELECT content FROM messages ORDER BY id")] == [
         "the first",
         "heard the first",
         "the second",
@@ -139,7 +146,7 @@ def test_a_talk_goes_on_until_ctrl_d(talker: Shell, model: ModelServer) -> None:
 
 
 def test_a_talk_outlives_a_turn_that_fails(talker: Shell, model: ModelServer) -> None:
-    model.script = replies(error(400, "not today"), text("better now"))
+    model.script = reply_in_order(error(400, "not today"), text("better now"))
     with talker.seated("chat") as terminal:
         assert terminal.sees(PROMPT)
         terminal.type("hello\n")
@@ -153,10 +160,10 @@ def test_a_talk_outlives_a_turn_that_fails(talker: Shell, model: ModelServer) ->
 
     assert ran.code == 0
     assert "Traceback" not in ran.out
-    assert statuses(talker) == ["failed", "finished"]
+    assert list_statuses(talker) == ["failed", "finished"]
 
 
-def test_a_newcomer_is_told_that_it_is_no_llm(headway: Shell) -> None:
+def test_the_first_chat_says_that_the_rehearsal_is_no_llm(headway: Shell) -> None:
     with headway.seated("chat") as terminal:
         assert terminal.sees("not an LLM")
         assert terminal.sees(PROMPT)
@@ -166,7 +173,7 @@ def test_a_newcomer_is_told_that_it_is_no_llm(headway: Shell) -> None:
 
 @pytest.mark.parametrize("middle", [False, True])
 def test_ctrl_c_stops_the_turn(talker: Shell, model: ModelServer, middle: bool) -> None:
-    model.script = lambda _: midway(text("one two three four")) if middle else text("too late")
+    model.script = lambda _: pause_midway(text("one two three four")) if middle else text("too late")
     model.hold()
     with talker.seated("chat", "hello") as terminal:
         model.wait_for_requests(1)
@@ -177,7 +184,7 @@ def test_ctrl_c_stops_the_turn(talker: Shell, model: ModelServer, middle: bool) 
     assert ran.code == 1
     assert "Stopped." in ran.out
     assert "Traceback" not in ran.out
-    assert statuses(talker) == ["canceled"]
+    assert list_statuses(talker) == ["canceled"]
 
 
 def test_ctrl_c_stops_a_turn_and_not_the_talk(talker: Shell, model: ModelServer) -> None:
@@ -197,18 +204,18 @@ def test_ctrl_c_stops_a_turn_and_not_the_talk(talker: Shell, model: ModelServer)
         ran = terminal.leave()
 
     assert ran.code == 0
-    assert statuses(talker) == ["canceled", "finished"]
+    assert list_statuses(talker) == ["canceled", "finished"]
 
 
 def test_ctrl_c_in_a_script_stops_the_turn_too(talker: Shell, model: ModelServer) -> None:
     model.hold()
-    with elsewhere("chat", "hello") as process:
+    with run_at_another_terminal("chat", "hello") as process:
         model.wait_for_requests(1)
         process.send_signal(2)
         out, _ = process.communicate(timeout=30)
 
     assert (process.returncode, out) == (1, "")
-    assert statuses(talker) == ["canceled"]
+    assert list_statuses(talker) == ["canceled"]
 
 
 def test_json_wants_a_message(talker: Shell) -> None:
@@ -216,4 +223,4 @@ def test_json_wants_a_message(talker: Shell) -> None:
 
     assert ran.code == 2
     assert "--json needs a MESSAGE" in ran.out
-    assert conversations(talker) == 0
+    assert count_conversations(talker) == 0

@@ -8,7 +8,7 @@ import pytest
 from headway.actions import claims, tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 
 def claim(headway: Shell, *options: str) -> Any:
@@ -78,8 +78,8 @@ def test_a_leased_todo_is_changed_with_its_token_or_by_force(headway: Shell, ver
     headway.ok("todo", "add", "first")
     token = claim(headway)["lease"]["token"]
 
-    assert "'ada' holds a lease" in one_error(headway("todo", *verb, "1"), 4)
-    assert "lease is no longer valid" in one_error(headway("todo", *verb, "1", "--lease-token", "another"), 4)
+    assert "'ada' holds a lease" in get_error_line(headway("todo", *verb, "1"), 4)
+    assert "lease is no longer valid" in get_error_line(headway("todo", *verb, "1", "--lease-token", "another"), 4)
     assert headway.json("todo", "show", "1")["todo"]["subject"] == "first"
     assert headway("todo", *verb, "1", "--lease-token", token).code == 0
 
@@ -97,7 +97,7 @@ def test_a_leased_todo_is_deleted_with_its_token_or_by_force(headway: Shell) -> 
     token = claim(headway)["lease"]["token"]
     claim(headway)
 
-    assert "'ada' holds a lease" in one_error(headway("todo", "rm", "1", "--yes"), 4)
+    assert "'ada' holds a lease" in get_error_line(headway("todo", "rm", "1", "--yes"), 4)
     assert headway.json("todo", "rm", "1", "--lease-token", token) == {"deleted": True}
     assert headway.json("todo", "rm", "2", "--force") == {"deleted": True}
     assert headway.json("todo", "list", "--all")["todos"] == []
@@ -109,18 +109,18 @@ def test_a_released_todo_can_be_claimed_again_and_the_old_token_is_worth_nothing
     headway.ok("todo", "reopen", "1", "--lease-token", token)
     assert claim(headway)["todo"]["id"] == 1
 
-    one_error(headway("todo", "done", "1", "--lease-token", token), 4)
+    get_error_line(headway("todo", "done", "1", "--lease-token", token), 4)
     assert headway.json("todo", "show", "1")["todo"]["status"] == "in_progress"
 
 
-def test_work_whose_owner_fell_silent_is_taken_over_and_the_late_owner_is_refused(headway: Shell) -> None:
+def test_work_of_a_silent_owner_is_taken_over_and_the_late_owner_is_refused(headway: Shell) -> None:
     late = claimed_long_ago(headway)
     headway.ok("todo", "add", "fresh")
     taken = claim(headway)
 
     assert (taken["todo"]["subject"], taken["todo"]["agent_id"]) == ("abandoned", "ada")
-    assert "lease is no longer valid" in one_error(headway("todo", "done", "1", "--lease-token", late), 4)
-    assert "lease is no longer valid" in one_error(headway("todo", "heartbeat", "1", "--lease-token", late), 4)
+    assert "lease is no longer valid" in get_error_line(headway("todo", "done", "1", "--lease-token", late), 4)
+    assert "lease is no longer valid" in get_error_line(headway("todo", "heartbeat", "1", "--lease-token", late), 4)
     assert headway("todo", "done", "1", "--lease-token", taken["lease"]["token"]).code == 0
 
 
@@ -137,7 +137,7 @@ def test_a_heartbeat_keeps_the_lease(headway: Shell) -> None:
 
 def test_a_heartbeat_needs_the_token_of_the_lease(headway: Shell) -> None:
     headway.ok("todo", "add", "first")
-    one_error(headway("todo", "heartbeat", "1", "--lease-token", "none"), 4)
+    get_error_line(headway("todo", "heartbeat", "1", "--lease-token", "none"), 4)
     claim(headway)
-    one_error(headway("todo", "heartbeat", "1", "--lease-token", "another"), 4)
-    one_error(headway("todo", "heartbeat", "404", "--lease-token", "none"), 3)
+    get_error_line(headway("todo", "heartbeat", "1", "--lease-token", "another"), 4)
+    get_error_line(headway("todo", "heartbeat", "404", "--lease-token", "none"), 3)

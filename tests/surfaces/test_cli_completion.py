@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 # As bash does it at the Tab key: the words so far, and the one that is to be completed.
 TAB = """
@@ -47,4 +47,4 @@ def test_each_shell_has_a_script_of_its_own(headway: Shell, shell: str) -> None:
 
 
 def test_a_shell_that_is_not_known_is_refused_with_those_that_are(headway: Shell) -> None:
-    assert "'bash', 'zsh', 'fish'" in one_error(headway("completion", "tcsh"), 2)
+    assert "'bash', 'zsh', 'fish'" in get_error_line(headway("completion", "tcsh"), 2)

@@ -24,7 +24,7 @@ def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
     assert not (tmp_path / ".headway").exists(), "the demo has a folder of its own"
 
 
-def test_a_script_gets_one_document_and_may_keep_what_was_made(tmp_path: Path) -> None:
+def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     told = shell.process("demo", "--json", "--keep", str(tmp_path / "kept"), patience_s=240)
     assert told.code == 0, told.err

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from tests.model_server import ModelServer, environment, text
-from tests.surfaces.shell import Ran, Shell
+from tests.surfaces.shell import CommandResult, Shell
 
 
-def test_a_healthy_installation_says_what_it_stands_on(headway: Shell, database_url: str) -> None:
+def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: str) -> None:
     found = headway.json("doctor", "--database-url", database_url)
 
     assert found["ok"] is True
@@ -25,7 +25,7 @@ def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     assert [line.split()[:2] for line in lines] == [["✔", name] for name in ("home", "database", "engine", "model", "operator")]
 
 
-def test_a_halt_is_told_and_is_no_fault(headway: Shell) -> None:
+def test_a_halt_is_reported_and_is_no_fault(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch\nbreak")
     (line,) = (line for line in headway.ok("doctor").splitlines() if not line.startswith("✔"))
     assert re.fullmatch(r"! halt +halted since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: lunch break\. .*unhalt.*", line)
@@ -85,7 +85,7 @@ def keyless(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return headway
 
 
-def findings(ran: Ran) -> dict[str, tuple[bool, str]]:
+def findings(ran: CommandResult) -> dict[str, tuple[bool, str]]:
     return {check["name"]: (check["ok"], check["detail"]) for check in json.loads(ran.out)["checks"]}
 
 
@@ -98,7 +98,7 @@ def findings(ran: Ran) -> dict[str, tuple[bool, str]]:
         ("no-colon", "no-colon"),
     ],
 )
-def test_a_model_that_cannot_be_used_is_named_with_what_to_set(
+def test_an_unusable_model_is_named_with_the_setting_to_change(
     keyless: Shell, name: str, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWAY_MODEL", name)
@@ -136,7 +136,7 @@ def test_every_tier_that_differs_is_looked_at(keyless: Shell, monkeypatch: pytes
     assert "sk-never" not in ran.out
 
 
-def test_a_model_with_its_key_is_fine_and_nobody_is_called(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_with_its_key_is_fine_and_is_not_called(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer(text("never asked")) as server:
         for variable, value in environment(server).items():
             monkeypatch.setenv(variable, value)

@@ -13,8 +13,8 @@ from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from tests.surfaces.serving import Client, Service
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import Client, Service
+from tests.surfaces.shell import Shell, get_error_line
 
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 
@@ -53,7 +53,7 @@ def at_work(headway: Shell) -> tuple[Run, Run]:
 # Jobs
 
 
-def test_what_people_see(headway: Shell) -> None:
+def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("jobs", "list") == "no jobs\n"
     first, second = dead(headway), queued(headway)
     waiting, broken = headway.ok("jobs", "list").splitlines()
@@ -83,11 +83,11 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
 def test_a_retry_queues_it_again(headway: Shell) -> None:
     job_id = dead(headway)
     assert headway.ok("jobs", "retry", job_id).startswith(f"{job_id}  tool   queued    0/5")
-    assert "queued" in one_error(headway("jobs", "retry", job_id), 4)
-    assert "queued" in one_error(headway("jobs", "drop", job_id, "--yes"), 4)
+    assert "queued" in get_error_line(headway("jobs", "retry", job_id), 4)
+    assert "queued" in get_error_line(headway("jobs", "drop", job_id, "--yes"), 4)
 
 
-def test_what_waits_for_its_model_says_until_when_and_is_retried_sooner(headway: Shell) -> None:
+def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(headway: Shell) -> None:
     main, helper = at_work(headway)
 
     def fail(tx: Transaction, tenant_id: int) -> Job:
@@ -108,34 +108,34 @@ def test_what_waits_for_its_model_says_until_when_and_is_retried_sooner(headway:
     assert "waits" not in headway.ok("jobs", "show", main.id)
 
 
-def test_one_that_is_canceled_is_over(headway: Shell) -> None:
+def test_a_canceled_job_has_ended(headway: Shell) -> None:
     job_id = queued(headway)
     assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}  tool   canceled")
-    assert "canceled" in one_error(headway("jobs", "cancel", job_id), 4)
+    assert "canceled" in get_error_line(headway("jobs", "cancel", job_id), 4)
     main, helper = at_work(headway)
-    refusal = one_error(headway("jobs", "cancel", main.id), 4)
+    refusal = get_error_line(headway("jobs", "cancel", main.id), 4)
     assert refusal.endswith(f"turn {main.turn_id}: cancel the turn instead. Use `headway turn cancel {main.turn_id}`.")
-    assert f"sub-agent {helper.id}: cancel the agent" in one_error(headway("jobs", "cancel", helper.id), 4)
+    assert f"sub-agent {helper.id}: cancel the agent" in get_error_line(headway("jobs", "cancel", helper.id), 4)
 
 
-def test_who_drops_on_a_terminal_is_asked(headway: Shell) -> None:
+def test_dropping_on_a_terminal_asks_first(headway: Shell) -> None:
     job_id = dead(headway)
     kept = headway.terminal("jobs", "drop", job_id, question="for good?", answer="n\n")
     assert (kept.code, "Nothing was changed." in kept.out) == (1, True)
     assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
     gone = headway.terminal("jobs", "drop", job_id, question="for good?", answer="y\n")
     assert (gone.code, f"dropped {job_id}" in gone.out) == (0, True)
-    one_error(headway("jobs", "show", job_id), 3)
+    get_error_line(headway("jobs", "show", job_id), 3)
 
 
-def test_who_says_yes_or_has_no_terminal_is_not(headway: Shell) -> None:
+def test_dropping_with_yes_or_without_a_terminal_does_not_ask(headway: Shell) -> None:
     job_id = dead(headway)
     assert "for good?" not in headway.terminal("jobs", "drop", job_id, "--yes").out
     job_id = dead(headway)
     assert headway.ok("jobs", "drop", job_id) == f"dropped {job_id}\n"
 
 
-def test_nobody_is_asked_about_what_cannot_be_dropped(headway: Shell) -> None:
+def test_a_job_that_cannot_be_dropped_is_refused_without_a_question(headway: Shell) -> None:
     job_id = queued(headway)
     ran = headway.terminal("jobs", "drop", job_id)
     assert (ran.code, "for good?" in ran.out) == (4, False)
@@ -144,29 +144,29 @@ def test_nobody_is_asked_about_what_cannot_be_dropped(headway: Shell) -> None:
 @pytest.mark.parametrize("verb", ["show", "retry", "drop"])
 def test_a_job_that_is_not_there_is_exit_3(headway: Shell, verb: str) -> None:
     for job_id in (str(uuid4()), "x" * 5_000, "\x1b[2J", "'; DROP TABLE jobs"):
-        assert len(one_error(headway("jobs", verb, job_id), 3)) < 200
-    one_error(headway("jobs", verb), 2)
+        assert len(get_error_line(headway("jobs", verb, job_id), 3)) < 200
+    get_error_line(headway("jobs", verb), 2)
 
 
 def test_a_foreign_job_is_not_there(headway: Shell) -> None:
     job_id = dead(headway)
     headway.ok("tenant", "add", "other")
     for verb in ("show", "retry", "drop"):
-        one_error(headway("jobs", verb, job_id, "--tenant", "other"), 3)
+        get_error_line(headway("jobs", verb, job_id, "--tenant", "other"), 3)
     assert headway.json("jobs", "list", "--tenant", "other") == {"jobs": [], "next_cursor": None}
 
 
 def test_while_halted_a_retry_is_exit_5(headway: Shell) -> None:
     job_id = dead(headway)
     headway.ok("halt")
-    one_error(headway("jobs", "retry", job_id), 5)
+    get_error_line(headway("jobs", "retry", job_id), 5)
     assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
 
 
 @pytest.mark.parametrize("command", [["jobs", "list"], ["agents", "list"]])
 @pytest.mark.parametrize("limit", ["0", "501", "x", "9" * 30])
 def test_a_limit_that_is_none_is_exit_2(headway: Shell, command: list[str], limit: str) -> None:
-    one_error(headway(*command, "--limit", limit), 2)
+    get_error_line(headway(*command, "--limit", limit), 2)
 
 
 # Agents
@@ -191,8 +191,8 @@ def test_a_helper_is_canceled(headway: Shell) -> None:
     assert "canceled" in headway.ok("agents", "cancel", helper.id)
     assert headway.json("agents", "show", helper.id)["agent"]["status"] == "canceled"
     assert headway.json("jobs", "show", helper.id)["job"]["state"] == "canceled"
-    assert "already ended" in one_error(headway("agents", "cancel", helper.id), 4)
-    refusal = one_error(headway("agents", "cancel", main.id), 4)
+    assert "already ended" in get_error_line(headway("agents", "cancel", helper.id), 4)
+    refusal = get_error_line(headway("agents", "cancel", main.id), 4)
     assert refusal.endswith(f"cancel the turn instead. Use `headway turn cancel {main.turn_id}`.")
     assert headway.json("agents", "show", main.id)["agent"]["status"] == "running"
 
@@ -201,9 +201,9 @@ def test_a_helper_is_canceled(headway: Shell) -> None:
 def test_a_run_that_is_not_there_is_exit_3(headway: Shell, verb: str) -> None:
     _main, helper = at_work(headway)
     headway.ok("tenant", "add", "other")
-    one_error(headway("agents", verb, helper.id, "--tenant", "other"), 3)
-    one_error(headway("agents", verb, "\x1b[2J"), 3)
-    one_error(headway("agents", verb), 2)
+    get_error_line(headway("agents", verb, helper.id, "--tenant", "other"), 3)
+    get_error_line(headway("agents", verb, "\x1b[2J"), 3)
+    get_error_line(headway("agents", verb), 2)
 
 
 # Operators
@@ -221,18 +221,18 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
 # Turns
 
 
-def test_a_turn_is_canceled_with_all_that_works_on_it_though_nobody_is_at_work(headway: Shell) -> None:
+def test_a_turn_is_canceled_with_its_sub_agents_without_a_running_worker(headway: Shell) -> None:
     main, helper = at_work(headway)
     turn_id = str(main.turn_id)
     headway.ok("tenant", "add", "other")
-    one_error(headway("turn", "cancel", turn_id, "--tenant", "other"), 3)
+    get_error_line(headway("turn", "cancel", turn_id, "--tenant", "other"), 3)
     assert headway.ok("turn", "cancel", turn_id) == f"{turn_id}  canceled  do it\n"
     assert {run["status"] for run in headway.json("agents", "list")["agents"]} == {"canceled"}
     assert {headway.json("jobs", "show", run.id)["job"]["state"] for run in (main, helper)} == {"canceled"}
-    assert "already ended: canceled" in one_error(headway("turn", "cancel", turn_id), 4)
-    assert "already ended" not in one_error(headway("agents", "cancel", main.id), 4)
-    one_error(headway("turn", "cancel", str(uuid4())), 3)
-    one_error(headway("turn", "cancel"), 2)
+    assert "already ended: canceled" in get_error_line(headway("turn", "cancel", turn_id), 4)
+    assert "already ended" not in get_error_line(headway("agents", "cancel", main.id), 4)
+    get_error_line(headway("turn", "cancel", str(uuid4())), 3)
+    get_error_line(headway("turn", "cancel"), 2)
 
 
 def test_a_canceled_turn_is_the_document_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:

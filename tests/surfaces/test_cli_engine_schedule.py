@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headway.actions import schedules
-from tests.surfaces.serving import Client, Service
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import Client, Service
+from tests.surfaces.shell import Shell, get_error_line
 
 NOW = ("--tool", "now")
 HOURLY = ("--every", "1h")
@@ -40,7 +40,7 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
     assert [one["name"] for one in sqlite_client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
 
 
-def test_what_people_see(headway: Shell) -> None:
+def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("schedule", "list") == "no schedules\n"
     talk = str(conversation(headway))
     put(headway, "report", "--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "How\nis it?", "--conversation", talk)
@@ -107,35 +107,35 @@ BAD = {
 def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
     conversation(headway)
     for flags in BAD.values():
-        assert len(one_error(headway("schedule", "put", "it", *flags), 2)) < 400
+        assert len(get_error_line(headway("schedule", "put", "it", *flags), 2)) < 400
     for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201, "a/b", "/", ".", ".."):
-        one_error(headway("schedule", "put", name, *HOURLY, *NOW), 2)
+        get_error_line(headway("schedule", "put", name, *HOURLY, *NOW), 2)
     assert headway.json("schedule", "list") == {"schedules": [], "next_cursor": None}
 
 
-def test_what_is_wrong_with_an_interval_is_said(headway: Shell) -> None:
-    assert "at least a second" in one_error(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
-    assert "omit it with --every" in one_error(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
+def test_an_invalid_interval_is_explained(headway: Shell) -> None:
+    assert "at least a second" in get_error_line(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
+    assert "omit it with --every" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
         assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
 
 
-def test_a_call_that_could_never_run_is_told_why(headway: Shell) -> None:
+def test_a_call_that_could_never_run_is_refused_with_the_reason(headway: Shell) -> None:
     talk = str(conversation(headway))
     handed_over = ("--tool", "delegate", "--args", '{"agent": "writer", "task": "x"}')
 
-    assert "delegate cannot be scheduled" in one_error(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
+    assert "delegate cannot be scheduled" in get_error_line(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
     unknown = ("--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}')
-    assert "nope: Extra inputs" in one_error(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
+    assert "nope: Extra inputs" in get_error_line(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
     assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", talk)["tool"]["name"] == "ListTasks"
 
 
-def test_what_is_not_there_is_exit_3(headway: Shell) -> None:
+def test_an_unknown_name_is_exit_3(headway: Shell) -> None:
     for verb in ("pause", "resume", "run", "rm"):
-        assert one_error(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
-    one_error(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
-    one_error(headway("schedule", "list", "--tenant", "nobody"), 3)
-    unknown = one_error(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
+        assert get_error_line(headway("schedule", verb, "no\x1bne"), 3).startswith("headway: No schedule named ")
+    get_error_line(headway("schedule", "put", "it", *HOURLY, "--message", "hi", "--conversation", "404"), 3)
+    get_error_line(headway("schedule", "list", "--tenant", "nobody"), 3)
+    unknown = get_error_line(headway("schedule", "put", "it", *HOURLY, "--tool", "todo_read"), 3)
     assert unknown.startswith("headway: No tool named 'todo_read'. Available: ")
     assert " todo_ready," in unknown
     assert headway.json("schedule", "list")["schedules"] == []
@@ -153,32 +153,32 @@ def test_a_conversation_that_is_busy_is_exit_4(headway: Shell) -> None:
     conversation(headway)
     put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "talk")
     headway.ok("schedule", "run", "it")
-    assert "A turn is running" in one_error(headway("schedule", "run", "it"), 4)
+    assert "A turn is running" in get_error_line(headway("schedule", "run", "it"), 4)
     assert len(headway.json("jobs", "list")["jobs"]) == 1
 
 
 def test_while_halted_run_is_exit_5(headway: Shell) -> None:
     put(headway)
     headway.ok("halt", "--why", "lunch")
-    assert "lunch" in one_error(headway("schedule", "run", "it"), 5)
+    assert "lunch" in get_error_line(headway("schedule", "run", "it"), 5)
     headway.ok("schedule", "pause", "it")
     assert headway.json("jobs", "list") == {"jobs": [], "next_cursor": None}
     headway.ok("unhalt")
     headway.ok("schedule", "run", "it")
 
 
-def test_both_databases_answer_alike(headway: Shell, database_url: str) -> None:
+def test_both_databases_give_the_same_answers(headway: Shell, database_url: str) -> None:
     flags = ("--database-url", database_url)
     made = headway.json("schedule", "put", "it", "--cron", "*/5 * * * *", *NOW, *flags)["schedule"]
     ran = headway.json("schedule", "run", "it", *flags)["schedule"]
     (job,) = headway.json("jobs", "list", *flags)["jobs"]
     assert (job["id"], job["kind"], job["state"]) == (ran["last_job"], "tool", "queued")
     assert made["next_at"] % 300 == 0
-    one_error(headway("schedule", "rm", "other", *flags), 3)
+    get_error_line(headway("schedule", "rm", "other", *flags), 3)
 
 
 @pytest.mark.parametrize("message", ["[END TODO]\x1b[2J\r\nobey", "\u202egnp.exe"])
-def test_what_a_message_says_plays_no_tricks_on_a_terminal(headway: Shell, message: str) -> None:
+def test_control_characters_in_a_message_do_not_reach_the_terminal(headway: Shell, message: str) -> None:
     conversation(headway)
     headway.ok("schedule", "put", "it", *HOURLY, "--message", message, "--conversation", "talk")
     (line,) = headway.ok("schedule", "list").splitlines()

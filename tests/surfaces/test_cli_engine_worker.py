@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.serving import Service, until
-from tests.surfaces.shell import PATIENCE_S, Shell, one_error
+from tests.surfaces.server_harness import Service, wait_until
+from tests.surfaces.shell import PATIENCE_S, Shell, get_error_line
 from tests.warm_start import Program
 
 NOTE = ("--tool", "todo_add", "--args", '{"subject": "look"}')
@@ -27,7 +27,7 @@ class Worker:
         """Its exit code, and what else it had to say."""
         self.process.send_signal(by)
         out, err = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def jobs(headway: Shell, *flags: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_says_that_it_is_there_works_and_stops(headway: Shell, postgres_url: str) -> None:
+def test_a_worker_announces_itself_works_and_stops(headway: Shell, postgres_url: str) -> None:
     flags = ("--database-url", postgres_url)
     headway.ok("schedule", "put", "it", "--every", "1h", *NOTE, *flags)
     headway.ok("schedule", "run", "it", *flags)
@@ -53,9 +53,9 @@ def test_it_says_that_it_is_there_works_and_stops(headway: Shell, postgres_url: 
         assert worker.greeting.startswith("Worker ")
         assert "model rehearsal" in worker.greeting
         headway.ok("schedule", "put", "beat", "--every", "1s", *NOTE, *flags)
-        until(lambda: len(headway.json("todo", "list", *flags)["todos"]) >= 3, "it ticks")
+        wait_until(lambda: len(headway.json("todo", "list", *flags)["todos"]) >= 3, "it ticks")
         headway.ok("schedule", "pause", "beat", *flags)
-        until(lambda: all(job["state"] == "completed" for job in jobs(headway, *flags)), "all is done")
+        wait_until(lambda: all(job["state"] == "completed" for job in jobs(headway, *flags)), "all is done")
         assert worker.end()[:2] == (0, "")
     assert len(headway.json("todo", "list", *flags)["todos"]) == len(jobs(headway, *flags))
 
@@ -68,18 +68,18 @@ def test_a_turn_is_answered_by_a_worker(headway: Shell) -> None:
         document = json.loads(worker.greeting)
         assert set(document) == {"worker", "database", "model"}
         assert document["database"] == f"sqlite:///{headway.ledger}"
-        until(lambda: jobs(headway)[0]["state"] == "completed", "the turn ends")
+        wait_until(lambda: jobs(headway)[0]["state"] == "completed", "the turn ends")
         assert headway.json("agents", "list")["agents"][0]["status"] == "completed"
         assert worker.end(signal.SIGINT) == (0, "", "")
 
 
-def test_it_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> None:
+def test_a_worker_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> None:
     with working(headway, "--database-url", postgres_service.database_url) as worker, postgres_service.tenant() as client:
         path = "/v1/schedules/it"
         client.ok("PUT", path, json={"every_s": 1, "tool": {"name": "todo_add", "arguments": {"subject": "look"}}})
-        until(lambda: len(client.subjects()) >= 2, "it has ticked twice")
+        wait_until(lambda: len(client.subjects()) >= 2, "it has ticked twice")
         client.ok("POST", f"{path}/pause")
-        until(lambda: all(job["state"] == "completed" for job in client.ok("GET", "/v1/jobs")["jobs"]), "all is done")
+        wait_until(lambda: all(job["state"] == "completed" for job in client.ok("GET", "/v1/jobs")["jobs"]), "all is done")
         assert worker.end()[0] == 0
         done = client.ok("GET", "/v1/jobs")["jobs"]
         assert len(client.subjects()) == len(done)
@@ -96,10 +96,10 @@ def test_it_ticks_beside_a_server(headway: Shell, postgres_service: Service) -> 
         (("now",), 2),
     ],
 )
-def test_what_it_cannot_work_with_is_one_line(headway: Shell, flags: tuple[str, ...], code: int) -> None:
-    one_error(headway("worker", *flags), code)
+def test_an_unusable_configuration_is_one_line(headway: Shell, flags: tuple[str, ...], code: int) -> None:
+    get_error_line(headway("worker", *flags), code)
 
 
 def test_settings_that_are_wrong_are_one_line(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_RESTART_STAGGER_S", "soon")
-    assert "HEADWAY_RESTART_STAGGER_S" in one_error(headway("worker"), 2)
+    assert "HEADWAY_RESTART_STAGGER_S" in get_error_line(headway("worker"), 2)

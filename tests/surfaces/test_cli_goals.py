@@ -17,8 +17,8 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock
-from tests.planning import begun, end, judge, planned, start
-from tests.surfaces.shell import Shell, one_error, screen
+from tests.goal_plans import add_begun_goal, add_plan, end, evaluate, start
+from tests.surfaces.shell import Shell, get_error_line, render_screen
 from tests.warm_start import Program
 
 T = TypeVar("T")
@@ -45,17 +45,19 @@ def written(headway: Shell, work: Callable[[Transaction, int], T]) -> T:
 
 
 def resting(headway: Shell, description: str = "reach it", **fields: Any) -> Goal:
-    return written(headway, lambda tx, tenant_id: goals.pause(tx, tenant_id, begun(tx, tenant_id, description, **fields).id))
+    return written(
+        headway, lambda tx, tenant_id: goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id)
+    )
 
 
 def half_way(tx: Transaction, tenant_id: int) -> Goal:
     """One step done, one a little off, one failed, one going on, one skipped by its own wish."""
     goal = goals.add(tx, tenant_id, NewGoal("Compare three queues", "Each has numbers", budget=2_000_000_000))
-    first, second, third, fourth, *_ = planned(tx, goal, STEPS).values()
+    first, second, third, fourth, *_ = add_plan(tx, goal, STEPS).values()
     end(tx, goal, first, "Found 12 sources.")
-    judge(tx, goal, first)
+    evaluate(tx, goal, first)
     end(tx, goal, second, "Ten thousand a second.")
-    judge(tx, goal, second, "minor", "Slower than hoped.")
+    evaluate(tx, goal, second, "minor", "Slower than hoped.")
     end(tx, goal, third, error="The broker did not start.")
     start(tx, goal, fourth)
     return goals.pause(tx, tenant_id, goal.id)
@@ -119,8 +121,8 @@ def test_everything_can_be_said_at_once(headway: Shell) -> None:
         (["why", "404", "--sub-goal", "x"], 2, "'x' is not a sub-goal id"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(headway: Shell, arguments: list[str], code: int, told: str) -> None:
-    assert told in one_error(headway("goal", *arguments), code)
+def test_invalid_arguments_are_reported_in_one_sentence(headway: Shell, arguments: list[str], code: int, told: str) -> None:
+    assert told in get_error_line(headway("goal", *arguments), code)
     assert headway.json("goal", "list") == {"goals": [], "next_cursor": None}
 
 
@@ -128,7 +130,7 @@ def test_nothing_starts_while_everything_is_halted(headway: Shell) -> None:
     goal = resting(headway)
     written(headway, lambda tx, _tenant_id: halts.halt(tx, "lunch"))
     for arguments in (["add", "x"], ["resume", "1"], ["decide", "1", "continue"]):
-        assert "lunch" in one_error(headway("goal", *arguments), 5)
+        assert "lunch" in get_error_line(headway("goal", *arguments), 5)
     assert headway.json("goal", "abandon", str(goal.id))["goal"]["status"] == "abandoned"
 
 
@@ -146,7 +148,7 @@ def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
     assert headway.json("goal", "list", "--limit", "1")["next_cursor"] == goal_views.CURSORS.encode((2,))
 
 
-def test_a_goal_is_drawn_with_its_plan_and_what_happened_last(headway: Shell) -> None:
+def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None:
     written(headway, half_way)
     assert untimed(headway.ok("goal", "show", "1")) == [
         "‖ goal #1 Compare three queues",
@@ -181,19 +183,19 @@ def test_a_chain_of_many_steps_stays_readable(headway: Shell) -> None:
 
     def work(tx: Transaction, tenant_id: int) -> None:
         goal = goals.add(tx, tenant_id, NewGoal("go far"))
-        planned(tx, goal, chain)
+        add_plan(tx, goal, chain)
 
     written(headway, work)
     ran = headway.terminal("goal", "show", "1", width=80)
-    drawn = [line for line in screen(ran.out) if "step " in line]
+    drawn = [line for line in render_screen(ran.out) if "step " in line]
     assert len(drawn) == 30
     assert all(len(line) <= 80 and line.endswith("worker") for line in drawn)
 
 
-def test_on_a_terminal_a_goal_fits_and_says_by_shape_what_colours_say_too(headway: Shell) -> None:
+def test_on_a_terminal_a_goal_fits_and_does_not_rely_on_colour(headway: Shell) -> None:
     written(headway, half_way)
     ran = headway.terminal("goal", "show", "1", width=80)
-    lines = screen(ran.out)
+    lines = render_screen(ran.out)
     assert all(len(line) <= 80 for line in lines)
     assert [line.strip()[-len("worker  $0.0000") :] for line in lines if "✔ #" in line] == ["worker  $0.0000"] * 2
     assert any(line.startswith("├─✔ #2 measure the first queue") and "…" in line for line in lines)
@@ -210,7 +212,7 @@ def test_in_a_pipe_everything_is_plain(headway: Shell) -> None:
         assert all(line == line.rstrip() for line in out.splitlines())
 
 
-def test_json_is_what_programs_get_over_http(headway: Shell) -> None:
+def test_json_output_equals_the_http_document(headway: Shell) -> None:
     written(headway, half_way)
     goal = headway.json("goal", "show", "1")["goal"]
     assert {"replan_limit", "sub_goals", "experience", "progress"} <= set(goal)
@@ -238,10 +240,10 @@ def test_why(headway: Shell) -> None:
     assert headway.ok("goal", "why", "2").endswith(" It has no plan yet.\n")
     headway.ok("goal", "abandon", "2")
     assert headway.ok("goal", "why", "2") == "Goal #2 was abandoned: The operator abandoned it. It had no plan.\n"
-    assert "Goal #1 has no sub-goal #404." in one_error(headway("goal", "why", "1", "--sub-goal", "404"), 3)
+    assert "Goal #1 has no sub-goal #404." in get_error_line(headway("goal", "why", "1", "--sub-goal", "404"), 3)
 
 
-def test_why_nothing_moves_when_nobody_is_at_work(headway: Shell) -> None:
+def test_why_names_a_missing_worker(headway: Shell) -> None:
     headway.ok("goal", "add", "--no-wait", "A garden.")
     assert headway.ok("goal", "why", "1") == (
         "Goal #1 is active and has no plan yet. No process is running jobs. Start `headway serve` or `headway worker`.\n"
@@ -261,13 +263,13 @@ def test_the_limit_of_replans_is_the_installations(headway: Shell, monkeypatch: 
 def test_paused_resumed_and_abandoned(headway: Shell) -> None:
     headway.ok("goal", "add", "reach it", "--no-wait")
     assert headway.ok("goal", "pause", "1") == "‖ #1 [paused] reach it  no plan  $0.0000\n"
-    assert "Goal #1 is paused; only an active goal can be paused." in one_error(headway("goal", "pause", "1"), 4)
+    assert "Goal #1 is paused; only an active goal can be paused." in get_error_line(headway("goal", "pause", "1"), 4)
     resumed = headway("goal", "resume", "1")
     assert (resumed.code, resumed.out) == (0, "▶ #1 [active] reach it  no plan  $0.0000\n")
     assert "`headway goal watch 1`" in resumed.err
-    assert "only a paused goal needs a decision" in one_error(headway("goal", "decide", "1", "continue"), 4)
+    assert "only a paused goal needs a decision" in get_error_line(headway("goal", "decide", "1", "continue"), 4)
     assert headway.ok("goal", "abandon", "1") == "✕ #1 [abandoned] reach it  no plan  $0.0000\n"
-    assert "has already ended: abandoned" in one_error(headway("goal", "abandon", "1"), 4)
+    assert "has already ended: abandoned" in get_error_line(headway("goal", "abandon", "1"), 4)
 
 
 def test_a_decision_with_a_note(headway: Shell) -> None:
@@ -288,7 +290,7 @@ def test_on_a_terminal_to_abandon_is_asked_for(headway: Shell, answer: str, stat
     assert headway.json("goal", "show", "1")["goal"]["status"] == status
 
 
-def test_whoever_is_sure_is_not_asked(headway: Shell) -> None:
+def test_yes_skips_the_confirmation(headway: Shell) -> None:
     resting(headway)
     ran = headway.terminal("goal", "abandon", "1", "--yes")
     assert (ran.code, "[y/N]" in ran.out) == (0, False)
@@ -313,17 +315,17 @@ def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
     assert headway("goal", "watch", "1", "--json").code == 1
 
 
-def test_one_that_was_reached_is_a_success(headway: Shell) -> None:
+def test_a_reached_goal_exits_with_success(headway: Shell) -> None:
     def work(tx: Transaction, tenant_id: int) -> None:
-        goals.complete(tx, begun(tx, tenant_id), "We are there.")
+        goals.complete(tx, add_begun_goal(tx, tenant_id), "We are there.")
 
     written(headway, work)
     ran = headway("goal", "watch", "1")
     assert (ran.code, untimed(ran.out)[-2:]) == (0, ["… Completed: We are there.", "✔ #1 [completed] reach it  0/2  $0.0000"])
 
 
-def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
-    goal = written(headway, begun)
+def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
+    goal = written(headway, add_begun_goal)
     company(headway)
     with Program(["goal", "watch", "1"], headway.folder) as watcher:
         try:
@@ -335,8 +337,8 @@ def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
             ]
             for work in (
                 lambda tx, _: end(tx, goal, 1, "We went."),
-                lambda tx, _: judge(tx, goal, 1, "major", "The wrong way."),
-                lambda tx, tenant_id: begun(tx, tenant_id, "something else"),
+                lambda tx, _: evaluate(tx, goal, 1, "major", "The wrong way."),
+                lambda tx, tenant_id: add_begun_goal(tx, tenant_id, "something else"),
                 lambda tx, tenant_id: goals.pause(tx, tenant_id, 1),
             ):
                 written(headway, work)
@@ -354,8 +356,8 @@ def test_what_happens_is_told_as_it_happens(headway: Shell) -> None:
     ]
 
 
-def test_with_json_only_the_end_is_told(headway: Shell) -> None:
-    written(headway, begun)
+def test_with_json_only_the_end_is_printed(headway: Shell) -> None:
+    written(headway, add_begun_goal)
     company(headway)
     with Program(["goal", "watch", "1", "--json"], headway.folder) as watcher:
         try:
@@ -368,7 +370,7 @@ def test_with_json_only_the_end_is_told(headway: Shell) -> None:
 
 
 def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: Shell) -> None:
-    goal = written(headway, begun)
+    goal = written(headway, add_begun_goal)
     company(headway)
     with headway.seated("goal", "watch", "1", width=80) as terminal:
         for shown in ("The goal was set.", "goal #1", "0 of 2 done", "▶ #1", "○ #2"):
@@ -376,14 +378,14 @@ def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: 
 
         def work(tx: Transaction, _tenant_id: int) -> None:
             end(tx, goal, 1, "We went.")
-            judge(tx, goal, 1)
+            evaluate(tx, goal, 1)
 
         written(headway, work)
         for shown in ("came out as expected.", "1 of 2 done", "✔ #1"):
             assert terminal.sees(shown), shown
         terminal.type("\x03")
         ran = terminal.leave()
-    left = screen(ran.out)
+    left = render_screen(ran.out)
     assert ran.code == 0
     assert left[-2] == "Goal #1 continues with `headway serve` or `headway goal watch 1`."
     assert all(len(line) <= 80 for line in left)
@@ -391,8 +393,8 @@ def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: 
     assert headway.json("goal", "show", "1")["goal"]["status"] == "active"
 
 
-def test_a_watcher_hears_of_a_halt_and_waits(headway: Shell) -> None:
-    written(headway, begun)
+def test_goal_watch_shows_a_halt_and_waits(headway: Shell) -> None:
+    written(headway, add_begun_goal)
     company(headway)
     with headway.seated("goal", "watch", "1") as terminal:
         assert terminal.sees("0 of 2 done")
@@ -413,28 +415,28 @@ def test_a_schedule_of_a_goal(headway: Shell) -> None:
     assert headway.ok("schedule", "list").endswith("  goal: Tidy up.\n")
     headway.ok("schedule", "run", "tidy")
     assert "[active] Tidy up." in headway.ok("goal", "list")
-    assert "has not ended yet" in one_error(headway("schedule", "run", "tidy"), 4)
-    assert "Set one of goal, message and tool." in one_error(headway("schedule", "put", "x", "--every", "6h"), 2)
+    assert "has not ended yet" in get_error_line(headway("schedule", "run", "tidy"), 4)
+    assert "Set one of goal, message and tool." in get_error_line(headway("schedule", "put", "x", "--every", "6h"), 2)
     both = ["--goal", "x", "--tool", "now"]
-    assert "Set one of goal, message and tool." in one_error(headway("schedule", "put", "x", "--every", "6h", *both), 2)
+    assert "Set one of goal, message and tool." in get_error_line(headway("schedule", "put", "x", "--every", "6h", *both), 2)
 
 
 def test_agents_of_a_goal(headway: Shell) -> None:
     first, second = resting(headway), resting(headway)
     assert [one["id"] for one in headway.json("agents", "list", "--goal", "1")["agents"]] == [first.run_id]
     assert len(headway.json("agents", "list")["agents"]) == 2
-    assert second.run_id in headway.ok("agents", "list", "--goal", "#2")
+    assert str(second.run_id) in headway.ok("agents", "list", "--goal", "#2")
 
 
 # Tenants
 
 
-def test_another_tenants_goal_is_one_that_never_was(headway: Shell) -> None:
+def test_another_tenants_goal_is_unknown(headway: Shell) -> None:
     resting(headway)
     headway.ok("tenant", "add", "rival")
     for command in (["show"], ["watch"], ["pause"], ["resume"], ["abandon"], ["decide", "abandon"], ["why"]):
         verb, *rest = command
-        assert one_error(headway("goal", verb, "1", *rest, "--tenant", "rival"), 3).endswith("No goal #1.")
+        assert get_error_line(headway("goal", verb, "1", *rest, "--tenant", "rival"), 3).endswith("No goal #1.")
     assert headway.ok("goal", "list", "--tenant", "rival") == "no goals\n"
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 
 def kinds(database_url: str) -> list[str]:
@@ -18,7 +18,7 @@ def test_thrown_and_lifted(headway: Shell, database_url: str) -> None:
     flags = ("--database-url", database_url)
     headway.ok("todo", "add", "so that there is somebody to be told", *flags)
     halted = headway("halt", *flags)
-    one_error(headway("chat", "hello", *flags), 5)
+    get_error_line(headway("chat", "hello", *flags), 5)
     lifted = headway("unhalt", *flags)
 
     assert (halted.code, lifted.code, halted.err, lifted.err) == (0, 0, "", "")
@@ -28,9 +28,9 @@ def test_thrown_and_lifted(headway: Shell, database_url: str) -> None:
     assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
 
 
-def test_a_reason_is_told_to_whoever_wonders(headway: Shell) -> None:
+def test_the_reason_of_a_halt_is_shown(headway: Shell) -> None:
     assert headway.ok("halt", "--why", "lunch\x1b[2J\nbreak").startswith("Halted: lunch\N{REPLACEMENT CHARACTER}[2J break. ")
-    line = one_error(headway("chat", "hello"), 5)
+    line = get_error_line(headway("chat", "hello"), 5)
 
     assert "lunch" in line
     assert "\x1b" not in line
@@ -46,7 +46,7 @@ def test_both_are_documents_too(headway: Shell) -> None:
     assert headway.json("unhalt") == {"halt": {"halted": False, "why": "", "since": 0}}
 
 
-def test_who_throws_it_twice_changes_nothing(headway: Shell, database_url: str) -> None:
+def test_halting_twice_changes_nothing(headway: Shell, database_url: str) -> None:
     flags = ("--database-url", database_url)
     headway.ok("todo", "add", "so that there is somebody to be told", *flags)
     first = headway.json("halt", "--why", "lunch", *flags)
@@ -61,11 +61,11 @@ def test_who_throws_it_twice_changes_nothing(headway: Shell, database_url: str) 
 
 
 def test_a_reason_that_cannot_be_stored_halts_nothing(headway: Shell) -> None:
-    one_error(headway("halt", "--why", "x" * 10_000), 2)
+    get_error_line(headway("halt", "--why", "x" * 10_000), 2)
     assert headway.ok("unhalt") == "Nothing was halted.\n"
 
 
-def test_people_go_on_working_by_hand(headway: Shell) -> None:
+def test_people_can_still_edit_todos_during_a_halt(headway: Shell) -> None:
     headway.ok("halt")
     headway.ok("todo", "add", "by hand")
     headway.ok("todo", "done", "1")
@@ -76,11 +76,11 @@ WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "tenant list", "tenant a
 
 
 @pytest.mark.parametrize("command", WHOLE)
-def test_what_is_for_the_whole_installation_refuses_a_tenant_and_a_conversation(headway: Shell, command: str) -> None:
+def test_installation_wide_commands_refuse_a_tenant_and_a_conversation(headway: Shell, command: str) -> None:
     """A halt of everybody is not what somebody wants who names one."""
     for flag in ("--tenant", "--conversation"):
         for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
-            line = one_error(headway(*arguments), 2)
+            line = get_error_line(headway(*arguments), 2)
             assert line.startswith(f"headway: {' '.join(command.split()[:2]).removesuffix(' x')} applies to the whole installation")
             assert f"omit {flag}" in line
     assert not headway.ledger.exists()
@@ -89,5 +89,5 @@ def test_what_is_for_the_whole_installation_refuses_a_tenant_and_a_conversation(
 
 def test_other_flags_that_would_change_nothing_are_refused(headway: Shell) -> None:
     for arguments in (["jobs", "list", "--conversation", "k"], ["--conversation", "k", "goal", "list"], ["demo", "--home", "x"]):
-        assert "; omit --" in one_error(headway(*arguments), 2)
+        assert "; omit --" in get_error_line(headway(*arguments), 2)
     assert "--tenant" in headway.ok("jobs", "list", "--help")

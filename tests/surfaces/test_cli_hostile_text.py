@@ -10,8 +10,8 @@ from headway.actions import goals, sub_goals, tenants
 from headway.actions.goals import NewGoal
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
-from tests.planning import end, found, judge, planned
-from tests.surfaces.shell import Shell, one_error, screen
+from tests.goal_plans import add_plan, end, evaluate, get_sub_goal
+from tests.surfaces.shell import Shell, get_error_line, render_screen
 
 # A window title, a colour, a cursor jump, a C1 control, a bell, reading order turned around, and line breaks of all kinds.
 HOSTILE = "a\x1b]0;owned\x07b\x1b[31mc\x1b[2Jd\x9b31me\x7ff\u202eg\u2066h\u2028i\u2029j\x85k\x0bl\rm\nn\to"
@@ -63,13 +63,13 @@ def fill(headway: Shell) -> None:
 def pursue(tx: Transaction) -> None:
     """A goal whose planner, agents and judges are all out for trouble."""
     goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
-    first, second, third = planned(
+    first, second, third = add_plan(
         tx, goal, {HOSTILE: [], f"{HOSTILE}2": [HOSTILE], f"{HOSTILE}3": []}, role=HOSTILE, kind=HOSTILE
     ).values()
     end(tx, goal, first, HOSTILE)
-    judge(tx, goal, first, "major", HOSTILE)
+    evaluate(tx, goal, first, "major", HOSTILE)
     end(tx, goal, second, error=HOSTILE)
-    sub_goals.skip(tx, found(tx, goal, third), HOSTILE)
+    sub_goals.skip(tx, get_sub_goal(tx, goal, third), HOSTILE)
     goals.mark_paused(tx, goals.get(tx, goal.tenant_id, goal.id), "escalation", HOSTILE)
 
 
@@ -93,7 +93,7 @@ def test_no_live_view_of_a_goal_carries_it(headway: Shell) -> None:
     seen = headway.terminal("goal", "watch", "1").out
     # Nor does a live view move the cursor, but up and over lines of its own.
     assert_harmless(re.sub(r"\x1b\[((\d|;)*m|2K|1A|\?25[lh])", "", seen).replace("\r", ""))
-    assert_harmless("\n".join(screen(seen)))
+    assert_harmless("\n".join(render_screen(seen)))
 
 
 def test_no_question_carries_it(headway: Shell) -> None:
@@ -103,7 +103,7 @@ def test_no_question_carries_it(headway: Shell) -> None:
         assert_harmless(seen.replace("\r\n", "\n"))
 
 
-def test_it_is_kept_word_for_word(headway: Shell) -> None:
+def test_hostile_text_is_stored_word_for_word(headway: Shell) -> None:
     fill(headway)
     todo = headway.json("todo", "show", "1")["todo"]
     assert [todo[name] for name in ("subject", "description", "completion_criteria", "outcome")] == [HOSTILE] * 4
@@ -137,7 +137,7 @@ def test_it_is_kept_word_for_word(headway: Shell) -> None:
 )
 def test_an_error_that_quotes_it_is_one_harmless_line(headway: Shell, arguments: list[str], code: int) -> None:
     (headway.folder / "file").write_text("in the way")
-    assert_harmless(one_error(headway(*arguments), code))
+    assert_harmless(get_error_line(headway(*arguments), code))
 
 
 def test_a_file_of_that_name_is_named_harmlessly(headway: Shell) -> None:

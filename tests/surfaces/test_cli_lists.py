@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 TURN = "6f2c1a9e-0d6b-4b53-9a51-3f3c0c7f9d10"
 
@@ -35,7 +35,7 @@ def with_a_turn(headway: Shell) -> int:
     return conversation
 
 
-def test_a_list_shows_open_work_and_with_all_also_what_has_ended(headway: Shell) -> None:
+def test_a_list_shows_open_todos_and_with_all_also_ended_ones(headway: Shell) -> None:
     with_one_of_each(headway)
 
     assert headway.ok("todo", "list") == "▶ #2 [in_progress] start\n#1 [pending] add\n"
@@ -63,7 +63,7 @@ def test_a_list_is_one_document_even_when_it_is_empty(headway: Shell) -> None:
     assert headway.ok("todo", "list") == "no open todos\n"
 
 
-def test_a_list_shows_fifty_unless_told_otherwise(headway: Shell) -> None:
+def test_a_list_shows_fifty_by_default(headway: Shell) -> None:
     many(headway, 620)
 
     assert len(headway.ok("todo", "list").splitlines()) == 50
@@ -102,7 +102,7 @@ def test_a_number_that_is_ones_id_and_the_others_key_is_refused(headway: Shell) 
     headway.ok("todo", "add", "by its key", "--conversation", "2")
     headway.ok("conversation", "new", "second")
 
-    assert "Write #2 or #1" in one_error(headway("todo", "add", "which", "--conversation", "2"), 2)
+    assert "Write #2 or #1" in get_error_line(headway("todo", "add", "which", "--conversation", "2"), 2)
     assert subjects(headway.json("todo", "list", "--conversation", "#1")) == ["by its key"]
     assert subjects(headway.json("todo", "list", "--conversation", "#2")) == []
 
@@ -110,7 +110,7 @@ def test_a_number_that_is_ones_id_and_the_others_key_is_refused(headway: Shell) 
 @pytest.mark.parametrize("reference", ["404", "nobody's", "0", "-1", "9" * 5_000, "x" * 100_000])
 @pytest.mark.parametrize("verb", [["list"], ["add", "x"], ["ready"], ["claim", "--agent", "ada"], ["export"]])
 def test_a_conversation_that_is_not_there_is_not_found(headway: Shell, verb: list[str], reference: str) -> None:
-    line = one_error(headway("todo", *verb, "--conversation", reference), 3)
+    line = get_error_line(headway("todo", *verb, "--conversation", reference), 3)
     assert line.startswith("headway: No conversation ")
     assert len(line) < 200
 
@@ -128,7 +128,7 @@ def test_a_turns_rows_are_neither_handed_out_nor_deleted(headway: Shell) -> None
     conversation = with_a_turn(headway)
 
     assert subjects(headway.json("todo", "ready", "--conversation", f"{conversation}")) == ["beside"]
-    assert "cannot be deleted" in one_error(headway("todo", "rm", "1", "--yes"), 4)
+    assert "cannot be deleted" in get_error_line(headway("todo", "rm", "1", "--yes"), 4)
     assert headway("todo", "cancel", "1").code == 0
 
 
@@ -142,7 +142,7 @@ def test_a_turn_belongs_to_its_conversation(headway: Shell) -> None:
     with_a_turn(headway)
     headway.ok("conversation", "new", "--key", "other")
 
-    assert "belongs to conversation" in one_error(headway("todo", "add", "x", "--turn", TURN, "--conversation", "other"), 4)
+    assert "belongs to conversation" in get_error_line(headway("todo", "add", "x", "--turn", TURN, "--conversation", "other"), 4)
 
 
 def test_tenants_share_a_database_and_nothing_in_it(headway: Shell, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,13 +161,13 @@ def test_tenants_share_a_database_and_nothing_in_it(headway: Shell, database_url
     for verb in ("show", "start", "done", "cancel", "reopen", "rm"):
         foreign = headway("todo", verb, f"{theirs['id']}", "--tenant", "umbrella")
         unknown = headway("todo", verb, "404404", "--tenant", "umbrella")
-        assert one_error(foreign, 3).replace(f"{theirs['id']}", "404404") == one_error(unknown, 3)
+        assert get_error_line(foreign, 3).replace(f"{theirs['id']}", "404404") == get_error_line(unknown, 3)
     assert headway("todo", "add", "x", "--after", f"{theirs['id']}", "--tenant", "umbrella").code == 3
     assert headway("todo", "list", "--tenant", "umbrella", "--conversation", f"{theirs['conversation_id']}").code == 3
     assert headway.json("todo", "show", f"{theirs['id']}", "--tenant", "acme")["todo"] == theirs
 
 
 def test_a_tenant_that_is_not_there_is_not_found(headway: Shell) -> None:
-    assert "headway tenant list" in one_error(headway("todo", "list", "--tenant", "nobody"), 3)
+    assert "headway tenant list" in get_error_line(headway("todo", "list", "--tenant", "nobody"), 3)
     assert headway("todo", "add", "x", "--tenant", "nobody").code == 3
     assert headway.json("tenant", "list") == {"tenants": []}

@@ -102,7 +102,7 @@ def test_on_a_terminal_deleting_asks_and_takes_no_for_an_answer(headway: Shell, 
     assert headway.ok("todo", "list") == "#1 [pending] dear to me\n"
 
 
-def test_whoever_says_no_is_told_that_nothing_was_changed(headway: Shell) -> None:
+def test_answering_no_says_that_nothing_was_changed(headway: Shell) -> None:
     headway.ok("todo", "add", "dear to me")
     ran = headway.terminal("todo", "rm", "1", question="[y/N]", answer="n\n")
     assert ran.out.splitlines()[-1] == "Nothing was changed."
@@ -119,17 +119,17 @@ def test_on_a_terminal_deleting_asks_and_takes_yes_for_an_answer(headway: Shell)
 
 
 @pytest.mark.parametrize("flag", ["--yes", "-y"])
-def test_deleting_does_not_ask_whoever_said_yes(headway: Shell, flag: str) -> None:
+def test_deleting_with_yes_does_not_ask(headway: Shell, flag: str) -> None:
     headway.ok("todo", "add", "one")
     assert headway.terminal("todo", "rm", "1", flag) == (0, "deleted #1\r\n", "")
 
 
-def test_deleting_does_not_ask_where_nobody_could_answer(headway: Shell) -> None:
+def test_deleting_without_a_terminal_does_not_ask(headway: Shell) -> None:
     headway.ok("todo", "add", "one")
     assert headway.process("todo", "rm", "1") == (0, "deleted #1\n", "")
 
 
-def test_whoever_interrupts_a_question_gets_one_line(headway: Shell) -> None:
+def test_an_interrupted_question_prints_one_line(headway: Shell) -> None:
     headway.ok("todo", "add", "dear to me")
     # The line end is for a command that was about to read when the signal came: it reads first, and then hears of it.
     ran = headway.terminal("todo", "rm", "1", question="[y/N]", answer="\x03\n")

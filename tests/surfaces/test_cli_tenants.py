@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 
 def stored_bytes(headway: Shell) -> bytes:
@@ -40,17 +40,17 @@ def test_the_local_tenant_is_there_when_it_is_needed(headway: Shell) -> None:
 
 def test_a_tenants_name_is_taken_once(headway: Shell) -> None:
     headway.ok("tenant", "add", "acme")
-    assert "'acme' already exists" in one_error(headway("tenant", "add", "acme"), 4)
+    assert "'acme' already exists" in get_error_line(headway("tenant", "add", "acme"), 4)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines", "\x1b[31mred", "x" * 1_000])
 def test_a_tenants_name_is_one_printable_line(headway: Shell, name: str) -> None:
-    assert len(one_error(headway("tenant", "add", name), 2)) < 150
+    assert len(get_error_line(headway("tenant", "add", name), 2)) < 150
     assert headway.json("tenant", "list") == {"tenants": []}
 
 
 def test_deleting_an_unknown_tenant_is_not_found(headway: Shell) -> None:
-    one_error(headway("tenant", "rm", "nobody", "--yes"), 3)
+    get_error_line(headway("tenant", "rm", "nobody", "--yes"), 3)
 
 
 def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
@@ -101,7 +101,7 @@ def test_a_revoked_token_stays_in_the_list_and_cannot_be_revoked_again(headway: 
     assert headway.json("token", "revoke", f"{first}")["id"] == first
 
     assert [bool(token["revoked_at"]) for token in headway.json("token", "list")["tokens"]] == [True, False]
-    one_error(headway("token", "revoke", f"{first}"), 3)
+    get_error_line(headway("token", "revoke", f"{first}"), 3)
     lines = headway.ok("token", "list").splitlines()
     assert ["revoked" in line for line in lines] == [True, False]
     assert second == headway.json("token", "list")["tokens"][1]["id"]
@@ -112,13 +112,13 @@ def test_a_token_belongs_to_one_tenant(headway: Shell) -> None:
     token_id = headway.json("token", "new", "--tenant", "acme")["id"]
 
     assert headway.json("token", "list")["tokens"] == []
-    one_error(headway("token", "revoke", f"{token_id}"), 3)
-    assert "'abc' is not a token id" in one_error(headway("token", "revoke", "abc"), 2)
+    get_error_line(headway("token", "revoke", f"{token_id}"), 3)
+    assert "'abc' is not a token id" in get_error_line(headway("token", "revoke", "abc"), 2)
     assert headway("token", "revoke", f"{token_id}", "--tenant", "acme").code == 0
 
 
 def test_a_token_for_an_unknown_tenant_is_not_made(headway: Shell) -> None:
-    one_error(headway("token", "new", "--tenant", "nobody"), 3)
+    get_error_line(headway("token", "new", "--tenant", "nobody"), 3)
 
 
 def test_a_conversation_is_opened_under_a_key_of_ones_own_or_a_new_one(headway: Shell) -> None:
@@ -137,7 +137,7 @@ def test_a_key_is_unique_within_a_tenant(headway: Shell) -> None:
     headway.ok("tenant", "add", "acme")
     headway.ok("conversation", "new", "--key", "k")
 
-    one_error(headway("conversation", "new", "--key", "k"), 4)
+    get_error_line(headway("conversation", "new", "--key", "k"), 4)
     assert headway("conversation", "new", "--key", "k", "--tenant", "acme").code == 0
 
 

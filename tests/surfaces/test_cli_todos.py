@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.shell import Ran, Shell, one_error
+from tests.surfaces.shell import CommandResult, Shell, get_error_line
 
 FIELDS = [
     "id",
@@ -41,7 +41,7 @@ def subjects(ran: Any) -> list[str]:
 
 
 def test_a_person_writes_work_down_does_it_and_looks_back(headway: Shell, database_url: str) -> None:
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str) -> CommandResult:
         return headway("--database-url", database_url, "todo", *arguments)
 
     first = run("add", "plan", "--json").json["todo"]["id"]
@@ -129,7 +129,7 @@ def test_a_typo_in_the_last_id_leaves_the_others_alone(headway: Shell, verb: str
         headway.ok("todo", "done", f"{first}", f"{second}")
     before = headway.ok("todo", "export")
 
-    assert one_error(headway("todo", verb, f"{first}", f"{second}", "404"), code) == "headway: No todo 404."
+    assert get_error_line(headway("todo", verb, f"{first}", f"{second}", "404"), code) == "headway: No todo 404."
     assert headway.ok("todo", "export") == before
 
 
@@ -156,7 +156,7 @@ def test_ending_an_ended_todo_is_a_conflict(headway: Shell, verb: str) -> None:
     (todo_id,) = add(headway, "one")
     ended = headway.json("todo", verb, f"{todo_id}", "--outcome", "first")["todo"]
 
-    assert "already" in one_error(headway("todo", verb, f"{todo_id}", "--outcome", "second"), 4)
+    assert "already" in get_error_line(headway("todo", verb, f"{todo_id}", "--outcome", "second"), 4)
     assert headway.json("todo", "show", f"{todo_id}")["todo"] == ended
 
 
@@ -165,7 +165,7 @@ def test_an_ended_todo_only_reopens(headway: Shell, first: str, then: str) -> No
     (todo_id,) = add(headway, "one")
     headway.ok("todo", first, f"{todo_id}")
 
-    assert "it can become pending" in one_error(headway("todo", then, f"{todo_id}"), 4)
+    assert "it can become pending" in get_error_line(headway("todo", then, f"{todo_id}"), 4)
 
 
 @pytest.mark.parametrize("end", ["done", "cancel"])
@@ -173,7 +173,7 @@ def test_starting_an_ended_todo_is_refused_and_says_how_to_reopen_it(headway: Sh
     (todo_id,) = add(headway, "one")
     headway.ok("todo", end, f"{todo_id}")
 
-    line = one_error(headway("todo", "start", f"{todo_id}"), 4)
+    line = get_error_line(headway("todo", "start", f"{todo_id}"), 4)
     assert line.endswith(f"cannot be started. Reopen it first: set its status to pending (`headway todo reopen {todo_id}`).")
     headway.ok("todo", "reopen", f"{todo_id}")
     headway.ok("todo", "start", f"{todo_id}")
@@ -189,7 +189,7 @@ def test_the_status_it_already_has_is_no_error(headway: Shell, verb: str, kept: 
     assert status(headway, todo_id) == kept
 
 
-def test_editing_changes_what_is_named_and_leaves_the_rest(headway: Shell) -> None:
+def test_editing_sets_the_named_fields_and_leaves_the_rest(headway: Shell) -> None:
     first, second = add(headway, "one", "two")
     before = headway.json("todo", "show", f"{second}")["todo"]
     options = ["--subject", "deux", "--criteria", "said", "--agent-type", "coder", "--outcome", "soon", "--after", f"{first}"]
@@ -213,14 +213,14 @@ def test_a_todo_moves_to_the_place_it_is_given(headway: Shell) -> None:
 
 def test_an_edit_that_says_nothing_is_a_usage_error(headway: Shell) -> None:
     (todo_id,) = add(headway, "one")
-    assert "Nothing to change" in one_error(headway("todo", "edit", f"{todo_id}"), 2)
+    assert "Nothing to change" in get_error_line(headway("todo", "edit", f"{todo_id}"), 2)
 
 
 def test_todos_that_wait_for_each_other_are_refused(headway: Shell) -> None:
     first, second = add(headway, "one", "two")
     headway.ok("todo", "edit", f"{second}", "--after", f"{first}")
 
-    assert "wait for each other" in one_error(headway("todo", "edit", f"{first}", "--after", f"{second}"), 2)
+    assert "wait for each other" in get_error_line(headway("todo", "edit", f"{first}", "--after", f"{second}"), 2)
     assert headway.json("todo", "show", f"{first}")["todo"]["depends_on"] == []
 
 
@@ -291,8 +291,8 @@ def test_deleting_says_so_in_json(headway: Shell) -> None:
         ["nonsense"],
     ],
 )
-def test_what_cannot_be_understood_is_a_usage_error(headway: Shell, arguments: list[str]) -> None:
-    line = one_error(headway(*arguments), 2)
+def test_unintelligible_arguments_are_a_usage_error(headway: Shell, arguments: list[str]) -> None:
+    line = get_error_line(headway(*arguments), 2)
     assert len(line) < 300
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.shell import HEADWAY, Shell, one_error
+from tests.surfaces.shell import HEADWAY, Shell, get_error_line
 
 TURN = "6f2c1a9e-0d6b-4b53-9a51-3f3c0c7f9d10"
 TIMES = {"created_at": 1700000000.001, "updated_at": 1700000003.999, "started_at": 1700000001.25, "completed_at": 1700000002.5}
@@ -60,7 +60,7 @@ def test_json_loses_nothing_on_the_way_to_postgres_and_back(headway: Shell, post
     assert headway.ok("todo", "export", *elsewhere(headway)) == exported
 
 
-def test_an_imported_ledger_goes_on_where_the_old_one_stopped(headway: Shell) -> None:
+def test_an_imported_ledger_continues_where_the_old_one_stopped(headway: Shell) -> None:
     fill(headway)
     headway.ok("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
 
@@ -73,7 +73,7 @@ def test_an_imported_ledger_goes_on_where_the_old_one_stopped(headway: Shell) ->
     assert last["position"] > max(todo["position"] for todo in headway.json("todo", "ready")["todos"])
 
 
-def test_ids_are_given_anew_where_the_old_ones_had_gaps(headway: Shell) -> None:
+def test_ids_are_renumbered_where_the_old_ones_had_gaps(headway: Shell) -> None:
     for subject in ("gone", "first", "gone too", "second"):
         headway.ok("todo", "add", subject)
     headway.ok("todo", "edit", "4", "--after", "2")
@@ -96,7 +96,7 @@ def test_importing_twice_adds_nothing(headway: Shell) -> None:
     assert headway("todo", "import", "-", stdin=exported) == (0, "", "0 imported, 7 already in the ledger\n")
 
 
-def test_an_export_that_has_grown_adds_only_what_is_new(headway: Shell) -> None:
+def test_importing_a_grown_export_adds_only_the_new_todos(headway: Shell) -> None:
     fill(headway)
     headway.ok("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
     headway.ok("todo", "add", "news", "--after", "2")
@@ -106,7 +106,7 @@ def test_an_export_that_has_grown_adds_only_what_is_new(headway: Shell) -> None:
     assert [(todo["subject"], todo["depends_on"]) for todo in imported["todos"]] == [("news", [2])]
 
 
-def test_what_joins_a_list_that_is_there_follows_it_in_its_own_order(headway: Shell) -> None:
+def test_todos_imported_into_an_existing_list_follow_it_in_their_order(headway: Shell) -> None:
     for subject in ("first", "second", "third"):
         headway.ok("todo", "add", subject)
     headway.ok("todo", "edit", "3", "--position", "1")
@@ -158,7 +158,7 @@ def test_an_export_of_one_conversation_can_be_imported_though_its_todos_wait_for
     assert "build" not in {todo["subject"] for todo in imported}
 
 
-def test_markdown_shows_marks_descriptions_and_what_a_todo_waits_for(headway: Shell) -> None:
+def test_markdown_shows_marks_descriptions_and_dependencies(headway: Shell) -> None:
     for subject, verb in (("release", ""), ("build", "start"), ("test", "done"), ("announce", "cancel"), ("rest", "")):
         todo_id = headway.json("todo", "add", subject, "-d", "line one\n\nline two" if subject == "build" else "")["todo"]["id"]
         if verb:
@@ -206,7 +206,7 @@ def test_markdown_says_how_many_lines_it_did_not_take(headway: Shell) -> None:
     assert "note" not in headway("todo", "import", "-", "--format", "md", stdin="- [ ] ok\n").err
 
 
-def test_markdown_says_what_it_leaves_out(headway: Shell) -> None:
+def test_markdown_names_the_fields_it_leaves_out(headway: Shell) -> None:
     fill(headway)
     ran = headway("todo", "export", "--format", "md")
 
@@ -273,7 +273,7 @@ def test_an_export_into_a_pipe_leaves_the_pipe_in_place(headway: Shell) -> None:
 @pytest.mark.parametrize("file", ["no/such/folder/list.md", "."])
 def test_a_file_that_cannot_be_written_is_one_error_and_leaves_nothing_behind(headway: Shell, file: str) -> None:
     headway.ok("todo", "add", "one")
-    assert f"{file} cannot be written" in one_error(headway("todo", "export", file), 1)
+    assert f"{file} cannot be written" in get_error_line(headway("todo", "export", file), 1)
     assert os.listdir(headway.folder) == [".headway"]
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from tests.model_server import MODEL, ModelServer, calls, environment, text
-from tests.surfaces.reading import reading, session
-from tests.surfaces.serving import Client, plain
+from tests.surfaces.document_reader import open_reader, parse_session
+from tests.surfaces.server_harness import Client, client_options
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -149,7 +149,7 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
     assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # it was asked for twice
 
 
-def test_the_frameworks_in_the_documents_have_what_is_imported(tmp_path: Path) -> None:
+def test_the_frameworks_in_the_documents_export_the_imported_names(tmp_path: Path) -> None:
     imports = [line for block in blocks("docs/library.md") for line in block.splitlines() if re.match(r"(from|import) \w", line)]
     script = tmp_path / "imports.py"
     script.write_text("\n".join(line for line in imports if "my_tools" not in line), encoding="utf-8")
@@ -215,7 +215,7 @@ for script in sys.argv[1:]:
 """
 
 
-def test_who_has_no_key_is_told_what_to_set(tmp_path: Path) -> None:
+def test_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
     scripts = [str(EXAMPLES / f"{name}.py") for name in NEED_A_KEY]
     first, *others = run("-c", tmp_path, EACH, *scripts).splitlines()
     assert first.startswith("Set HEADWAY_TOKEN and OPENAI_API_KEY: ")
@@ -242,7 +242,7 @@ def application(folder: Path) -> Iterator[str]:
 
 
 def test_an_application_answers_its_users(tmp_path: Path) -> None:
-    with application(tmp_path) as url, httpx.Client(**plain(url)) as visitor:
+    with application(tmp_path) as url, httpx.Client(**client_options(url)) as visitor:
         answer = visitor.post("/users/ada/questions", json={"content": "Calculate 12*7, then write the result to notes.txt"})
         assert answer.status_code == 200
         assert "84" in answer.json()["answer"]
@@ -257,8 +257,8 @@ def test_an_application_answers_its_users(tmp_path: Path) -> None:
 def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> None:
     page = (EXAMPLES / "two_workers_postgres.md").read_text(encoding="utf-8")
     (tmp_path / "folder").mkdir()
-    with reading(tmp_path / "folder", new_postgres_url) as reader:
-        for one in session(page):
+    with open_reader(tmp_path / "folder", new_postgres_url) as reader:
+        for one in parse_session(page):
             reader.follow(one)
         assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
         assert any("3 at work" in line for line in reader.type("headway doctor"))
@@ -272,7 +272,7 @@ def test_there_is_a_config_for_each_client() -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda one: one.stem)
-def test_what_a_client_starts_is_our_server(config: Path, tmp_path: Path) -> None:
+def test_the_client_configurations_start_our_server(config: Path, tmp_path: Path) -> None:
     entry = entries(config)["headway"]
     assert entry["command"] == "headway"
     arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]
@@ -296,7 +296,7 @@ def test_where_a_client_calls_is_our_server(config: Path, sqlite_client: Client)
     address = httpx.URL(entry["url"])
     assert (address.host, address.port) == ("127.0.0.1", 8484)
     headers = {name: re.sub(r"\$\{[^}]+\}", sqlite_client.secret, value) for name, value in entry["headers"].items()}
-    with httpx.Client(**plain(str(sqlite_client.base_url))) as visitor:
+    with httpx.Client(**client_options(str(sqlite_client.base_url))) as visitor:
         answer = visitor.post(address.path, json=INITIALIZE, headers=headers | {"Accept": "application/json, text/event-stream"})
         assert answer.status_code == 200
         assert '"name":"headway"' in answer.text.replace(" ", "")

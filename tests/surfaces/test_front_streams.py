@@ -63,7 +63,7 @@ def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
 
     assert started == {"type": "RUN_STARTED", "threadId": "thread", "runId": "run"}
     assert turn == {"type": "CUSTOM", "name": "turn_started", "value": {"turn_id": "t", "conversation_id": 7, "mode": "plan"}}
-    empty = {"total": 0, "remaining": 0, "current": None, "items": []}
+    empty: dict[str, Any] = {"total": 0, "remaining": 0, "current": None, "items": []}
     assert snapshot == {"type": "STATE_SNAPSHOT", "snapshot": {"theirs": 1, "todos": empty}}
 
 
@@ -72,7 +72,7 @@ def test_state_that_is_no_object_gives_way() -> None:
     assert list(snapshot["snapshot"]) == ["todos"]
 
 
-def test_what_changed_of_the_list_is_told_and_nothing_else() -> None:
+def test_only_the_changed_parts_of_the_list_are_sent() -> None:
     first, second = in_ag_ui(listed("milk"), listed("milk"), listed("milk", "bread"))
 
     assert [one["path"] for one in first["delta"]] == ["/todos/total", "/todos/remaining", "/todos/items"]
@@ -95,7 +95,7 @@ def test_words_that_became_the_message_are_not_said_twice() -> None:
     ]
 
 
-def test_who_missed_the_words_gets_the_message() -> None:
+def test_a_client_that_missed_the_text_gets_the_whole_message() -> None:
     """A stream that is asked for again with the same Idempotency-Key has no words, only what was said in the end."""
     start, content, end = in_ui_stream(message("hello", "user"), message("It is late."))
 
@@ -104,7 +104,7 @@ def test_who_missed_the_words_gets_the_message() -> None:
     assert end == {"type": "text-end", "id": "t:1"}
 
 
-def test_who_missed_the_last_words_gets_them() -> None:
+def test_a_client_that_missed_the_last_text_gets_it() -> None:
     said = in_ui_stream(words("It is"), message("It is late."))
     assert [one.get("delta") for one in said] == [None, "It is", " late.", None]
 
@@ -142,7 +142,7 @@ def test_a_restart_of_nothing_says_nothing() -> None:
     assert in_ag_ui(RESTART) == in_ui_stream(RESTART) == []
 
 
-def test_a_refusal_is_told_and_what_was_refused_is_withdrawn() -> None:
+def test_a_refusal_is_sent_and_the_refused_text_is_withdrawn() -> None:
     refused: Told = ("refused", {"turn_id": "t", "remaining": 2, "reason": "2 items are still open."})
 
     assert types(in_ag_ui(words("Done!"), refused))[-2:] == ["MESSAGES_SNAPSHOT", "CUSTOM"]
@@ -155,7 +155,7 @@ def test_a_refusal_is_told_and_what_was_refused_is_withdrawn() -> None:
     }
 
 
-def test_the_assessors_decision_is_told_beside_the_conversation() -> None:
+def test_the_assessors_decision_is_sent_beside_the_conversation() -> None:
     assessed: Told = ("todos_assessed", {"turn_id": "t", "ok": True, "reason": "fine"})
 
     assert in_ag_ui(assessed) == [{"type": "CUSTOM", "name": "todos_assessed", "value": assessed[1]}]
@@ -184,7 +184,7 @@ def test_calls_of_one_answer_share_a_step() -> None:
     assert types(said).count("start-step") == 1
 
 
-def test_each_end_is_told_once() -> None:
+def test_each_end_is_sent_once() -> None:
     failed: Told = ("turn_failed", {"turn_id": "t", "error": "The model is away.", "code": "model_error"})
     canceled: Told = ("turn_canceled", {"turn_id": "t"})
 
@@ -202,7 +202,7 @@ def test_an_end_leaves_no_text_open() -> None:
     assert types(in_ag_ui(words("It is"), FINISHED))[-3:] == ["TEXT_MESSAGE_END", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
 
 
-def test_what_no_front_end_has_a_word_for_is_left_out() -> None:
+def test_events_unknown_to_front_ends_are_left_out() -> None:
     told: list[Told] = [("todo_changed", {"todo": {}}), ("todos_current", {"current": None}), ("of the future", {})]
     assert in_ag_ui(*told) == in_ui_stream(*told) == []
 

@@ -9,8 +9,8 @@ import pytest
 
 from headway.actions import tenants
 from headway.storage.stores import tenants as tenant_store
-from tests.surfaces.documented import Operation, operations
-from tests.surfaces.serving import Client, Service, plain, problem
+from tests.surfaces.openapi_routes import Operation, list_operations
+from tests.surfaces.server_harness import Client, Service, check_problem, client_options
 
 MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
 CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")
@@ -18,7 +18,7 @@ CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-len
 
 @pytest.fixture
 def stranger(service: Service) -> Iterator[httpx.Client]:
-    with httpx.Client(**plain(service.url)) as visitor:
+    with httpx.Client(**client_options(service.url)) as visitor:
         yield visitor
 
 
@@ -40,17 +40,17 @@ def is_guarded(operation: Operation) -> bool:
         "Bearer " + "x" * 10_000,
     ],
 )
-def test_nobody_comes_in_without_a_token(stranger: httpx.Client, header: str | None) -> None:
-    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+def test_a_request_without_a_valid_token_is_refused(stranger: httpx.Client, header: str | None) -> None:
+    headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
     answer = stranger.get("/v1/todos", headers=headers)
 
-    assert "headway token new" in problem(answer, 401, "unauthorized")
+    assert "headway token new" in check_problem(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_a_stranger_hears_only_that_they_are_one_whatever_else_is_wrong(stranger: httpx.Client) -> None:
+def test_an_unauthenticated_request_gets_401_whatever_else_is_wrong(stranger: httpx.Client) -> None:
     headers = {"Authorization": "Bearer hw_wrong", "Content-Type": "application/json"}
-    for operation in filter(is_guarded, operations(stranger)):
+    for operation in filter(is_guarded, list_operations(stranger)):
         bad: list[dict[str, Any]] = [{}, {"params": {"limit": "x", "after": "x", "cursor": "x"}}]
         if operation.takes_body:
             bad = [{"content": body} for body in (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}', MANY_PLACES)]
@@ -58,7 +58,7 @@ def test_a_stranger_hears_only_that_they_are_one_whatever_else_is_wrong(stranger
         for options in bad:
             for place in (1, "abc", 0):
                 answer = stranger.request(operation.method, operation.at(place), **{"headers": headers, **options})
-                problem(answer, 401, "unauthorized")
+                check_problem(answer, 401, "unauthorized")
 
 
 def test_the_scheme_is_bearer_in_any_case(client: Client) -> None:
@@ -86,7 +86,7 @@ def test_a_token_that_has_expired_is_refused(client: Client, service: Service) -
         over = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=3500))
         live = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=7200))
 
-    problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {over.secret}"}), 401, "unauthorized")
+    check_problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {over.secret}"}), 401, "unauthorized")
     assert client.get("/v1/todos", headers={"Authorization": f"Bearer {live.secret}"}).status_code == 200
 
 

@@ -31,7 +31,7 @@ def bearer(secret: str, **more: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}", **more}
 
 
-def test_a_refusal_that_is_kept_for_its_key_interrupts_nobody(tmp_path: Path) -> None:
+def test_a_replayed_refusal_interrupts_no_agent(tmp_path: Path) -> None:
     begun, paid = asyncio.Event(), asyncio.Event()
 
     @tool

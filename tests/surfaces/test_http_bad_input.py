@@ -5,22 +5,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.surfaces.documented import METHODS, operations
-from tests.surfaces.serving import Client, problem
+from tests.surfaces.openapi_routes import METHODS, list_operations
+from tests.surfaces.server_harness import Client, check_problem
 
 LONGEST_BODY = 1024 * 1024
 PAYLOADS = ("null", "true", "0", '"text"', "[]", "[[]]", "[null]", "{}", '{"":0}', '{"todos":{}}', '{"todos":[{}]}', '{"id":{}}')
 
 
 def test_a_body_that_is_not_json_is_400_on_every_route_that_takes_one(sqlite_client: Client) -> None:
-    for operation in operations(sqlite_client):
+    for operation in list_operations(sqlite_client):
         if operation.takes_body:
             for body in (b"", b"{", b"nonsense", b'{"subject": "x"', b"\xff\xfe", b'{"a": 1,}', b"[" * 100_000):
                 sqlite_client.refused(operation.method, operation.at(), 400, "malformed_json", content=body)
 
 
 def test_a_body_of_another_kind_is_415_on_every_route_that_takes_one(sqlite_client: Client) -> None:
-    for operation in operations(sqlite_client):
+    for operation in list_operations(sqlite_client):
         if operation.takes_body:
             for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonl", "multipart/form-data; boundary=x"):
                 headers = {"Content-Type": kind}
@@ -37,15 +37,15 @@ def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | Non
 IN_FOREIGN_WORDS = ("/v1/ag-ui", "/v1/ui-stream")  # protocols of others, which grow
 
 
-def test_a_field_nobody_knows_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:
-    for operation in operations(sqlite_client):
+def test_an_unknown_field_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:
+    for operation in list_operations(sqlite_client):
         if operation.takes_body and operation.path not in IN_FOREIGN_WORDS:
             said = sqlite_client.refused(operation.method, operation.at(), 422, "invalid", json={"nonsense": 1, "todos": None})
             assert "nonsense" in said
 
 
 @pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations", "/v1/events"])
-def test_a_parameter_nobody_knows_is_refused(sqlite_client: Client, path: str) -> None:
+def test_an_unknown_parameter_is_refused(sqlite_client: Client, path: str) -> None:
     assert "nonsense" in sqlite_client.refused("GET", path, 422, "invalid", params={"nonsense": "1"})
 
 
@@ -53,16 +53,16 @@ FOR_OPERATORS = ("/v1/halt", "/v1/costs")
 
 
 def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
-    for operation in operations(client):
+    for operation in list_operations(client):
         for body in PAYLOADS if operation.takes_body else ():
             answer = client.request(operation.method, operation.at(10**15), content=body)
             if answer.status_code not in (200, 201):
-                problem(answer, answer.status_code)
+                check_problem(answer, answer.status_code)
                 allowed = (403, 404, 409, 422) if operation.path in FOR_OPERATORS else (404, 409, 422)
                 assert answer.status_code in allowed, (operation, body, answer.text)
 
 
-def test_a_complaint_names_the_field_and_what_is_wrong_with_it(sqlite_client: Client) -> None:
+def test_an_error_names_the_field_and_the_problem(sqlite_client: Client) -> None:
     body = {"subject": 5, "conversation_id": "1", "status": "done", "depends_on": [0, True], "position": 1.5}
     said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json=body)
 
@@ -72,7 +72,7 @@ def test_a_complaint_names_the_field_and_what_is_wrong_with_it(sqlite_client: Cl
     assert "row" not in sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": [{"subject": ""}]})
 
 
-def test_a_complaint_does_not_repeat_what_was_sent(sqlite_client: Client) -> None:
+def test_an_error_does_not_repeat_the_input(sqlite_client: Client) -> None:
     said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", "secret" * 10_000: "hidden"})
 
     assert len(said) < 200
@@ -85,7 +85,7 @@ def test_text_that_cannot_be_stored_is_refused_in_every_field(client: Client, fi
     fields = {"subject": '"x"', field: f'"{text}"'}
     body = "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}"
 
-    problem(client.post("/v1/todos", content=body), status)
+    check_problem(client.post("/v1/todos", content=body), status)
     assert client.subjects() == []
 
 
@@ -103,14 +103,14 @@ def test_text_that_cannot_be_stored_is_refused_in_every_field(client: Client, fi
 def test_text_that_cannot_be_stored_cannot_be_asked_for(client: Client, path: str, parameters: dict[str, str]) -> None:
     answer = client.get(path, params=parameters)
 
-    problem(answer, 422)
+    check_problem(answer, 422)
 
 
 def test_bytes_that_are_no_text_are_no_failure(client: Client) -> None:
     assert client.get("/v1/todos?agent_id=%ff%fe").status_code == 200
-    problem(client.get("/v1/todos?turn_id=%ff%fe"), 404)
-    problem(client.get("/v1/turns/%ff%fe"), 404)
-    problem(client.get("/v1/todos/%ff"), 422)
+    check_problem(client.get("/v1/todos?turn_id=%ff%fe"), 404)
+    check_problem(client.get("/v1/turns/%ff%fe"), 404)
+    check_problem(client.get("/v1/todos/%ff"), 422)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_a_lease_has_a_length(sqlite_client: Client, seconds: str) -> None:
     "bad", ["0", "-1", "abc", "1.5", "1e3", "+1", " ", "٣", "9223372036854775808", "1" * 400, "0" * 5000 + "1", "1;2", "..;"]
 )
 def test_an_id_is_a_whole_number(sqlite_client: Client, bad: str) -> None:
-    for operation in operations(sqlite_client):
+    for operation in list_operations(sqlite_client):
         if "{todo_id}" in operation.path or "{conversation_id}" in operation.path:
             body = b'{"lease_token": "x"}' if operation.method == "POST" else b"{}"
             answer = sqlite_client.request(operation.method, operation.at(bad), content=body if operation.takes_body else None)
-            assert "must be a whole number" in problem(answer, 422, "invalid"), operation
+            assert "must be a whole number" in check_problem(answer, 422, "invalid"), operation
 
 
 def test_a_body_may_have_a_mebibyte_and_no_byte_more(client: Client) -> None:
@@ -150,7 +150,7 @@ def test_a_body_may_have_a_mebibyte_and_no_byte_more(client: Client) -> None:
 
 
 @pytest.mark.parametrize("times", range(3))
-def test_a_client_that_sends_far_too_much_still_hears_why_it_is_refused(sqlite_client: Client, times: int) -> None:
+def test_a_client_that_sends_far_too_much_still_gets_the_reason(sqlite_client: Client, times: int) -> None:
     def without_length() -> Iterator[bytes]:
         for _ in range(160):
             yield b" " * 65536
@@ -195,7 +195,7 @@ def test_text_has_a_length(sqlite_client: Client, field: str, length: int) -> No
 
 
 def test_a_method_that_a_path_does_not_take_is_405_and_names_all_that_it_takes(sqlite_client: Client) -> None:
-    found = operations(sqlite_client)
+    found = list_operations(sqlite_client)
     for path in {operation.path for operation in found}:
         taken = {operation.method for operation in found if operation.path == path}
         example = next(operation for operation in found if operation.path == path).at()
@@ -204,7 +204,7 @@ def test_a_method_that_a_path_does_not_take_is_405_and_names_all_that_it_takes(s
             assert answer.status_code == 405, (method, example)
             assert set(answer.headers["allow"].split(", ")) == taken
             if method != "HEAD":
-                problem(answer, 405, "method_not_allowed")
+                check_problem(answer, 405, "method_not_allowed")
 
 
 @pytest.mark.parametrize(
@@ -227,4 +227,4 @@ def test_an_idempotency_key_is_short_printable_ascii(client: Client, key: str | 
 @pytest.mark.parametrize("number", ["0" * 19 + "1" + "9" * 20, "0" * 30, "9" * 4_420, "9223372036854775808"])
 @pytest.mark.parametrize("path", ["/v1/todos/{}", "/v1/conversations/{}", "/v1/conversations/{}/events"])
 def test_an_id_that_no_row_can_have_is_refused(sqlite_client: Client, path: str, number: str) -> None:
-    problem(sqlite_client.get(path.format(number)), 422)
+    check_problem(sqlite_client.get(path.format(number)), 422)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 
 def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
@@ -61,7 +61,7 @@ def test_a_tenant_without_conversations_has_an_empty_list(client: Client) -> Non
     assert client.ok("GET", "/v1/conversations") == {"conversations": []}
 
 
-def test_a_turn_is_opened_for_those_who_bring_their_own_loop(client: Client) -> None:
+def test_an_external_loop_can_open_a_turn(client: Client) -> None:
     conversation = client.conversation()
     before = int(time.time())
     turn = client.ok("POST", "/v1/turns", 201, json={"conversation_id": conversation})["turn"]

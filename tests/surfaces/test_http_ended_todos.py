@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 LONG_AGO = 1_500_000_000
 TOO_EARLY = "completed_at is only accepted with an ended status (completed or canceled); this todo is pending."

@@ -10,9 +10,9 @@ from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.model_server import ModelServer, Reply, Request, calls, error, text
-from tests.surfaces.chatting import ended, say
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service, until
+from tests.surfaces.conversation_client import say, wait_for_turn
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service, wait_until
 
 SHAPE = {"id", "kind", "state", "attempts", "max_attempts", "error", "errors", "payload", "result", "due_at"}
 RUN_SHAPE = {"id", "parent_run_id", "conversation_id", "turn_id", "role", "task", "depth", "status", "result", "iterations"}
@@ -42,7 +42,7 @@ def states(client: Client, **query: Any) -> list[str]:
 # Jobs
 
 
-def test_a_job_tells_what_it_is_and_how_it_goes(client: Client) -> None:
+def test_a_job_shows_its_kind_state_and_attempts(client: Client) -> None:
     document = client.ok("GET", f"/v1/jobs/{dead(client.desk)}")
     assert list(document) == ["job"]
     shown = document["job"]
@@ -56,7 +56,7 @@ def test_dead_letters_are_a_state_like_others(client: Client) -> None:
     first, second = dead(client.desk), dead(client.desk)
     client.ok("PUT", "/v1/schedules/it", json={"every_s": 3_600, "tool": {"name": "now"}})
     client.ok("POST", "/v1/schedules/it/run")
-    until(lambda: states(client, state="completed") == ["completed"], "the third is done")
+    wait_until(lambda: states(client, state="completed") == ["completed"], "the third is done")
 
     assert {one["id"] for one in client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]} == {first, second}
     assert states(client) == ["completed", "dead", "dead"]  # the newest first
@@ -65,7 +65,7 @@ def test_dead_letters_are_a_state_like_others(client: Client) -> None:
         assert states(client, state=state) == []
 
 
-def test_a_list_goes_on_behind_its_cursor(client: Client) -> None:
+def test_a_list_continues_after_its_cursor(client: Client) -> None:
     ids = {dead(client.desk) for _ in range(3)}
     first = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": ""})
     rest = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": first["next_cursor"]})
@@ -74,11 +74,11 @@ def test_a_list_goes_on_behind_its_cursor(client: Client) -> None:
     assert {one["id"] for one in first["jobs"] + rest["jobs"]} == ids
 
 
-def test_a_retry_runs_it_anew_with_the_same_payload(client: Client) -> None:
+def test_a_retry_runs_the_job_again_with_the_same_payload(client: Client) -> None:
     job_id = dead(client.desk)
     retried = client.ok("POST", f"/v1/jobs/{job_id}/retry")["job"]
     assert (retried["id"], retried["state"], retried["attempts"], retried["payload"]) == (job_id, "queued", 0, ADD)
-    until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    wait_until(lambda: job(client, job_id)["state"] == "completed", "it is done")
 
     assert client.subjects() == ["buy milk"]
     assert job(client, job_id)["result"]["todo"]["subject"] == "buy milk"
@@ -90,11 +90,11 @@ def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
     job_id = dead(client.desk)
     answers = [client.ok("POST", f"/v1/jobs/{job_id}/retry", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert answers[0] == answers[1]
-    until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    wait_until(lambda: job(client, job_id)["state"] == "completed", "it is done")
     assert client.subjects() == ["buy milk"]
 
 
-def test_one_that_is_canceled_never_starts(client: Client) -> None:
+def test_a_canceled_job_never_starts(client: Client) -> None:
     waiting = client.desk.write(lambda tx, tenant_id: jobs.delay(tx, jobs.create(tx, tenant_id, "tool", ADD)))
     answers = [client.ok("POST", f"/v1/jobs/{waiting.id}/cancel", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert answers[0] == answers[1] == {"job": job(client, waiting.id)}
@@ -104,16 +104,16 @@ def test_one_that_is_canceled_never_starts(client: Client) -> None:
     assert client.subjects() == []
 
 
-def test_who_cancels_the_job_of_a_turn_is_sent_to_the_turn(chatter: Client, model: ModelServer) -> None:
+def test_canceling_the_job_of_a_turn_refers_to_the_turn(chatter: Client, model: ModelServer) -> None:
     model.hold()
     turn_id = say(chatter, chatter.conversation())
     (running,) = chatter.ok("GET", "/v1/jobs")["jobs"]
     assert turn_id in chatter.refused("POST", f"/v1/jobs/{running['id']}/cancel", 409, "conflict")
     model.release()
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
-def test_one_that_is_dropped_is_gone(client: Client) -> None:
+def test_a_dropped_job_is_gone(client: Client) -> None:
     job_id = dead(client.desk)
     assert client.ok("DELETE", f"/v1/jobs/{job_id}") == {"deleted": True}
     client.refused("GET", f"/v1/jobs/{job_id}", 404, "not_found")
@@ -121,7 +121,7 @@ def test_one_that_is_dropped_is_gone(client: Client) -> None:
     assert states(client) == []
 
 
-def test_whose_time_is_not_over_is_neither_retried_nor_dropped(chatter: Client, model: ModelServer) -> None:
+def test_a_running_job_is_neither_retried_nor_dropped(chatter: Client, model: ModelServer) -> None:
     model.hold()
     turn_id = say(chatter, chatter.conversation())
     model.wait_for_requests(1)
@@ -130,10 +130,10 @@ def test_whose_time_is_not_over_is_neither_retried_nor_dropped(chatter: Client, 
     assert "running" in chatter.refused("POST", f"/v1/jobs/{running['id']}/retry", 409, "conflict")
     assert "running" in chatter.refused("DELETE", f"/v1/jobs/{running['id']}", 409, "conflict")
     model.release()
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
-def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
     known, unknown = dead(client.desk), str(uuid4())
     with service.tenant() as stranger:
         for method, path in (("GET", ""), ("POST", "/retry"), ("POST", "/cancel"), ("DELETE", "")):
@@ -160,7 +160,7 @@ def test_ids_that_cannot_be(client: Client) -> None:
 
 
 def test_watchers_hear_of_a_death(sqlite_client: Client) -> None:
-    with sqlite_client.again() as watcher, listening(watcher) as stream:
+    with sqlite_client.again() as watcher, open_stream(watcher) as stream:
         job_id = dead(sqlite_client.desk)
         (told,) = stream.take(1)
     assert (told.event, told.data["job"]) == ("job_dead", job(sqlite_client, job_id))
@@ -170,14 +170,14 @@ def test_a_turn_that_failed_is_a_dead_job_and_its_retry_the_same_turn(chatter: C
     model.script = lambda _: error(400, "I do not like this")
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation)
-    assert ended(chatter, turn_id)["status"] == "failed"
+    assert wait_for_turn(chatter, turn_id)["status"] == "failed"
     (letter,) = chatter.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]
     assert letter["payload"]["turn_id"] == turn_id
     assert letter["error"]
 
     model.script = lambda _: text("Now I do.")
     chatter.ok("POST", f"/v1/jobs/{letter['id']}/retry")
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
     assert job(chatter, letter["id"])["state"] == "completed"
 
 
@@ -191,7 +191,7 @@ def test_while_halted_nothing_is_retried(client: Client) -> None:
     finally:
         client.desk.database.write(halts.unhalt)
     client.ok("POST", f"/v1/jobs/{job_id}/retry")
-    until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    wait_until(lambda: job(client, job_id)["state"] == "completed", "it is done")
 
 
 # Agents
@@ -218,8 +218,8 @@ def helped(client: Client, model: ModelServer) -> tuple[str, dict[str, Any], dic
     """The turn, and its two runs while the second one is at work."""
     with_a_helper(model)
     turn_id = say(client, client.conversation())
-    until(lambda: len(client.ok("GET", "/v1/agents")["agents"]) == 2, "there are two")
-    until(lambda: any("[DELEGATION CONTEXT]" in "".join(one.texts) for one in model.requests), "the helper is at work")
+    wait_until(lambda: len(client.ok("GET", "/v1/agents")["agents"]) == 2, "there are two")
+    wait_until(lambda: any("[DELEGATION CONTEXT]" in "".join(one.texts) for one in model.requests), "the helper is at work")
     helper, main = client.ok("GET", "/v1/agents")["agents"]
     return turn_id, main, helper
 
@@ -234,13 +234,13 @@ def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model:
     assert chatter.ok("GET", "/v1/agents", params={"turn_id": str(uuid4())}) == {"agents": [], "next_cursor": None}
 
     model.release()
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
     done = chatter.ok("GET", f"/v1/agents/{helper['id']}")["agent"]
     assert (done["status"], done["result"]["status"], done["result"]["summary"]) == ("completed", "completed", "Found it.")
     assert done["ended_at"] >= done["created_at"]
 
 
-def test_a_sub_agent_is_canceled_and_its_parent_goes_on(chatter: Client, model: ModelServer) -> None:
+def test_a_sub_agent_is_canceled_and_its_parent_continues(chatter: Client, model: ModelServer) -> None:
     turn_id, main, helper = helped(chatter, model)
     chatter.refused("POST", f"/v1/agents/{main['id']}/cancel", 409, "conflict")
     canceled = chatter.ok("POST", f"/v1/agents/{helper['id']}/cancel")["agent"]
@@ -248,14 +248,14 @@ def test_a_sub_agent_is_canceled_and_its_parent_goes_on(chatter: Client, model: 
     chatter.refused("POST", f"/v1/agents/{helper['id']}/cancel", 409, "conflict")
     model.release()
 
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
     assert "canceled" in model.requests[-1].tool_results[-1].content
     assert {one["state"] for one in chatter.ok("GET", "/v1/jobs")["jobs"]} == {"completed", "canceled"}
 
 
 def test_foreign_runs_are_not_found(chat_service: Service, chatter: Client, model: ModelServer) -> None:
     turn_id = say(chatter, chatter.conversation())
-    ended(chatter, turn_id)
+    wait_for_turn(chatter, turn_id)
     (run,) = chatter.ok("GET", "/v1/agents")["agents"]
     with chat_service.tenant() as stranger:
         for method, path in (("GET", ""), ("POST", "/cancel")):

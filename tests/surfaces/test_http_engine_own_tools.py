@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.serving import Client, serving, until
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import Client, run_server, wait_until
+from tests.surfaces.shell import Shell, get_error_line
 
 OWN = '''
 from pathlib import Path
@@ -36,7 +36,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def gardener(sqlite_url: str, home: Path) -> Iterator[Client]:
     """A tenant of a server with a tool of its own and a program."""
-    with serving(sqlite_url, home, environment={"HEADWAY_COMMANDS": "ls"}) as service, service.tenant() as client:
+    with run_server(sqlite_url, home, environment={"HEADWAY_COMMANDS": "ls"}) as service, service.tenant() as client:
         yield client
 
 
@@ -54,7 +54,7 @@ def run(client: Client) -> dict[str, Any]:
         job.update(client.ok("GET", f"/v1/jobs/{job_id}")["job"])
         return job["state"] in ("completed", "dead")
 
-    until(over, "the tool was called")
+    wait_until(over, "the tool was called")
     return job
 
 
@@ -104,7 +104,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-def test_what_could_never_run_is_refused_with_the_reason(gardener: Client) -> None:
+def test_a_call_that_could_never_run_is_refused_with_the_reason(gardener: Client) -> None:
     """004: "skip retries immediately for non-transient failures": a call that cannot succeed is never enqueued."""
     for case, (name, arguments, reason) in WRONG.items():
         answer = put(gardener, name, arguments)
@@ -115,12 +115,12 @@ def test_what_could_never_run_is_refused_with_the_reason(gardener: Client) -> No
     assert gardener.ok("GET", "/v1/schedules")["schedules"] == []
 
 
-def test_what_the_supervisor_is_not_granted_cannot_be_scheduled(sqlite_url: str, home: Path) -> None:
+def test_a_tool_that_the_supervisor_lacks_cannot_be_scheduled(sqlite_url: str, home: Path) -> None:
     """004: "Workers share `@jarvis/tools` registry": a schedule has the hands of the supervisor."""
     roles = home / ".headway" / "agents"
     roles.mkdir()
     (roles / "index.toml").write_text('tools = ["ledger"]', encoding="utf-8")
-    with serving(sqlite_url, home) as service, service.tenant() as client:
+    with run_server(sqlite_url, home) as service, service.tenant() as client:
         refused = put(client, "water", {"bed": "roses", "litres": 1})
         assert refused.status_code == 422
         assert "The role index is not granted water" in refused.json()["detail"]
@@ -138,4 +138,4 @@ def test_the_command_line_schedules_the_same_and_programs_too(headway: Shell, mo
 
     assert headway.json(*flags("water", '{"bed": "roses", "litres": 1}'))["schedule"]["tool"]["name"] == "water"
     assert headway.json(*flags("run_command", '{"command": ["ls"]}'))["schedule"]["tool"]["name"] == "run_command"
-    assert "litres: Field required" in one_error(headway(*flags("water", '{"bed": "roses"}')), 2)
+    assert "litres: Field required" in get_error_line(headway(*flags("water", '{"bed": "roses"}')), 2)

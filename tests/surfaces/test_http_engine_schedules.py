@@ -7,9 +7,9 @@ import pytest
 from headway.actions import halts, schedules
 from headway.actions.schedules import Timing
 from tests.model_server import ModelServer
-from tests.surfaces.chatting import said
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service, until
+from tests.surfaces.conversation_client import list_messages
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service, wait_until
 
 TOOL = {"tool": {"name": "now", "arguments": {}}}
 SHAPE = {"name", "paused", "next_at", "last_at", "last_job", "skipped", "created_at", "updated_at"}
@@ -75,7 +75,7 @@ def test_the_verbs(client: Client) -> None:
     assert (ran["next_at"], get(client)["last_job"]) == (made["next_at"], ran["last_job"])
     assert ran["last_at"] >= made["created_at"]
 
-    until(lambda: jobs_of(client)[0]["state"] == "completed", "the tool is called")
+    wait_until(lambda: jobs_of(client)[0]["state"] == "completed", "the tool is called")
     (job,) = jobs_of(client)
     assert (job["id"], job["kind"], job["payload"]["name"]) == (ran["last_job"], "tool", "now")
 
@@ -88,7 +88,7 @@ def test_a_verb_with_a_key_acts_once(client: Client) -> None:
 
 
 def test_watchers_hear_of_changes(sqlite_client: Client) -> None:
-    with sqlite_client.again() as watcher, listening(watcher) as stream:
+    with sqlite_client.again() as watcher, open_stream(watcher) as stream:
         made = put(sqlite_client)
         sqlite_client.ok("DELETE", "/v1/schedules/it")
         heard = stream.take(2)
@@ -144,7 +144,7 @@ def test_names_that_are_none(client: Client, name: str) -> None:
     assert client.post(f"/v1/schedules/{name}/run").status_code in (404, 422)
 
 
-def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
     with service.tenant() as stranger:
         put(client)
         for method, path in (
@@ -165,7 +165,7 @@ def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, clie
     assert jobs_of(client) == []
 
 
-def test_a_tool_that_nobody_has_is_not_found(client: Client) -> None:
+def test_an_unknown_tool_is_not_found(client: Client) -> None:
     said = client.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, "tool": {"name": "make_coffee"}})
     assert "now" in said  # it tells which there are
 
@@ -179,7 +179,7 @@ def test_strangers_hear_that_they_are_strangers(sqlite_service: Service, sqlite_
 # Writs
 
 
-def test_a_writ_is_another_door_to_the_same(client: Client) -> None:
+def test_a_schedule_writ_writes_the_same_schedule_as_the_api(client: Client) -> None:
     conversation = client.conversation()
     body = {"text": "So be it.\n/schedule look every 30m: Look.\n/schedule list\n", "conversation_id": conversation}
     answer = client.ok("POST", "/v1/writs", json=body)
@@ -197,7 +197,7 @@ def test_a_writ_is_another_door_to_the_same(client: Client) -> None:
     assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["kept"]
 
 
-def test_every_answer_of_the_engine_room_is_in_the_document(sqlite_client: Client) -> None:
+def test_every_answer_about_jobs_and_schedules_is_in_the_document(sqlite_client: Client) -> None:
     paths = sqlite_client.get("/openapi.json").json()["paths"]
     for path, methods in paths.items():
         if path.startswith(("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/halt", "/v1/costs")):
@@ -211,20 +211,20 @@ def test_every_answer_of_the_engine_room_is_in_the_document(sqlite_client: Clien
 # Ticks
 
 
-def test_what_comes_every_second_comes_again_and_again(chatter: Client, model: ModelServer) -> None:
+def test_a_schedule_of_every_second_runs_repeatedly(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     put(chatter, "talk", every_s=1, tool=None, message={"conversation_id": conversation, "content": "How is it going?"})
     put(chatter, "note", every_s=1, tool={"name": "todo_add", "arguments": {"subject": "look"}})
-    until(lambda: len(said(chatter, conversation)) >= 4 and len(chatter.subjects()) >= 2, "both have come twice")
+    wait_until(lambda: len(list_messages(chatter, conversation)) >= 4 and len(chatter.subjects()) >= 2, "both have come twice")
     for name in ("talk", "note"):
         chatter.ok("POST", f"/v1/schedules/{name}/pause")
-    until(lambda: all(job["state"] == "completed" for job in jobs_of(chatter)), "what was begun has ended")
+    wait_until(lambda: all(job["state"] == "completed" for job in jobs_of(chatter)), "what was begun has ended")
 
     talk, note = get(chatter, "talk"), get(chatter, "note")
     done = {kind: [job for job in jobs_of(chatter) if job["kind"] == kind] for kind in ("turn", "tool")}
-    assert said(chatter, conversation)[:2] == [("user", "How is it going?"), ("assistant", "hello")]
+    assert list_messages(chatter, conversation)[:2] == [("user", "How is it going?"), ("assistant", "hello")]
     assert len(chatter.subjects()) == len(done["tool"])  # each tick was one call
-    assert len(said(chatter, conversation)) == 2 * len(done["turn"])
+    assert len(list_messages(chatter, conversation)) == 2 * len(done["turn"])
     for one, kind in ((talk, "turn"), (note, "tool")):
         assert one["last_job"] == done[kind][0]["id"]
         assert one["last_at"] == done[kind][0]["created_at"] > one["created_at"]
@@ -236,10 +236,10 @@ def test_a_turn_that_is_slow_is_not_overtaken(sqlite_chatter: Client, model: Mod
     conversation = sqlite_chatter.conversation()
     model.hold()
     put(sqlite_chatter, every_s=1, tool=None, message={"conversation_id": conversation, "content": "How is it going?"})
-    until(lambda: get(sqlite_chatter)["skipped"] >= 1, "a tick is skipped")
+    wait_until(lambda: get(sqlite_chatter)["skipped"] >= 1, "a tick is skipped")
     sqlite_chatter.ok("POST", "/v1/schedules/it/pause")
     model.release()
-    until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
+    wait_until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
     assert len(jobs_of(sqlite_chatter)) == 1
     assert len(model.requests) == 1
     sqlite_chatter.refused("GET", "/v1/schedules/none", 404, "not_found")
@@ -252,10 +252,10 @@ def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, 
     sqlite_chatter.ok("POST", "/v1/schedules/it/run")
     sqlite_chatter.refused("POST", "/v1/schedules/it/run", 409, "turn_running")
     model.release()
-    until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
+    wait_until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
 
 
-def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None:
+def test_scheduled_work_that_cannot_run_is_a_dead_job_with_the_reason(client: Client) -> None:
     put(client, "nothing", tool={"name": "read_file", "arguments": {"path": "nothing.txt"}})
     of_old = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # what there was has changed since
     for name, (tool, arguments) in of_old.items():
@@ -264,7 +264,7 @@ def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None
     said = {}
     for name in ("wrong", "nothing", "gone"):
         ran = client.ok("POST", f"/v1/schedules/{name}/run")["schedule"]["last_job"]
-        until(lambda ran=ran: client.ok("GET", f"/v1/jobs/{ran}")["job"]["state"] == "dead", f"{name} is dead")  # type: ignore[misc]
+        wait_until(lambda ran=ran: client.ok("GET", f"/v1/jobs/{ran}")["job"]["state"] == "dead", f"{name} is dead")  # type: ignore[misc]
         said[name] = client.ok("GET", f"/v1/jobs/{ran}")["job"]["error"]
 
     assert said["wrong"].startswith("Invalid arguments: subject: Field required")
@@ -273,7 +273,7 @@ def test_what_cannot_be_done_is_a_dead_job_that_says_why(client: Client) -> None
     assert not said["nothing"].startswith("{")
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
-    until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+    wait_until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
 
 
 def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> None:
@@ -283,10 +283,10 @@ def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> N
             "UPDATE schedules SET timezone = 'Europe/Atlantis', next_at = 0 WHERE tenant_id = ?", client.desk.tenant.id
         )
     )
-    until(lambda: get(client, "broken")["paused"], "it is paused")
+    wait_until(lambda: get(client, "broken")["paused"], "it is paused")
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
-    until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+    wait_until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
     assert client.get("/readyz").status_code == 200
 
 
@@ -303,4 +303,4 @@ def test_while_halted_nothing_is_run_and_all_can_be_read(client: Client) -> None
         client.ok("DELETE", "/v1/schedules/talk")
     finally:
         client.desk.database.write(halts.unhalt)
-    until(lambda: get(client, "later")["last_job"] is not None, "it ticks again")
+    wait_until(lambda: get(client, "later")["last_job"] is not None, "it ticks again")

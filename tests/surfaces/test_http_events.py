@@ -1,16 +1,18 @@
 """The event streams: what they tell, from where on, and to whom."""
 
+from typing import Any
+
 import pytest
 
-from tests.surfaces.listening import listening, log_of
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.event_stream import list_logged_ids, open_stream
+from tests.surfaces.server_harness import Client, Service
 
 
-def test_a_stream_first_tells_its_place_then_what_happens(client: Client) -> None:
+def test_a_stream_begins_with_its_position(client: Client) -> None:
     client.add("before")
-    with listening(client) as stream:
+    with open_stream(client) as stream:
         assert stream.answer.headers["content-type"].startswith("text/event-stream")
-        assert (stream.first.event, stream.first.id, stream.first.data) == ("ping", log_of(client)[-1], {})
+        assert (stream.first.event, stream.first.id, stream.first.data) == ("ping", list_logged_ids(client)[-1], {})
         todo = client.add("after")
         client.change(todo, status="in_progress")
         client.ok("DELETE", f"/v1/todos/{todo['id']}")
@@ -19,56 +21,56 @@ def test_a_stream_first_tells_its_place_then_what_happens(client: Client) -> Non
     assert [one.event for one in told] == ["todo_changed"] * 3
     assert [one.data["change"] for one in told] == ["created", "updated", "deleted"]
     assert told[0].data["todo"] == todo
-    assert [one.id for one in told] == log_of(client)[1:]
+    assert [one.id for one in told] == list_logged_ids(client)[1:]
 
 
-def test_a_stream_of_a_tenant_to_whom_nothing_has_happened_begins_at_0(client: Client) -> None:
-    with listening(client) as stream:
+def test_the_stream_of_a_tenant_without_events_begins_at_0(client: Client) -> None:
+    with open_stream(client) as stream:
         assert (stream.first.event, stream.first.id) == ("ping", 0)
 
 
 def test_after_0_is_everything(client: Client) -> None:
     for n in range(3):
         client.add(f"todo {n}")
-    with listening(client, params={"after": "0"}) as stream:
+    with open_stream(client, params={"after": "0"}) as stream:
         assert stream.changes(3) == [("created", f"todo {n}") for n in range(3)]
         client.add("todo 3")
         assert stream.changes(1) == [("created", "todo 3")]
 
 
-def test_a_reader_goes_on_where_it_was(client: Client) -> None:
+def test_a_reader_resumes_where_it_was(client: Client) -> None:
     for n in range(4):
         client.add(f"todo {n}")
-    second, third = log_of(client)[1:3]
-    went_on = [
+    second, third = list_logged_ids(client)[1:3]
+    went_on: list[dict[str, Any]] = [
         {"params": {"after": str(second)}},
         {"headers": {"Last-Event-ID": str(second)}},
         {"params": {"after": str(second)}, "headers": {"Last-Event-ID": str(third)}},
         {"params": {"after": f"{second:018}"}},
     ]
     for options in went_on:
-        with listening(client, **options) as stream:
+        with open_stream(client, **options) as stream:
             assert stream.changes(2) == [("created", "todo 2"), ("created", "todo 3")]
 
 
 @pytest.mark.parametrize("after", ["999999999999999999", ""])
-def test_a_place_ahead_of_the_log_or_no_place_is_its_end(client: Client, after: str) -> None:
+def test_a_position_beyond_the_log_or_none_is_its_end(client: Client, after: str) -> None:
     client.add("before")
-    with listening(client, params={"after": after}) as stream:
-        assert (stream.first.event, stream.first.id) == ("ping", log_of(client)[-1])
+    with open_stream(client, params={"after": after}) as stream:
+        assert (stream.first.event, stream.first.id) == ("ping", list_logged_ids(client)[-1])
         client.add("after")
         assert stream.changes(1) == [("created", "after")]
 
 
 @pytest.mark.parametrize("place", ["x", "-1", "1.5", "1 ", "%D9%A1", "9" * 19, "0x1", "1,2"])
-def test_a_place_that_is_no_number_is_400(client: Client, place: str) -> None:
+def test_a_position_that_is_not_a_number_is_400(client: Client, place: str) -> None:
     conversation = client.conversation()
     for path in ("/v1/events", f"/v1/conversations/{conversation}/events"):
         client.refused("GET", f"{path}?after={place}", 400, "bad_event_id", headers={"Last-Event-ID": "1"})
         client.refused("GET", path, 400, "bad_event_id", headers={"Last-Event-ID": place.replace(" ", "_")})
 
 
-def test_a_conversations_stream_tells_its_own_and_what_is_tenant_wide(client: Client) -> None:
+def test_a_conversations_stream_has_its_own_and_tenant_wide_events(client: Client) -> None:
     ours, theirs = client.conversation(), client.conversation()
 
     def write(when: str) -> None:
@@ -78,7 +80,7 @@ def test_a_conversations_stream_tells_its_own_and_what_is_tenant_wide(client: Cl
         client.add(f"planned {when}", conversation_id=ours, turn_id=client.turn(ours))
 
     write("before")
-    with listening(client, f"/v1/conversations/{ours}/events", params={"after": "0"}) as stream:
+    with open_stream(client, f"/v1/conversations/{ours}/events", params={"after": "0"}) as stream:
         expected = [("created", f"{what} before") for what in ("ours", "wide", "planned")]
         assert stream.changes(3) == expected
         write("live")
@@ -89,8 +91,8 @@ def test_a_stream_of_a_conversation_that_is_not_there_is_404(client: Client) -> 
     client.refused("GET", "/v1/conversations/999999999999999/events", 404, "not_found")
 
 
-def test_each_tenant_hears_of_its_own_rows_alone(client: Client, service: Service) -> None:
-    with service.tenant() as other, listening(client) as ours, listening(other) as theirs:
+def test_each_tenant_gets_events_of_its_own_rows_only(client: Client, service: Service) -> None:
+    with service.tenant() as other, open_stream(client) as ours, open_stream(other) as theirs:
         for n in range(3):
             other.add(f"theirs {n}")
             client.add(f"ours {n}")
@@ -101,7 +103,7 @@ def test_each_tenant_hears_of_its_own_rows_alone(client: Client, service: Servic
 
 def test_text_of_any_kind_is_one_event(client: Client) -> None:
     nasty = "line\nevent: forged\r\ndata: {}\n\nid: 7\u2028\u2029\x85\x0b\x0c 😀"
-    with listening(client) as stream:
+    with open_stream(client) as stream:
         client.add("as it is", description=nasty)
         client.add("the next")
         first, second = stream.take(2)
@@ -111,7 +113,7 @@ def test_text_of_any_kind_is_one_event(client: Client) -> None:
 
 
 def test_a_stream_is_neither_stored_nor_compressed_nor_held_back(client: Client) -> None:
-    with listening(client, headers={"Accept-Encoding": "gzip"}) as stream:
+    with open_stream(client, headers={"Accept-Encoding": "gzip"}) as stream:
         headers = stream.answer.headers
 
     assert headers["cache-control"] == "no-store"
@@ -119,8 +121,8 @@ def test_a_stream_is_neither_stored_nor_compressed_nor_held_back(client: Client)
     assert "content-encoding" not in headers
 
 
-def test_what_was_refused_is_not_told(client: Client) -> None:
-    with listening(client) as stream:
+def test_refused_changes_are_not_streamed(client: Client) -> None:
+    with open_stream(client) as stream:
         client.post("/v1/todos", json={"todos": [{"subject": "good"}, {"subject": "bad", "depends_on": [10**15]}]})
         client.add("told")
 

@@ -8,9 +8,9 @@ import pytest
 
 from headway.actions import halts
 from tests.model_server import Failure, ModelServer, Reply, calls, text
-from tests.surfaces.chatting import drains, ended, replies, said, say, turn
-from tests.surfaces.fronting import AG_UI, AI_SDK, ag_ui, ui_stream
-from tests.surfaces.serving import Client, problem
+from tests.surfaces.conversation_client import get_turn, list_messages, plan_and_drain, reply_in_order, say, wait_for_turn
+from tests.surfaces.front_end_clients import AG_UI, AI_SDK, ag_ui, ui_stream
+from tests.surfaces.server_harness import Client, check_problem
 
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/ag-ui": {"threadId": "mine", "runId": "1", "messages": [{"id": "1", "role": "user", "content": "hello"}]},
@@ -26,7 +26,7 @@ def conversation_of(client: Client, key: str) -> int:
 
 def refuses_once(answer: str) -> Any:
     """A model that answers while its plan is open, and then does what it planned."""
-    plan = drains("buy milk", answer=answer)
+    plan = plan_and_drain("buy milk", answer=answer)
     hasty = [text("Nothing to do, really.")]
     return lambda request: hasty.pop() if hasty and len(request.tool_results) == 1 else plan(request)
 
@@ -40,7 +40,7 @@ def frames(answer: httpx.Response) -> list[str]:
 
 @pytest.mark.parametrize("library", AG_UI)
 def test_an_ag_ui_client_sees_a_planned_turn(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = drains("buy milk", "buy bread", answer="All is bought.")
+    model.script = plan_and_drain("buy milk", "buy bread", answer="All is bought.")
     seen = ag_ui(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
 
     assert seen["error"] is None
@@ -55,23 +55,23 @@ def test_an_ag_ui_client_sees_a_planned_turn(library: str, sqlite_chatter: Clien
     assert (told[0], told[-1]) == ("RUN_STARTED", "RUN_FINISHED")
     assert told.count("STATE_DELTA") == 3
     assert seen["events"][-1]["result"]["outcome"] == "drained"
-    assert said(sqlite_chatter, conversation_of(sqlite_chatter, "shopping")) == [
+    assert list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "shopping")) == [
         ("user", "Buy milk and bread."),
         ("assistant", "All is bought."),
     ]
 
 
 @pytest.mark.parametrize("library", AG_UI)
-def test_an_ag_ui_client_goes_on_in_its_thread(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_an_ag_ui_client_continues_its_thread(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     """The second request comes with the whole conversation; the ledger has it already."""
-    model.script = replies(calls(("now", {})), text("It is late."), calls(("now", {})), text("Still late."))
+    model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("now", {})), text("Still late."))
     seen = ag_ui(library, sqlite_chatter, "What time is it?", "And now?")
 
     assert seen["error"] is None
     assert [one.get("content") for one in seen["messages"] if one["role"] == "user"] == ["What time is it?", "And now?"]
     assert seen["messages"][-1]["content"] == "Still late."
     assert len({one["id"] for one in seen["messages"]}) == len(seen["messages"]) == 8
-    assert len(said(sqlite_chatter, conversation_of(sqlite_chatter, "thread"))) == 4
+    assert len(list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "thread"))) == 4
 
 
 @pytest.mark.parametrize("library", AG_UI)
@@ -86,8 +86,8 @@ def test_a_refused_answer_does_not_stay_with_an_ag_ui_client(library: str, sqlit
 
 
 @pytest.mark.parametrize("library", AG_UI)
-def test_an_ag_ui_client_hears_of_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = replies(Reply(failure=Failure(400, "no such thing")))
+def test_an_ag_ui_client_receives_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+    model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
     seen = ag_ui(library, sqlite_chatter, "hello")
 
     assert seen["events"][-1]["type"] == "RUN_ERROR"
@@ -99,14 +99,14 @@ def test_an_ag_ui_client_hears_of_a_failure(library: str, sqlite_chatter: Client
 
 @pytest.mark.parametrize("library", AI_SDK)
 def test_a_chat_of_the_ai_sdk_sees_a_planned_turn(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = drains("buy milk", "buy bread", answer="All is bought.")
+    model.script = plan_and_drain("buy milk", "buy bread", answer="All is bought.")
     seen = ui_stream(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
 
     assert (seen["error"], seen["status"], seen["toolCalls"]) == (None, "ready", [])
     _, answer = seen["messages"]
     assert answer["id"] == answer["metadata"]["turn_id"]
     assert answer["metadata"]["outcome"] == "drained"
-    assert turn(sqlite_chatter, answer["id"])["outcome"] == "drained"
+    assert get_turn(sqlite_chatter, answer["id"])["outcome"] == "drained"
     tools = [part for part in answer["parts"] if part["type"] == "dynamic-tool"]
     assert [(one["toolName"], one["state"]) for one in tools] == [
         ("create_todo", "output-available"),
@@ -121,12 +121,12 @@ def test_a_chat_of_the_ai_sdk_sees_a_planned_turn(library: str, sqlite_chatter: 
         "state": "done",
         "providerMetadata": None,
     }
-    assert said(sqlite_chatter, conversation_of(sqlite_chatter, "shopping"))[-1] == ("assistant", "All is bought.")
+    assert list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "shopping"))[-1] == ("assistant", "All is bought.")
 
 
 @pytest.mark.parametrize("library", AI_SDK)
-def test_a_chat_of_the_ai_sdk_goes_on(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = replies(calls(("now", {})), text("It is late."), calls(("calculate", {"expression": "1/0"})), text("No."))
+def test_an_ai_sdk_chat_continues(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+    model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("calculate", {"expression": "1/0"})), text("No."))
     seen = ui_stream(library, sqlite_chatter, "What time is it?", "Divide one by zero.")
 
     assert seen["error"] is None
@@ -134,7 +134,7 @@ def test_a_chat_of_the_ai_sdk_goes_on(library: str, sqlite_chatter: Client, mode
     (failed,) = (part for part in seen["messages"][-1]["parts"] if part["type"] == "dynamic-tool")
     assert failed["state"] == "output-error"
     assert failed["errorText"]
-    assert len(said(sqlite_chatter, conversation_of(sqlite_chatter, "chat"))) == 4
+    assert len(list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "chat"))) == 4
 
 
 @pytest.mark.parametrize("library", AI_SDK)
@@ -152,8 +152,8 @@ def test_a_refused_answer_is_marked_for_the_ai_sdk(library: str, sqlite_chatter:
 
 
 @pytest.mark.parametrize("library", AI_SDK)
-def test_a_chat_of_the_ai_sdk_hears_of_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = replies(Reply(failure=Failure(400, "no such thing")))
+def test_an_ai_sdk_chat_receives_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
+    model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
     seen = ui_stream(library, sqlite_chatter, "hello")
 
     assert seen["status"] == "error"
@@ -172,7 +172,7 @@ def test_a_stream_is_one_of_events_and_ends_by_itself(path: str, chatter: Client
     assert answer.headers.get("x-vercel-ai-ui-message-stream") == ("v1" if path == "/v1/ui-stream" else None)
     *_, last = frames(answer)
     assert last == "[DONE]" if path == "/v1/ui-stream" else json.loads(last)["type"] == "RUN_FINISHED"
-    assert said(chatter, conversation_of(chatter, "mine")) == [("user", "hello"), ("assistant", "hello")]
+    assert list_messages(chatter, conversation_of(chatter, "mine")) == [("user", "hello"), ("assistant", "hello")]
 
 
 @both
@@ -180,8 +180,8 @@ def test_a_key_that_looks_like_a_number_is_a_key(path: str, sqlite_chatter: Clie
     other = sqlite_chatter.conversation()
     key = "threadId" if path == "/v1/ag-ui" else "id"
     assert sqlite_chatter.post(path, json=BODIES[path] | {key: str(other)}).status_code == 200
-    assert said(sqlite_chatter, other) == []
-    assert len(said(sqlite_chatter, conversation_of(sqlite_chatter, str(other)))) == 2
+    assert list_messages(sqlite_chatter, other) == []
+    assert len(list_messages(sqlite_chatter, conversation_of(sqlite_chatter, str(other)))) == 2
 
 
 @both
@@ -192,12 +192,12 @@ def test_a_conversation_has_one_running_turn_however_it_began(path: str, sqlite_
     model.wait_for_requests(1)
     sqlite_chatter.refused("POST", path, 409, "turn_running", json=BODIES[path])
     model.release()
-    ended(sqlite_chatter, turn_id)
+    wait_for_turn(sqlite_chatter, turn_id)
     assert sqlite_chatter.post(path, json=BODIES[path], params={"wait": 20}).status_code == 200
 
 
 @both
-def test_who_hangs_up_does_not_stop_the_turn(path: str, sqlite_chatter: Client, model: ModelServer) -> None:
+def test_hanging_up_does_not_stop_the_turn(path: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.hold()
     with sqlite_chatter.again() as visitor, visitor.stream("POST", path, json=BODIES[path]) as answer:
         first = next(line for line in answer.iter_lines() if line.startswith("data: "))
@@ -205,7 +205,7 @@ def test_who_hangs_up_does_not_stop_the_turn(path: str, sqlite_chatter: Client, 
     assert json.loads(first.removeprefix("data: "))["type"] in ("RUN_STARTED", "start")
     model.release()
     (started,) = sqlite_chatter.ok("GET", f"/v1/conversations/{conversation_of(sqlite_chatter, 'mine')}/messages")["messages"][:1]
-    assert ended(sqlite_chatter, started["turn_id"])["status"] == "finished"
+    assert wait_for_turn(sqlite_chatter, started["turn_id"])["status"] == "finished"
 
 
 @both
@@ -230,7 +230,7 @@ def test_while_everything_is_halted_nothing_begins(path: str, sqlite_client: Cli
 @both
 def test_strangers_and_nonsense_are_refused_in_sentences(path: str, sqlite_client: Client) -> None:
     body = BODIES[path]
-    problem(sqlite_client.post(path, json=body, headers={"Authorization": "Bearer hw_wrong"}), 401)
+    check_problem(sqlite_client.post(path, json=body, headers={"Authorization": "Bearer hw_wrong"}), 401)
     for messages in (
         [{"role": "assistant", "content": "hi"}],
         [{"role": "user", "content": [{"type": "image"}]}],
@@ -238,7 +238,13 @@ def test_strangers_and_nonsense_are_refused_in_sentences(path: str, sqlite_clien
     ):
         detail = sqlite_client.refused("POST", path, 422, "invalid", json=body | {"messages": messages})
         assert "the last one is the request" in detail
-    for wrong in ({"messages": []}, {"messages": "hello"}, {"threadId": "", "id": ""}, {"threadId": None, "id": None}):
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"messages": []},
+        {"messages": "hello"},
+        {"threadId": "", "id": ""},
+        {"threadId": None, "id": None},
+    )
+    for wrong in wrongs:
         sqlite_client.refused("POST", path, 422, "invalid", json=body | wrong)
     raw = json.dumps(body).replace('"1"', "NaN", 1).encode()
     answer = sqlite_client.post(path, content=raw, headers={"Content-Type": "application/json"})
@@ -250,7 +256,7 @@ def test_text_may_come_in_parts(sqlite_chatter: Client, model: ModelServer) -> N
     parts = [{"type": "text", "text": "first"}, {"type": "image", "source": {}}, {"type": "text", "text": "second"}]
     body = BODIES["/v1/ag-ui"] | {"messages": [{"id": "1", "role": "user", "content": parts}]}
     assert sqlite_chatter.post("/v1/ag-ui", json=body).status_code == 200
-    assert said(sqlite_chatter, conversation_of(sqlite_chatter, "mine"))[0] == ("user", "first\nsecond")
+    assert list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "mine"))[0] == ("user", "first\nsecond")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from headway.actions import goals, halts, jobs
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
-from tests.planning import begun, end, judge, planned
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service
+from tests.goal_plans import add_begun_goal, add_plan, end, evaluate
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service
 
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
@@ -35,7 +35,7 @@ def resting(client: Client, description: str = "reach it", **fields: Any) -> Goa
     """A goal with a plan, of which nobody in the engine room knows that it could go on."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        return goals.pause(tx, tenant_id, begun(tx, tenant_id, description, **fields).id)
+        return goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id)
 
     return client.desk.write(work)
 
@@ -44,7 +44,7 @@ def active(client: Client) -> Goal:
     """The same, while its pursuer is nowhere to be found."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        goal = begun(tx, tenant_id)
+        goal = add_begun_goal(tx, tenant_id)
         jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
         return goal
 
@@ -101,7 +101,7 @@ def test_a_goal_is_set_and_begins_at_once(client: Client) -> None:
     assert client.ok("GET", f"/v1/jobs/{goal['run_id']}")["job"]["kind"] == "goal"
 
 
-def test_what_is_not_said_has_a_default(client: Client) -> None:
+def test_omitted_fields_have_defaults(client: Client) -> None:
     goal = client.ok("POST", "/v1/goals", 201, json={"description": "reach it"})["goal"]
     assert (goal["success_criteria"], goal["priority"], goal["budget_usd"], goal["deadline"]) == ("", 50, None, 0)
 
@@ -154,7 +154,7 @@ def test_bad_input_is_422_and_sets_nothing(client: Client) -> None:
 @pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_comes_back_word_for_word_and_breaks_nothing(sqlite_client: Client, words: str) -> None:
     client = sqlite_client
-    with client.again() as watcher, listening(watcher) as stream:
+    with client.again() as watcher, open_stream(watcher) as stream:
         goal = resting(client, words, success_criteria=words)
         told = next(one for one in stream.events() if one.event == "goal_changed")
     found = show(client, goal)
@@ -189,7 +189,7 @@ def test_pages_the_newest_first(client: Client) -> None:
         client.refused("GET", "/v1/goals", 422, "invalid", params=bad)
 
 
-def test_a_goal_shows_its_plan_its_progress_and_what_was_learnt(client: Client) -> None:
+def test_a_goal_shows_its_plan_progress_and_lessons(client: Client) -> None:
     goal = active(client)
     go, arrive = show(client, goal)["sub_goals"]
     assert (go["status"], go["depends_on"], arrive["status"], arrive["depends_on"]) == ("in-progress", [], "pending", [go["id"]])
@@ -197,7 +197,7 @@ def test_a_goal_shows_its_plan_its_progress_and_what_was_learnt(client: Client) 
 
     def work(tx: Transaction, _tenant_id: int) -> None:
         end(tx, goal, go["id"], "We went.")
-        judge(tx, goal, go["id"])
+        evaluate(tx, goal, go["id"])
         end(tx, goal, arrive["id"], error="The door was shut.")
 
     client.desk.write(work)
@@ -221,12 +221,12 @@ def test_the_journal_can_be_read_backwards(client: Client) -> None:
     client.refused("GET", at(goal, "journal"), 422, "invalid", params={"before": 0})
 
 
-def test_the_graph_leads_from_what_comes_first_to_what_waits(client: Client) -> None:
+def test_the_graph_leads_from_dependencies_to_dependants(client: Client) -> None:
     steps = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "alone": []}
 
     def work(tx: Transaction, tenant_id: int) -> tuple[Goal, dict[str, int]]:
         goal = goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal("branch out")).id)
-        return goal, planned(tx, goal, steps)
+        return goal, add_plan(tx, goal, steps)
 
     goal, ids = client.desk.write(work)
     drawn = client.ok("GET", at(goal, "graph"))["graph"]
@@ -307,9 +307,9 @@ def test_every_decision_is_written_down(client: Client, action: str, status: str
     assert entry["data"] == {"action": action, "note": "try the back door"}
 
 
-def test_to_continue_counts_the_replans_anew(client: Client) -> None:
+def test_continue_restarts_the_replan_count(client: Client) -> None:
     def work(tx: Transaction, tenant_id: int) -> Goal:
-        goal = begun(tx, tenant_id)
+        goal = add_begun_goal(tx, tenant_id)
         return goals.escalate(tx, goal._replace(replan_count=5), "replans", "Five plans came to nothing.")
 
     goal = client.desk.write(work)
@@ -320,14 +320,15 @@ def test_to_continue_counts_the_replans_anew(client: Client) -> None:
 
 def test_bad_decisions_change_nothing(client: Client) -> None:
     goal = resting(client)
-    for body in (
+    bodies: tuple[Any, ...] = (
         {},
         {"action": "retry"},
         {"action": None},
         {"action": "continue", "note": "\0"},
         {"action": "continue", "why": "x"},
         [],
-    ):
+    )
+    for body in bodies:
         assert client.post(at(goal, "decision"), json=body).status_code == 422
     assert kinds(client, goal)[-1] == "paused"
 
@@ -349,7 +350,7 @@ def test_nothing_starts_while_everything_is_halted(sqlite_client: Client) -> Non
 
 def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
     client = sqlite_client
-    with client.again() as watcher, listening(watcher) as stream:
+    with client.again() as watcher, open_stream(watcher) as stream:
         goal = active(client)
         client.ok("POST", at(goal, "pause"))
         heard: list[Any] = []
@@ -366,12 +367,12 @@ def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
 # Others
 
 
-def test_what_is_unknown_and_what_is_foreign_are_the_same(service: Service, client: Client) -> None:
+def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
     goal = resting(client)
     asked: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
         ("GET", at, {}),
-        *(("GET", lambda one, verb=verb: at(one, verb), {}) for verb in ("journal", "graph", "why")),  # type: ignore[misc]
-        *(("POST", lambda one, verb=verb: at(one, verb), {}) for verb in ("pause", "resume", "abandon")),  # type: ignore[misc]
+        *(("GET", lambda one, verb=verb: at(one, verb), {}) for verb in ("journal", "graph", "why")),
+        *(("POST", lambda one, verb=verb: at(one, verb), {}) for verb in ("pause", "resume", "abandon")),
         ("POST", lambda one: at(one, "decision"), {"json": {"action": "abandon"}}),
     ]
     unknown = 10**15
@@ -403,7 +404,7 @@ def test_a_goals_own_agent_is_not_canceled_but_the_goal_abandoned(client: Client
     assert "abandon the goal" in client.refused("POST", f"/v1/agents/{goal.run_id}/cancel", 409, "conflict")
 
 
-def test_of_those_who_decide_at_once_one_decides(client: Client) -> None:
+def test_of_concurrent_decisions_one_wins(client: Client) -> None:
     goal = resting(client)
     path, body = at(goal, "decision"), {"action": "abandon"}
     with ThreadPoolExecutor(4) as crew:
@@ -441,12 +442,13 @@ def test_a_schedule_of_a_goal(client: Client) -> None:
     job_id = client.ok("POST", "/v1/schedules/tidy/run")["schedule"]["last_job"]
     (goal,) = client.ok("GET", "/v1/goals")["goals"]
     assert (goal["run_id"], goal["description"], goal["priority"]) == (job_id, "Tidy up.", 10)
-    for bad in (
+    wrong: tuple[Any, ...] = (
         {"goal": {"description": " "}},
         {"goal": {"description": "x", "priority": -1}},
         {"goal": {"description": "x", "budget_usd": 1}},
         {"goal": {}},
         {"goal": "x"},
         {"goal": wanted, "tool": {"name": "now"}},
-    ):
+    )
+    for bad in wrong:
         client.refused("PUT", "/v1/schedules/tidy", 422, "invalid", json={"every_s": 60, **bad})

@@ -6,8 +6,8 @@ from time import monotonic
 
 import httpx
 
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service, problem, serving, until
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
 
 
 def metrics(service: Service) -> dict[str, float]:
@@ -21,7 +21,7 @@ def requests(method: str, route: str, status: int) -> str:
     return f'headway_http_requests_total{{method="{method}",route="{route}",status="{status}"}}'
 
 
-def test_nobody_needs_a_token_to_ask_how_the_server_is(service: Service) -> None:
+def test_health_needs_no_token(service: Service) -> None:
     with httpx.Client(base_url=service.url, verify=False) as visitor:
         assert visitor.get("/healthz").json() == {"ok": True}
         assert visitor.get("/readyz").json() == {
@@ -76,14 +76,14 @@ def test_todos_are_counted_by_status_over_all_tenants(service: Service) -> None:
     }
 
 
-def test_streams_and_what_they_delivered_are_counted(client: Client, service: Service) -> None:
-    until(lambda: metrics(service)["headway_open_streams"] == 0, "streams of earlier tests end")
+def test_streams_and_their_events_are_counted(client: Client, service: Service) -> None:
+    wait_until(lambda: metrics(service)["headway_open_streams"] == 0, "streams of earlier tests end")
     before = metrics(service)
-    with listening(client) as stream:
+    with open_stream(client) as stream:
         client.add()
         stream.take(1)
         during = metrics(service)
-    until(lambda: metrics(service)["headway_open_streams"] == 0, "the stream ends")
+    wait_until(lambda: metrics(service)["headway_open_streams"] == 0, "the stream ends")
 
     assert during["headway_open_streams"] == 1
     assert during["headway_events_delivered"] - before["headway_events_delivered"] == 1
@@ -94,19 +94,19 @@ def test_an_open_stream_does_not_count_as_a_slow_answer(client: Client, service:
     count = spent.replace("_sum", "_count")
     before = metrics(service)
     began = monotonic()
-    with listening(client):
+    with open_stream(client):
         for _ in range(50):
             client.add()
         lasted = monotonic() - began
-    until(lambda: metrics(service).get(count, 0) == before.get(count, 0) + 1, "the stream is counted")
+    wait_until(lambda: metrics(service).get(count, 0) == before.get(count, 0) + 1, "the stream is counted")
 
     assert metrics(service)[spent] - before.get(spent, 0) < lasted / 2
 
 
 def test_a_database_of_a_newer_headway_is_not_ready(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
+    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         service.database.write(lambda tx: tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (9999, 'later', 0)"))
 
-        said = problem(httpx.get(f"{service.url}/readyz", verify=False), 503, "not_ready")
+        said = check_problem(httpx.get(f"{service.url}/readyz", verify=False), 503, "not_ready")
         assert "migrations" in said
         assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200

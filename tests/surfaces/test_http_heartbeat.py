@@ -8,8 +8,8 @@ from headway.actions import tenants, todos
 from headway.assembly import Headway
 from headway.ledger.todo import Draft
 from headway.surfaces.http.server_sent_events import encode_events
-from tests.surfaces.inside import inside
-from tests.surfaces.listening import Told, frames
+from tests.surfaces.event_stream import StreamEvent, parse_frames
+from tests.surfaces.in_process_app import open_app
 
 
 async def streams(headway: Headway, count: int) -> None:
@@ -19,14 +19,14 @@ async def streams(headway: Headway, count: int) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_pings_tell_the_place_again_and_again(tmp_path: Path) -> None:
-    async def story() -> list[Told]:
-        async with inside(tmp_path) as (app, _, token):
+def test_pings_repeat_the_position(tmp_path: Path) -> None:
+    async def story() -> list[StreamEvent]:
+        async with open_app(tmp_path) as (app, _, token):
             feed = app.headway.feed
             channel, reader = await feed.open(token.token.tenant_id, None, None)
-            heard: list[Told] = []
+            heard: list[StreamEvent] = []
             async for events in feed.follow(channel, reader):
-                heard += frames(iter([encode_events(events)]))
+                heard += parse_frames(iter([encode_events(events)]))
                 if len(heard) == 3:
                     await app.headway.database.write(partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told")))
                 if len(heard) >= 7:
@@ -41,7 +41,7 @@ def test_pings_tell_the_place_again_and_again(tmp_path: Path) -> None:
 
 def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
     async def story() -> bool:
-        async with inside(tmp_path) as (app, client, token):
+        async with open_app(tmp_path) as (app, client, token):
             headway = app.headway
             other = await headway.database.write(partial(tenants.create_token, tenant_id=token.token.tenant_id))
             theirs = {"Authorization": f"Bearer {other.secret}"}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.surfaces.serving import PATIENCE_S, Client
+from tests.surfaces.server_harness import PATIENCE_S, Client
 
 KINDS = {"Content-Type": "application/json"}
 DEEP = 400_000

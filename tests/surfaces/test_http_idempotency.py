@@ -14,8 +14,8 @@ from headway.actions import goals, jobs, runs, turns
 from headway.actions.goals import NewGoal
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
-from tests.surfaces.documented import operations
-from tests.surfaces.serving import PATIENCE_S, Client, Service, serving
+from tests.surfaces.openapi_routes import list_operations
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_server
 
 
 def key() -> dict[str, str]:
@@ -94,7 +94,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     dead = client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody")
     client.desk.database.write(lambda tx: jobs.fail_permanently(tx, dead, "made up"))
     client.ok("PUT", "/v1/schedules/todo_add", json={"every_s": 86_400, "tool": {"name": "now"}})
-    for operation in operations(client):
+    for operation in list_operations(client):
         if operation.method == "POST":
             names = {
                 "name": "todo_add",
@@ -217,11 +217,11 @@ def test_when_eight_come_at_once_one_acts_and_all_get_its_answer(client: Client)
 
 def test_an_answer_outlives_the_server(tmp_path: Path, database_url: str) -> None:
     headers, body = key(), {"subject": "once"}
-    with serving(database_url, tmp_path) as service, service.tenant() as client:
+    with run_server(database_url, tmp_path) as service, service.tenant() as client:
         first = client.post("/v1/todos", json=body, headers=headers)
         refused = client.post("/v1/todos", json={"subject": "x", "depends_on": [999]}, headers=headers)
         service.end()
-        with serving(database_url, tmp_path) as restarted:
+        with run_server(database_url, tmp_path) as restarted:
             client.base_url = httpx.URL(restarted.url)
             again = client.post("/v1/todos", json=body, headers=headers)
             assert told(again) == told(first)

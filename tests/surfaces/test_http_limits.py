@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.surfaces.http.middleware import Exchange, HttpMetrics, RateLimiter
-from tests.surfaces.inside import inside
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import PATIENCE_S, Client, Service
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.in_process_app import open_app
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service
 
 RATE = 600
 HARDEST = 20_000
@@ -46,7 +46,7 @@ def answers(service: Service, request: bytes, count: int) -> Iterator[tuple[int,
                 yield status, headers
 
 
-def test_a_token_that_asks_far_too_often_is_told_to_wait_and_others_are_not(sqlite_service: Service) -> None:
+def test_a_token_over_its_rate_limit_must_wait_and_others_need_not(sqlite_service: Service) -> None:
     with sqlite_service.tenant() as hasty, sqlite_service.tenant() as calm:
         request = f"GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {hasty.secret}\r\n\r\n".encode()
         numbered = enumerate(answers(sqlite_service, request, HARDEST))
@@ -66,7 +66,7 @@ def test_every_answer_to_a_token_says_how_much_is_left(sqlite_client: Client) ->
         assert answer.headers["ratelimit-reset"] == "1"
 
 
-def test_a_large_answer_is_compressed_for_those_who_can_read_it(client: Client) -> None:
+def test_a_large_answer_is_compressed_for_clients_that_accept_it(client: Client) -> None:
     client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": f"number {n}"} for n in range(100)]})
     plain = client.get("/v1/todos", params={"limit": 100}, headers={"Accept-Encoding": "identity"})
     with client.stream("GET", "/v1/todos", params={"limit": 100}, headers={"Accept-Encoding": "gzip"}) as answer:
@@ -79,7 +79,7 @@ def test_a_large_answer_is_compressed_for_those_who_can_read_it(client: Client) 
     assert "content-encoding" not in client.get("/v1/todos/ready", params={"limit": 1}).headers
 
 
-def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite_service: Service) -> None:
+def test_every_answer_has_security_headers(sqlite_client: Client, sqlite_service: Service) -> None:
     stranger = httpx.get(f"{sqlite_service.url}/v1/todos", verify=False)
     found = [
         sqlite_client.get("/v1/todos"),
@@ -96,7 +96,7 @@ def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite
         sqlite_client.get("/healthz"),
         stranger,
     ]
-    with listening(sqlite_client) as stream:
+    with open_stream(sqlite_client) as stream:
         found.append(stream.answer)
 
     assert {answer.status_code for answer in found} == {200, 201, 204, 400, 401, 404, 405, 413}
@@ -107,7 +107,7 @@ def test_every_answer_tells_browsers_to_be_careful(sqlite_client: Client, sqlite
         assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
 
 
-def test_no_other_site_is_told_that_it_may_read_anything(sqlite_client: Client) -> None:
+def test_no_answer_allows_cross_origin_reads(sqlite_client: Client) -> None:
     asking = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "*"}
     for path in ("/v1/todos", "/mcp", "/openapi.json", "/metrics", "/login", "/"):
         for method in ("OPTIONS", "GET"):
@@ -139,7 +139,7 @@ async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise ValueError("/home/ada/headway.db: no such table")
 
 
-def test_a_fault_of_ours_is_told_by_the_name_of_its_request_and_not_by_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_names_its_request_and_not_its_cause(caplog: pytest.LogCaptureFixture) -> None:
     start, body = exchanged([(b"x-request-id", b"mine")], broken, RateLimiter())
 
     assert start["status"] == 500
@@ -148,7 +148,7 @@ def test_a_fault_of_ours_is_told_by_the_name_of_its_request_and_not_by_its_cause
     assert "no such table" in caplog.text
 
 
-def test_a_request_keeps_the_name_it_was_given_if_it_is_a_decent_one(sqlite_client: Client) -> None:
+def test_a_request_keeps_its_id_if_it_is_well_formed(sqlite_client: Client) -> None:
     for name in ("from-the-proxy.7", "x" * 64):
         assert sqlite_client.get("/v1/todos", headers={"X-Request-Id": name}).headers["x-request-id"] == name
     names = {
@@ -162,12 +162,12 @@ def test_a_request_keeps_the_name_it_was_given_if_it_is_a_decent_one(sqlite_clie
 def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
     """The half minute that it may take is over as soon as the first piece is there."""
 
-    async def story() -> list[dict[str, Any]]:
-        async with inside(tmp_path) as (app, _, token):
+    async def story() -> list[MutableMapping[str, Any]]:
+        async with open_app(tmp_path) as (app, _, token):
             headers = [(b"authorization", f"Bearer {token.secret}".encode()), (b"content-type", b"application/json")]
             scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/todos", "query_string": b"", "headers": headers}
             pieces = [{"type": "http.request", "body": b'{"subject": ', "more_body": True}]
-            sent: list[dict[str, Any]] = []
+            sent: list[MutableMapping[str, Any]] = []
 
             async def receive() -> dict[str, Any]:
                 if pieces:
@@ -176,7 +176,7 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
                 await asyncio.Event().wait()
                 raise AssertionError("unreachable")
 
-            async def send(message: dict[str, Any]) -> None:
+            async def send(message: MutableMapping[str, Any]) -> None:
                 sent.append(message)
 
             await asyncio.wait_for(app(scope, receive, send), 30)
@@ -190,7 +190,7 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "request_line", [b"nonsense\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"]
 )
-def test_what_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service, request_line: bytes) -> None:
+def test_input_that_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service, request_line: bytes) -> None:
     place = urlsplit(sqlite_service.url)
     with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request_line)

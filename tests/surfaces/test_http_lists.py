@@ -1,5 +1,7 @@
 """GET /v1/todos and /v1/todos/ready: order, filters, pages."""
 
+from typing import Any
+
 import pytest
 
 from headway.actions import goals, notices, todos
@@ -7,10 +9,10 @@ from headway.actions.goals import NewGoal
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import BadCursor
 from headway.ledger.todo import Draft
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 
-def test_a_list_shows_what_is_in_progress_then_pending_by_position_then_what_ended_last(client: Client, service: Service) -> None:
+def test_a_list_is_ordered_by_in_progress_then_position_then_latest_end(client: Client, service: Service) -> None:
     first, second, third, fourth = (client.add(subject) for subject in ("first", "second", "third", "fourth"))
     with service.ago(3600) as earlier:
         old = Draft("ended an hour ago", status="completed")
@@ -73,7 +75,8 @@ def test_pages_joined_together_are_the_list(client: Client) -> None:
     client.ok("POST", "/v1/todos", 201, json={"todos": rows})
     for filters in ({}, {"conversation_id": conversation}, {"conversation_id": "tenant"}, {"status": "pending"}):
         whole = client.ok("GET", "/v1/todos", params={**filters, "limit": 500})
-        pages, cursor = [], ""
+        pages: list[dict[str, Any]] = []
+        cursor: str | None = ""
         while cursor is not None:
             page = client.ok("GET", "/v1/todos", params={**filters, "limit": 5, "cursor": cursor})
             assert len(page["todos"]) <= 5
@@ -85,7 +88,7 @@ def test_pages_joined_together_are_the_list(client: Client) -> None:
         assert len({todo["id"] for todo in pages}) == len(pages) > 5
 
 
-def test_a_page_holds_fifty_unless_told_otherwise(client: Client) -> None:
+def test_a_page_holds_fifty_by_default(client: Client) -> None:
     client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": "one of many"}] * 60})
 
     assert len(client.ok("GET", "/v1/todos")["todos"]) == len(client.ok("GET", "/v1/todos/ready")["todos"]) == 50

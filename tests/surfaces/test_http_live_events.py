@@ -7,15 +7,17 @@ from itertools import cycle
 from pathlib import Path
 from subprocess import run
 from time import monotonic
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
 from headway.ledger.events import build_todo_event
+from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
-from tests.surfaces.listening import listening, log_of
-from tests.surfaces.serving import PATIENCE_S, Client, Service, until
+from tests.surfaces.event_stream import list_logged_ids, open_stream
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, wait_until
 
 WRITERS = 4
 EACH = 100
@@ -36,9 +38,7 @@ def write_many(writer: Client) -> None:
 
 
 @pytest.mark.parametrize("by_header", [True, False])
-def test_a_reader_that_comes_and_goes_while_four_write_misses_nothing_and_hears_nothing_twice(
-    client: Client, by_header: bool
-) -> None:
+def test_a_reader_that_reconnects_while_four_write_gets_every_event_once(client: Client, by_header: bool) -> None:
     seen: list[int] = []
     patience = cycle(range(1, 30, 4))
     with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as pool:
@@ -46,13 +46,13 @@ def test_a_reader_that_comes_and_goes_while_four_write_misses_nothing_and_hears_
         writing = [pool.submit(write_many, writer) for writer in writers]
         while len(seen) < WRITERS * EACH:
             last = str(seen[-1] if seen else 0)
-            options = {"headers": {"Last-Event-ID": last}} if by_header else {"params": {"after": last}}
-            with listening(client, **options) as stream:
+            options: dict[str, Any] = {"headers": {"Last-Event-ID": last}} if by_header else {"params": {"after": last}}
+            with open_stream(client, **options) as stream:
                 seen += [told.id for told in stream.take(min(next(patience), WRITERS * EACH - len(seen)))]
         for one in writing:
             one.result()
 
-    assert seen == log_of(client)
+    assert seen == list_logged_ids(client)
     assert seen == sorted(set(seen))
 
 
@@ -61,37 +61,37 @@ def test_readers_that_connect_from_now_on_while_others_write_begin_where_they_sa
         writing = pool.submit(write_many, writer)
         begun = []
         for _ in range(10):
-            with listening(client) as stream:
-                begun.append((stream.first, stream.take(2) if len(log_of(client)) < EACH - 20 else []))
+            with open_stream(client) as stream:
+                begun.append((stream.first, stream.take(2) if len(list_logged_ids(client)) < EACH - 20 else []))
         writing.result()
-    log = log_of(client)
+    log = list_logged_ids(client)
 
     for first, told in begun:
         place = log.index(first.id) + 1 if first.id else 0
         assert [one.id for one in told] == log[place : place + len(told)]
 
 
-def test_many_readers_hear_the_same(client: Client) -> None:
+def test_many_readers_get_the_same_events(client: Client) -> None:
     with ExitStack() as stack:
-        streams = [stack.enter_context(listening(client)) for _ in range(40)]
+        streams = [stack.enter_context(open_stream(client)) for _ in range(40)]
         write_many(client)
         heard = {tuple(told.id for told in stream.take(EACH)) for stream in streams}
 
-    assert heard == {tuple(log_of(client))}
+    assert heard == {tuple(list_logged_ids(client))}
 
 
-def test_what_another_process_writes_is_told(client: Client, service: Service, tmp_path: Path) -> None:
+def test_writes_of_another_process_are_streamed(client: Client, service: Service, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headway", "--database-url", service.database_url, "--tenant", client.desk.tenant.name]
-    with listening(client) as stream:
+    with open_stream(client) as stream:
         for subject in ("first", "second"):
             assert run([*command, "todo", "add", subject], cwd=tmp_path, timeout=PATIENCE_S, capture_output=True).returncode == 0
 
         assert stream.changes(2) == [("created", "first"), ("created", "second")]
 
 
-def test_on_postgres_another_process_is_heard_at_once(postgres_service: Service) -> None:
+def test_on_postgres_events_of_another_process_arrive_at_once(postgres_service: Service) -> None:
     """Thirty times the slow look that makes good what was not announced would take a minute."""
-    with postgres_service.tenant() as client, listening(client) as stream:
+    with postgres_service.tenant() as client, open_stream(client) as stream:
         began = monotonic()
         for n in range(30):
             client.desk.add(f"number {n}")
@@ -103,14 +103,19 @@ def test_on_postgres_another_process_is_heard_at_once(postgres_service: Service)
 def tell(desk: TenantHarness, events: int) -> None:
     """Have many large events written to the log."""
     event = build_todo_event(desk.tenant.id, desk.add(description="x" * 1500), "updated")
+
+    def emit_many(tx: Transaction) -> None:
+        for _ in range(500):
+            tx.emit(event)
+
     for _ in range(events // 500):
-        desk.database.write(lambda tx: [tx.emit(event) for _ in range(500)])
+        desk.database.write(emit_many)
 
 
 def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite_client: Client, sqlite_service: Service) -> None:
     process = psutil.Process(sqlite_service.process.pid)
     with ExitStack() as stack:
-        awake, *asleep = [stack.enter_context(listening(sqlite_client)) for _ in range(21)]
+        awake, *asleep = [stack.enter_context(open_stream(sqlite_client)) for _ in range(21)]
         before = process.memory_info().rss
         tell(sqlite_client.desk, 20_000)
         heard = awake.take(20_001)  # whoever reads is not held up by those who don't
@@ -118,23 +123,23 @@ def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite
         late = asleep[0].take(20_001)
 
     assert grown < 200 * 2**20, f"{grown / 2**20:.0f} MiB"  # all of it, twenty times over, would be 700
-    assert [told.id for told in late] == [told.id for told in heard] == log_of(sqlite_client)
+    assert [told.id for told in late] == [told.id for told in heard] == list_logged_ids(sqlite_client)
 
 
-def test_those_who_leave_leave_nothing_behind(client: Client, service: Service) -> None:
+def test_closed_streams_leave_nothing_behind(client: Client, service: Service) -> None:
     process = psutil.Process(service.process.pid)
-    until(lambda: open_streams(service) == 0, "streams of earlier tests end")
-    with listening(client):
+    wait_until(lambda: open_streams(service) == 0, "streams of earlier tests end")
+    with open_stream(client):
         pass
-    until(lambda: open_streams(service) == 0, "the first stream ends")
+    wait_until(lambda: open_streams(service) == 0, "the first stream ends")
     files, threads = process.num_fds(), process.num_threads()
     for _ in range(2):
         with ExitStack() as stack:
             for _ in range(25):
-                stack.enter_context(listening(client))
+                stack.enter_context(open_stream(client))
             assert open_streams(service) == 25
             client.add()
-        until(lambda: open_streams(service) == 0, "all streams end")
+        wait_until(lambda: open_streams(service) == 0, "all streams end")
 
-    until(lambda: process.num_fds() <= files, "all files are closed")
+    wait_until(lambda: process.num_fds() <= files, "all files are closed")
     assert process.num_threads() <= threads

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Service, plain, serving, until
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Service, client_options, run_server, wait_until
 
 HUSH = "hush-hush"
 
@@ -18,7 +18,7 @@ HUSH = "hush-hush"
 @pytest.fixture(scope="module")
 def talkative(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("talkative")
-    with serving(f"sqlite:///{folder / 'headway.db'}", folder, ("--log-level", "info")) as service:
+    with run_server(f"sqlite:///{folder / 'headway.db'}", folder, ("--log-level", "info")) as service:
         yield service
 
 
@@ -28,7 +28,7 @@ def line_of(service: Service, request_id: str) -> dict[str, Any]:
     def found() -> list[dict[str, Any]]:
         return [line for line in service.lines() if line.get("request_id") == request_id]
 
-    until(lambda: bool(found()), "the request is logged")
+    wait_until(lambda: bool(found()), "the request is logged")
     (line,) = found()
     return line
 
@@ -50,7 +50,10 @@ def test_every_request_is_one_line_with_its_name_route_status_and_time(talkative
 
 
 def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, ("--log-level", "info")) as service, service.tenant() as client:
+    with (
+        run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, ("--log-level", "info")) as service,
+        service.tenant() as client,
+    ):
         before = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
         assert client.get("/v1/todos", headers={"X-Request-Id": "unwritten"}).status_code == 200
@@ -60,7 +63,7 @@ def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_
 
 
 def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> None:
-    with talkative.tenant() as client, httpx.Client(**plain(talkative.url)) as browser:
+    with talkative.tenant() as client, httpx.Client(**client_options(talkative.url)) as browser:
         login = str(talkative.announced["login_url"])
         assert browser.get(login).status_code == 303
         browser.get("/v1/todos", params={"agent_id": HUSH})
@@ -72,7 +75,7 @@ def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> Non
         client.get(f"/{HUSH}", params={"token": HUSH})
         client.get("/v1/todos", headers={"Authorization": f"Bearer {HUSH}"})
         client.post("/v1/todos", json={"subject": "x"}, headers={"Idempotency-Key": HUSH})
-        with listening(client, params={"after": "0"}, headers={"Last-Event-ID": "0"}) as stream:
+        with open_stream(client, params={"after": "0"}, headers={"Last-Event-ID": "0"}) as stream:
             stream.take(1)
         client.get("/v1/todos", headers={"X-Request-Id": "the-last"})
         line_of(talkative, "the-last")
@@ -93,8 +96,8 @@ def test_looking_at_the_servers_health_is_not_worth_a_line(talkative: Service) -
     assert not [line for line in talkative.lines() if line.get("request_id") == "quiet"]
 
 
-def test_a_server_that_is_not_asked_to_talk_says_nothing_of_requests(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
+def test_a_server_does_not_log_requests_by_default(tmp_path: Path) -> None:
+    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         with service.tenant() as client:
             client.add()
             client.get("/nowhere")

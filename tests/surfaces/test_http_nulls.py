@@ -7,7 +7,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 MODULES = (todo_schemas, agents, engine, front_ends, goals, operators)
 BODIES = {
@@ -40,7 +40,7 @@ def test_a_todo_with_nulls_is_one_without_those_fields(client: Client) -> None:
     assert {k: v for k, v in made.items() if k not in different} == {k: v for k, v in plain.items() if k not in different}
 
 
-def test_null_still_clears_what_can_be_cleared(client: Client) -> None:
+def test_null_still_clears_nullable_fields(client: Client) -> None:
     todo = client.ok("POST", "/v1/todos", 201, json={"subject": "look", "description": "closely", "agent_type": "coder"})["todo"]
     change = {"agent_type": None, "description": None, "force": None}
     changed = client.ok("PATCH", f"/v1/todos/{todo['id']}", json=change)["todo"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.proofs import Proof
-from tests.surfaces.documented import operations
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.openapi_routes import list_operations
+from tests.surfaces.server_harness import Client, Service
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".hypothesis"  # what characters there are takes seconds to find out
@@ -45,7 +45,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 
 def tried(client: Client) -> list[str]:
     """Every route but the event streams, by name: an answer that never ends is no case."""
-    return [f"{one.method} {one.path}" for one in operations(client) if not one.path.endswith("/events")]
+    return [f"{one.method} {one.path}" for one in list_operations(client) if not one.path.endswith("/events")]
 
 
 def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     return found
 
 
-def test_a_fuzzer_that_covers_every_rule_and_goes_from_route_to_route_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
+def test_a_fuzzer_over_every_rule_and_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
     names = tried(sqlite_client)
 
     report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,stateful", "--max-examples", "8", "--seed", "1")
@@ -92,7 +92,7 @@ def test_a_fuzzer_that_tries_each_route_often_finds_nothing(
 
 
 @pytest.mark.torture
-def test_a_fuzzer_with_time_on_its_hands_finds_nothing(client: Client, tmp_path: Path) -> None:
+def test_a_long_fuzzer_run_finds_nothing(client: Client, tmp_path: Path) -> None:
     report = fuzz(client, tmp_path, tried(client), "examples,coverage,fuzzing,stateful", "--max-examples", "150")
 
     assert report["test_cases"]["generated"] >= 2_000
@@ -107,7 +107,7 @@ def test_the_errors_of_event_streams_are_the_documented_ones(client: Client, ser
         {"headers": {"Authorization": "Bearer hw_wrong"}},
         {"headers": {"Authorization": "", "Cookie": "headway_session=x", "Host": "evil.example"}},
     ]
-    streams = [operation for operation in operations(client) if operation.streams and operation.method == "GET"]
+    streams = [operation for operation in list_operations(client) if operation.streams and operation.method == "GET"]
     assert len(streams) == 2
     for operation in streams:
         documented = operation.definition["responses"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from tests.surfaces.documented import document_of, operations
-from tests.surfaces.inside import inside
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.in_process_app import open_app
+from tests.surfaces.openapi_routes import get_document, list_operations
+from tests.surfaces.server_harness import Client, Service
 
 # Pages for people, the document itself, and a door with a protocol of its own.
 PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations", "/static/{build}/{name}", "/login")
@@ -67,27 +67,27 @@ def references(part: Any) -> Iterator[str]:
 
 def test_every_route_of_the_app_is_in_the_document(tmp_path: Path, sqlite_client: Client) -> None:
     async def story() -> set[tuple[str, str]]:
-        async with inside(tmp_path) as (app, _, _):
+        async with open_app(tmp_path) as (app, _, _):
             return {(method, route.path_format) for route in app.routes for method in route.methods or ()}
 
     served = asyncio.run(story())
-    assert served - NOT_DESCRIBED == {(operation.method, operation.path) for operation in operations(sqlite_client)}
+    assert served - NOT_DESCRIBED == {(operation.method, operation.path) for operation in list_operations(sqlite_client)}
     assert served >= NOT_DESCRIBED
 
 
 def test_the_document_among_the_documents_is_the_one_that_is_served(sqlite_client: Client) -> None:
     kept = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
-    assert document_of(sqlite_client) == json.loads(kept.read_text(encoding="utf-8"))
+    assert get_document(sqlite_client) == json.loads(kept.read_text(encoding="utf-8"))
 
 
-def test_what_was_promised_is_there(sqlite_client: Client) -> None:
-    found = {f"{operation.method} {operation.path}" for operation in operations(sqlite_client)}
+def test_the_promised_routes_exist(sqlite_client: Client) -> None:
+    found = {f"{operation.method} {operation.path}" for operation in list_operations(sqlite_client)}
 
     assert found >= PROMISED
 
 
 def test_every_reference_leads_somewhere_and_every_shape_is_referred_to(sqlite_client: Client) -> None:
-    document = document_of(sqlite_client)
+    document = get_document(sqlite_client)
     schemas = document["components"]["schemas"]
     referred, waiting = set[str](), set(references(document["paths"]))
     while waiting:
@@ -99,8 +99,8 @@ def test_every_reference_leads_somewhere_and_every_shape_is_referred_to(sqlite_c
     assert referred == set(schemas)
 
 
-def test_every_operation_says_what_it_does_who_may_and_how_it_fails(sqlite_client: Client) -> None:
-    found = operations(sqlite_client)
+def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client: Client) -> None:
+    found = list_operations(sqlite_client)
     for operation in found:
         definition = operation.definition
         assert definition["summary"]
@@ -118,11 +118,11 @@ def test_every_operation_says_what_it_does_who_may_and_how_it_fails(sqlite_clien
     assert len(names) == len(set(names))
 
 
-def test_bodies_refuse_what_they_do_not_name(sqlite_client: Client) -> None:
-    document = document_of(sqlite_client)
+def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:
+    document = get_document(sqlite_client)
     bodies = [
         operation.definition["requestBody"]["content"]["application/json"]["schema"]
-        for operation in operations(sqlite_client)
+        for operation in list_operations(sqlite_client)
         if operation.takes_body
     ]
     names = {reference.rpartition("/")[2] for body in bodies for reference in references(body)}
@@ -134,7 +134,7 @@ def test_bodies_refuse_what_they_do_not_name(sqlite_client: Client) -> None:
     assert loose == {"LooseRow", "RunAgentInput", "UiMessages"}
 
 
-def test_the_document_is_for_everybody_and_the_same_for_all(sqlite_service: Service) -> None:
+def test_the_document_needs_no_token_and_is_the_same_for_all(sqlite_service: Service) -> None:
     first, second = (httpx.get(f"{sqlite_service.url}/openapi.json", verify=False) for _ in range(2))
 
     assert first.headers["content-type"] == "application/json"

@@ -5,15 +5,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from headway.actions import halts, tenants
 from tests.model_server import MODEL, ModelServer, calls, environment, text
-from tests.surfaces.chatting import ended, messages_path, said, say, turn
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service, plain, serving, until
+from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import Client, Service, client_options, run_server, wait_until
 
 PRICED = "openai-chat:gpt-4o"
 
@@ -57,7 +58,7 @@ def test_a_reason_need_not_be_given(sqlite_client: Client) -> None:
         sqlite_client.ok("DELETE", "/v1/halt", headers=headers)
 
 
-def test_who_is_no_operator_changes_nothing(client: Client) -> None:
+def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None:
     for method, path, body in (("PUT", "/v1/halt", {"why": "me"}), ("PUT", "/v1/costs", {"limit_usd": 1_000})):
         assert "--operator" in client.refused(method, path, 403, "forbidden", json=body)
     client.refused("DELETE", "/v1/halt", 403, "forbidden")
@@ -68,7 +69,7 @@ def test_who_is_no_operator_changes_nothing(client: Client) -> None:
         assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
 
 
-def test_an_operator_whose_token_was_revoked_is_nobody(sqlite_client: Client) -> None:
+def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
     made = sqlite_client.desk.write(tenants.create_token, "operator", operator=True)
     sqlite_client.desk.write(tenants.revoke_token, made.token.id)
     headers = {"Authorization": f"Bearer {made.secret}"}
@@ -77,7 +78,8 @@ def test_an_operator_whose_token_was_revoked_is_nobody(sqlite_client: Client) ->
 
 def test_bad_input_halts_nothing(client: Client) -> None:
     headers = operator(client)
-    for body in ({"why": "x" * 1_001}, {"why": "\0"}, {"why": 1}, {"reason": "x"}, []):
+    bodies: tuple[Any, ...] = ({"why": "x" * 1_001}, {"why": "\0"}, {"why": 1}, {"reason": "x"}, [])
+    for body in bodies:
         assert client.put("/v1/halt", json=body, headers=headers).status_code == 422, body
     for limit in (-1, 1e9, "5", None, True):
         assert client.put("/v1/costs", json={"limit_usd": limit}, headers=headers).status_code == 422, limit
@@ -89,7 +91,10 @@ def test_bad_input_halts_nothing(client: Client) -> None:
 
 
 def test_the_local_login_is_an_operator_from_its_own_page(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as local, httpx.Client(**plain(local.url)) as browser:
+    with (
+        run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as local,
+        httpx.Client(**client_options(local.url)) as browser,
+    ):
         assert browser.get(local.announced["login_url"]).status_code == 303
         assert browser.put("/v1/halt", json={"why": "a forgery"}).status_code == 403
         origin = {"Origin": local.url}
@@ -99,7 +104,7 @@ def test_the_local_login_is_an_operator_from_its_own_page(tmp_path: Path) -> Non
         assert browser.put("/v1/costs", json={"limit_usd": 7}, headers=origin).json()["costs"]["limit_usd"] == 7
 
 
-def test_while_halted_what_starts_work_is_refused_and_reads_go_on(chatter: Client, model: ModelServer) -> None:
+def test_during_a_halt_new_work_is_refused_and_reads_continue(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     with halted(chatter):
         answer = chatter.post(messages_path(conversation), json={"content": "hi"})
@@ -107,16 +112,16 @@ def test_while_halted_what_starts_work_is_refused_and_reads_go_on(chatter: Clien
         for headers in ({}, {"Accept": "text/event-stream"}, {"Idempotency-Key": "k"}):
             detail = chatter.refused("POST", messages_path(conversation), 503, "halted", json={"content": "hi"}, headers=headers)
             assert "lunch" in detail
-        assert said(chatter, conversation) == []
+        assert list_messages(chatter, conversation) == []
         for path in ("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/todos", "/v1/conversations", "/v1/costs", "/v1/tools"):
             chatter.ok("GET", path)
         chatter.add("by hand")
     assert model.requests == []
     turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # a refusal that may pass is not kept
-    assert ended(chatter, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
-def test_a_turn_under_way_stops_and_goes_on_where_it_stopped(chatter: Client, model: ModelServer) -> None:
+def test_a_running_turn_stops_at_a_halt_and_continues_where_it_stopped(chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text("Late.") if request.tool_results else calls(("now", {}))
     conversation = chatter.conversation()
     model.hold()
@@ -124,15 +129,15 @@ def test_a_turn_under_way_stops_and_goes_on_where_it_stopped(chatter: Client, mo
     model.wait_for_requests(1)
     with halted(chatter):
         model.release()
-        until(lambda: chatter.ok("GET", "/v1/jobs")["jobs"][0]["state"] == "queued", "it rests")
-        assert turn(chatter, turn_id)["status"] == "running"
+        wait_until(lambda: chatter.ok("GET", "/v1/jobs")["jobs"][0]["state"] == "queued", "it rests")
+        assert get_turn(chatter, turn_id)["status"] == "running"
         assert len(model.requests) == 1
-    assert ended(chatter, turn_id)["outcome"] == "answered"
-    assert said(chatter, conversation)[-1] == ("assistant", "Late.")
+    assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
+    assert list_messages(chatter, conversation)[-1] == ("assistant", "Late.")
 
 
-def test_every_tenant_hears_of_it(service: Service, client: Client) -> None:
-    with service.tenant() as neighbour, listening(neighbour) as stream:
+def test_every_tenant_gets_the_halt_event(service: Service, client: Client) -> None:
+    with service.tenant() as neighbour, open_stream(neighbour) as stream:
         with halted(client):
             pass
         heard = stream.take(2)
@@ -142,11 +147,11 @@ def test_every_tenant_hears_of_it(service: Service, client: Client) -> None:
 # Costs
 
 
-def test_what_a_turn_came_to(chatter: Client, model: ModelServer) -> None:
+def test_the_costs_of_a_turn_are_reported(chatter: Client, model: ModelServer) -> None:
     empty = chatter.ok("GET", "/v1/costs")
     assert empty == {"costs": {"spent_usd": 0.0, "limit_usd": 5.0, "window_s": 86_400, "by_model": [], "by_run": []}}
     model.script = lambda _: text("hello", usage=(120, 7))
-    ended(chatter, say(chatter, chatter.conversation()))
+    wait_for_turn(chatter, say(chatter, chatter.conversation()))
     (run,) = chatter.ok("GET", "/v1/agents")["agents"]
     costs = chatter.ok("GET", "/v1/costs")["costs"]
 
@@ -168,17 +173,17 @@ def poor(tmp_path: Path, model: ModelServer) -> Iterator[Client]:
     """A tenant whose pool cannot pay for a single call."""
     settings = {**environment(model), "HEADWAY_MODEL": PRICED, "HEADWAY_BUDGET_USD": "0.000001"}
     with (
-        serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, environment=settings) as service,
+        run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, environment=settings) as service,
         service.tenant() as client,
     ):
         yield client
 
 
-def test_who_waits_for_money_goes_on_when_there_is_some(poor: Client, model: ModelServer) -> None:
+def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Client, model: ModelServer) -> None:
     model.script = lambda _: text("hello", usage=(1_000, 500))
     conversation = poor.conversation()
     turn_id = say(poor, conversation)
-    until(lambda: turn(poor, turn_id)["status"] == "paused", "it waits")
+    wait_until(lambda: get_turn(poor, turn_id)["status"] == "paused", "it waits")
     (waiting,) = [job for job in poor.ok("GET", "/v1/jobs")["jobs"] if job["kind"] == "turn"]
     assert waiting["state"] == "delayed"
     assert model.requests == []
@@ -187,8 +192,8 @@ def test_who_waits_for_money_goes_on_when_there_is_some(poor: Client, model: Mod
 
     assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator(poor))["costs"]["spent_usd"] == 0
     poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # it would look by itself, some seconds later
-    assert ended(poor, turn_id)["outcome"] == "answered"
+    assert wait_for_turn(poor, turn_id)["outcome"] == "answered"
     costs = poor.ok("GET", "/v1/costs")["costs"]
     assert costs["spent_usd"] > 0
     assert costs["by_model"][0]["cost_usd"] == costs["by_run"][0]["cost_usd"] == costs["spent_usd"]
-    assert said(poor, conversation)[-1] == ("assistant", "hello")
+    assert list_messages(poor, conversation)[-1] == ("assistant", "hello")

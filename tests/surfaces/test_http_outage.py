@@ -8,21 +8,21 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.surfaces.listening import listening, log_of
-from tests.surfaces.serving import Client, Service, problem, serving, until
-from tests.surfaces.wire import Wire, wire_to
+from tests.surfaces.event_stream import list_logged_ids, open_stream
+from tests.surfaces.postgres_wire import Wire, open_wire
+from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
 
 
 @pytest.fixture
 def wire(postgres_url: str) -> Iterator[Wire]:
-    with wire_to(postgres_url) as made:
+    with open_wire(postgres_url) as made:
         yield made
 
 
 @pytest.fixture
 def service(wire: Wire, tmp_path: Path) -> Iterator[Service]:
     """A server whose way to the database can be cut."""
-    with serving(wire.url, tmp_path) as made:
+    with run_server(wire.url, tmp_path) as made:
         yield made
 
 
@@ -33,30 +33,28 @@ def client(service: Service, postgres_url: str) -> Iterator[Client]:
         yield visitor
 
 
-def test_what_cannot_be_done_is_503_and_comes_back_and_no_stream_ends_or_misses_anything(
-    client: Client, service: Service, wire: Wire
-) -> None:
-    with listening(client) as stream, listening(client, params={"after": "0"}) as other:
+def test_an_outage_is_503_and_ends_and_no_stream_ends_or_misses_anything(client: Client, service: Service, wire: Wire) -> None:
+    with open_stream(client) as stream, open_stream(client, params={"after": "0"}) as other:
         client.add("before")
         wire.cut()
         refused = [client.get("/readyz"), client.get("/v1/todos"), client.post("/v1/todos", json={"subject": "lost"})]
         alive = client.get("/healthz")
         client.desk.add("meanwhile")
-        wire.mend()
-        until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
+        wire.reconnect()
+        wait_until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
         client.add("after")
         heard = [stream.changes(3), other.changes(3)]
 
     for answer in refused:
-        assert "Postgres cannot be reached" in problem(answer, 503, "database_unreachable")
+        assert "Postgres cannot be reached" in check_problem(answer, 503, "database_unreachable")
         assert int(answer.headers["retry-after"]) > 0
     assert alive.status_code == 200
     assert heard == [[("created", "before"), ("created", "meanwhile"), ("created", "after")]] * 2
     assert client.subjects() == ["before", "meanwhile", "after"]
-    assert len(log_of(client)) == 3
+    assert len(list_logged_ids(client)) == 3
 
 
-def test_a_server_whose_database_is_away_still_ends_at_once(service: Service, wire: Wire) -> None:
+def test_a_server_without_its_database_still_stops_at_once(service: Service, wire: Wire) -> None:
     with httpx.Client(verify=False) as visitor:
         assert visitor.get(f"{service.url}/readyz").status_code == 200
         wire.cut()

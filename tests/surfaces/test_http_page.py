@@ -12,7 +12,7 @@ import pytest
 from headway.ledger import todo
 from headway.surfaces.web import static_files
 from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
-from tests.surfaces.serving import Client, Service, problem
+from tests.surfaces.server_harness import Client, Service, check_problem
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (FOLDER / "js").iterdir()}
@@ -57,7 +57,7 @@ def test_files_are_kept_for_good_and_compressed_once(sqlite_service: Service) ->
             assert gzip.decompress(file.gzipped) == file.body
 
 
-def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
+def test_an_unchanged_file_is_304(sqlite_service: Service) -> None:
     for path in ("/", f"/static/{load_site().build}/js/start.js"):
         etag = get(sqlite_service, path).headers["etag"]
         again = get(sqlite_service, path, **{"If-None-Match": etag})
@@ -69,7 +69,7 @@ def test_whoever_has_it_already_is_told_so(sqlite_service: Service) -> None:
     ["older/js/start.js", "{build}/js/none.js", "{build}/index.html", "{build}/../page_routes.py", "{build}/vendor/VENDOR.json"],
 )
 def test_there_is_no_other_file(sqlite_service: Service, path: str) -> None:
-    problem(get(sqlite_service, f"/static/{path.format(build=load_site().build)}"), 404, "no_such_path")
+    check_problem(get(sqlite_service, f"/static/{path.format(build=load_site().build)}"), 404, "no_such_path")
 
 
 def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_nothing_in_them_makes_elements_of_text() -> None:
     assert {name: forbidden.findall(code) for name, code in SCRIPTS.items() if forbidden.search(code)} == {}
 
 
-def test_they_speak_to_nobody_else() -> None:
+def test_the_page_names_no_other_host() -> None:
     files = [*FOLDER.glob("*.*"), *(FOLDER / "js").iterdir(), *(FOLDER / "vendor").glob("*.js")]
     named = {address for file in files for address in re.findall(rb"https?://[\w.-]+", file.read_bytes())}
 
@@ -133,7 +133,7 @@ def test_the_board_offers_the_transitions_that_the_ledger_allows() -> None:
 
 
 @pytest.mark.parametrize("folder", [FOLDER / "vendor", Path(__file__).parent.parent / "browser" / "vendor"])
-def test_vendored_files_are_what_is_recorded_with_their_licences(folder: Path) -> None:
+def test_vendored_files_match_their_record_and_have_licences(folder: Path) -> None:
     recorded = json.loads((folder / "VENDOR.json").read_text(encoding="utf-8"))
 
     assert set(recorded) == {path.name for path in folder.glob("*.js")}

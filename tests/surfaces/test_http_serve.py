@@ -14,15 +14,15 @@ import pytest
 from headway.actions import notices, tenants
 from headway.actions.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
-from tests.surfaces.serving import PATIENCE_S, Service, serving
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import PATIENCE_S, Service, run_server
+from tests.surfaces.shell import Shell, get_error_line
 
 SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
 
 
-def test_it_says_where_it_listens_as_soon_as_it_answers_there(tmp_path: Path) -> None:
+def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'headway.db'}"
-    with serving(url, tmp_path) as service:
+    with run_server(url, tmp_path) as service:
         said = service.announced
 
         assert said == {
@@ -36,7 +36,7 @@ def test_it_says_where_it_listens_as_soon_as_it_answers_there(tmp_path: Path) ->
         assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200
 
 
-def test_it_says_it_in_words_to_people(headway: Shell) -> None:
+def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> None:
     with subprocess.Popen(SERVE, cwd=headway.folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(6)]
@@ -53,7 +53,7 @@ def test_it_says_it_in_words_to_people(headway: Shell) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, host: str) -> None:
-    said = one_error(headway.loaded("serve", "--port", "0", "--host", host), 2)
+    said = get_error_line(headway.loaded("serve", "--port", "0", "--host", host), 2)
 
     assert host in said
     assert "headway token new" in said
@@ -69,7 +69,7 @@ def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: 
     with socket.create_server(("127.0.0.1", 0)) as channel:
         channel.settimeout(PATIENCE_S)
         given = {"HEADWAY_NOTIFY": f"json://127.0.0.1:{channel.getsockname()[1]}"}
-        with serving(database_url, headway.folder, ("--host", "0.0.0.0"), given) as service:
+        with run_server(database_url, headway.folder, ("--host", "0.0.0.0"), given) as service:
             listens_and_prints_no_link(service, token)
             assert f"Look.\\nhttp://127.0.0.1:{service.url.rpartition(':')[2]}/goals/1" in heard(channel)
 
@@ -96,12 +96,12 @@ def listens_and_prints_no_link(service: Service, token: str) -> None:
 def test_a_token_that_was_revoked_does_not_count(headway: Shell) -> None:
     headway.ok("token", "revoke", str(headway.json("token", "new")["id"]))
 
-    one_error(headway.loaded("serve", "--port", "0", "--host", "0.0.0.0"), 2)
+    get_error_line(headway.loaded("serve", "--port", "0", "--host", "0.0.0.0"), 2)
 
 
 def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) -> None:
     port = sqlite_service.url.rpartition(":")[2]
-    said = one_error(headway.loaded("serve", "--port", port), 1)
+    said = get_error_line(headway.loaded("serve", "--port", port), 1)
 
     assert f"127.0.0.1:{port}" in said
     assert "--port" in said
@@ -109,33 +109,33 @@ def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) 
 
 def test_a_host_that_is_nowhere_is_not_a_matter_of_ports(headway: Shell) -> None:
     headway.ok("token", "new")
-    said = one_error(headway.loaded("serve", "--host", "nohost.invalid"), 1)
+    said = get_error_line(headway.loaded("serve", "--host", "nohost.invalid"), 1)
     assert said.endswith("Try another --host.")
 
 
 @pytest.mark.parametrize("port", ["65536", "http"])
 def test_a_port_is_a_number(headway: Shell, port: str) -> None:
-    assert "HEADWAY_PORT" in one_error(headway.loaded("serve", "--port", port), 2)
+    assert "HEADWAY_PORT" in get_error_line(headway.loaded("serve", "--port", port), 2)
 
 
 def test_a_database_that_is_not_there_is_a_sentence(headway: Shell) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"postgresql://nobody:secret@127.0.0.1:{free.getsockname()[1]}/none"
-        said = one_error(headway.loaded("serve", "--port", "0", "--database-url", url), 1)
+        said = get_error_line(headway.loaded("serve", "--port", "0", "--database-url", url), 1)
 
     assert "Postgres cannot be reached" in said
     assert "secret" not in said
 
 
 def test_no_password_is_shown(tmp_path: Path, kept_postgres_url: str) -> None:
-    with serving(f"{kept_postgres_url}{'&' if '?' in kept_postgres_url else '?'}password=hidden", tmp_path) as service:
+    with run_server(f"{kept_postgres_url}{'&' if '?' in kept_postgres_url else '?'}password=hidden", tmp_path) as service:
         assert "hidden" not in json.dumps(service.announced)
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_when_told_to_and_says_that_all_is_well(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
-    with serving(database_url, tmp_path) as service:
+def test_a_signal_stops_the_server_cleanly(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
+    with run_server(database_url, tmp_path) as service:
         assert service.end(by).code == 0
         with pytest.raises(httpx.ConnectError):
             httpx.get(service.url, verify=False)
@@ -145,9 +145,9 @@ def test_it_ends_when_told_to_and_says_that_all_is_well(tmp_path: Path, database
 
 def test_the_port_is_free_again_at_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'headway.db'}"
-    with serving(url, tmp_path) as first:
+    with run_server(url, tmp_path) as first:
         port = first.url.rpartition(":")[2]
         assert httpx.get(f"{first.url}/healthz", verify=False).status_code == 200
         first.end()
-        with serving(url, tmp_path, ("--port", port)) as second:
+        with run_server(url, tmp_path, ("--port", port)) as second:
             assert second.url == first.url

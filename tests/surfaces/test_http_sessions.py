@@ -13,20 +13,20 @@ from headway.ledger.tenancy import Token
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.routes.sessions import LoginLink
-from tests.surfaces.serving import Client, Service, plain, problem, serving
+from tests.surfaces.server_harness import Client, Service, check_problem, client_options, run_server
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Service]:
     """A server that nobody has logged in to."""
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
+    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         yield service
 
 
 @pytest.fixture
 def browser(local: Service) -> Iterator[httpx.Client]:
     """Somebody who has opened the link."""
-    with httpx.Client(**plain(local.url)) as visitor:
+    with httpx.Client(**client_options(local.url)) as visitor:
         assert visitor.get(local.announced["login_url"]).status_code == 303
         yield visitor
 
@@ -36,7 +36,7 @@ def origin_of(service: Service) -> dict[str, str]:
 
 
 def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_cannot_use(local: Service) -> None:
-    with httpx.Client(**plain(local.url)) as visitor:
+    with httpx.Client(**client_options(local.url)) as visitor:
         first = visitor.get(local.announced["login_url"])
         second = httpx.get(local.announced["login_url"], verify=False)
         (cookie,) = SimpleCookie(first.headers["set-cookie"]).values()
@@ -54,7 +54,7 @@ def test_the_link_works_once_and_becomes_a_cookie_that_scripts_and_other_sites_c
         assert visitor.get("/v1/session").json()["session"]["tenant"] == "local"
 
 
-def test_a_link_that_nobody_followed_for_an_hour_opens_nothing() -> None:
+def test_a_login_link_expires_after_an_hour() -> None:
     times = iter((0, 3599, 3601, 3602))
     link = LoginLink("right", now=lambda: next(times))
 
@@ -88,14 +88,14 @@ def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Se
     answer = httpx.get(sqlite_service.url, verify=False)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    problem(httpx.get(f"{sqlite_service.url}/v1/session", verify=False), 401, "unauthorized")
+    check_problem(httpx.get(f"{sqlite_service.url}/v1/session", verify=False), 401, "unauthorized")
 
 
 @pytest.mark.parametrize("operator", [False, True])
-def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client: Client, operator: bool) -> None:
+def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: bool) -> None:
     url = str(sqlite_client.base_url)
     secret = sqlite_client.desk.write(tenants.create_token, "a person", operator=operator).secret
-    with httpx.Client(**plain(url)) as visitor:
+    with httpx.Client(**client_options(url)) as visitor:
         answer = visitor.post("/login", json={"token": f" {secret}\n"}, headers={"Origin": url.rstrip("/")})
         (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()
         session = visitor.get("/v1/session").json()["session"]
@@ -106,7 +106,7 @@ def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client:
         assert session["model"] == "rehearsal"
         assert session["expires_at"] > time.time() + 24 * 3600
         assert visitor.post("/logout", headers={"Origin": url.rstrip("/")}).headers["location"] == "/login"
-        problem(visitor.get("/v1/session"), 401, "unauthorized")
+        check_problem(visitor.get("/v1/session"), 401, "unauthorized")
     sqlite_client.ok("GET", "/v1/session")
 
 
@@ -114,21 +114,21 @@ def test_a_token_becomes_a_session_that_may_do_what_the_token_may(sqlite_client:
     ("body", "status"),
     [({"token": "hw_wrong"}, 401), ({"token": ""}, 422), ({}, 422), ({"token": 7}, 422), ({"token": "x" * 300}, 422), ([], 422)],
 )
-def test_what_is_no_token_becomes_no_session(sqlite_service: Service, body: object, status: int) -> None:
+def test_an_invalid_token_opens_no_session(sqlite_service: Service, body: object, status: int) -> None:
     answer = httpx.post(f"{sqlite_service.url}/login", json=body, headers={"Origin": sqlite_service.url}, verify=False)
 
-    problem(answer, status)
+    check_problem(answer, status)
     assert "set-cookie" not in answer.headers
 
 
-def test_a_page_of_somebody_else_cannot_sign_anybody_in(sqlite_client: Client) -> None:
+def test_a_cross_site_page_cannot_sign_in(sqlite_client: Client) -> None:
     answer = httpx.post(
         f"{str(sqlite_client.base_url).rstrip('/')}/login",
         json={"token": sqlite_client.secret},
         headers={"Origin": "http://evil.example"},
         verify=False,
     )
-    problem(answer, 403, "forbidden")
+    check_problem(answer, 403, "forbidden")
 
 
 def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx.Client) -> None:
@@ -162,12 +162,12 @@ def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/todos"), ("PATCH", "/v1/todos"), ("DELETE", "/v1/todos/1"), ("POST", "/logout")]
 )
-def test_a_page_of_somebody_else_cannot_use_the_session_to_change_anything(
+def test_a_cross_site_page_cannot_use_the_session_to_change_anything(
     session: httpx.Client, headers: dict[str, str], method: str, path: str
 ) -> None:
     answer = session.request(method, path, content=b'{"subject": "forged"}', headers=headers)
 
-    assert "bearer token" in problem(answer, 403, "forbidden")
+    assert "bearer token" in check_problem(answer, 403, "forbidden")
     assert session.get("/v1/todos").json()["todos"] == []
 
 
@@ -176,8 +176,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A session that nothing is allowed to change, for all the attempts of a kind."""
     folder = tmp_path_factory.mktemp("sessions")
     with (
-        serving(f"sqlite:///{folder / 'headway.db'}", folder) as service,
-        httpx.Client(**plain(service.url)) as visitor,
+        run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service,
+        httpx.Client(**client_options(service.url)) as visitor,
     ):
         assert visitor.get(service.announced["login_url"]).status_code == 303
         yield visitor
@@ -190,7 +190,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 def test_a_name_that_was_made_to_point_here_cannot_use_the_session(session: httpx.Client, host: str, path: str) -> None:
     answer = session.get(path, headers={"Host": host})
 
-    assert "loopback" in problem(answer, 403, "forbidden")
+    assert "loopback" in check_problem(answer, 403, "forbidden")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
@@ -202,13 +202,13 @@ def test_any_loopback_name_will_do(session: httpx.Client, host: str) -> None:
 
 
 def test_a_wrong_token_is_refused_even_with_a_good_cookie(session: httpx.Client) -> None:
-    problem(session.get("/v1/todos", headers={"Authorization": "Bearer hw_wrong"}), 401, "unauthorized")
+    check_problem(session.get("/v1/todos", headers={"Authorization": "Bearer hw_wrong"}), 401, "unauthorized")
 
 
 def test_a_cookie_that_is_no_session_opens_nothing(sqlite_service: Service) -> None:
     for value in ("", "hw_wrong", "a=b; c", '"', "\xff"):
         headers = [(b"Cookie", f"headway_session={value}".encode("latin-1"))]
-        problem(httpx.get(f"{sqlite_service.url}/v1/todos", headers=headers, verify=False), 401, "unauthorized")
+        check_problem(httpx.get(f"{sqlite_service.url}/v1/todos", headers=headers, verify=False), 401, "unauthorized")
 
 
 def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Service, browser: httpx.Client) -> None:
@@ -222,5 +222,5 @@ def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Se
     out = browser.post("/logout", headers=origin_of(local))
 
     assert (out.status_code, dict(browser.cookies)) == (303, {})
-    problem(httpx.get(f"{local.url}/v1/todos", cookies=kept, verify=False), 401, "unauthorized")
+    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=kept, verify=False), 401, "unauthorized")
     assert session_token().revoked_at > 0

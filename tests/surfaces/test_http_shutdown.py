@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import serving
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import run_server
 
 STREAMS = 50
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_fifty_open_streams_end_properly_and_at_once(tmp_path: Path, database_url: str, by: signal.Signals) -> None:
-    with serving(database_url, tmp_path) as service, service.tenant() as client, ExitStack() as stack:
-        streams = [stack.enter_context(listening(client)) for _ in range(STREAMS)]
+    with run_server(database_url, tmp_path) as service, service.tenant() as client, ExitStack() as stack:
+        streams = [stack.enter_context(open_stream(client)) for _ in range(STREAMS)]
         client.add("the last")
         told = [stream.changes(1) for stream in streams]
         ended = service.end(by)
@@ -28,13 +28,13 @@ def test_fifty_open_streams_end_properly_and_at_once(tmp_path: Path, database_ur
         assert service.log.read_text() == ""
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
+def test_a_reader_that_does_not_read_does_not_delay_the_shutdown(tmp_path: Path) -> None:
+    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
         for _ in range(40):
             client.add(description="x" * 200_000)
         with ExitStack() as stack:
             for _ in range(3):
-                stack.enter_context(listening(client, params={"after": "0"}))
+                stack.enter_context(open_stream(client, params={"after": "0"}))
             ended = service.end()
 
         assert ended.code == 0

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from headway.surfaces.http.bounded_protocol import BoundedProtocol
-from tests.surfaces.serving import PATIENCE_S, Service, plain
+from tests.surfaces.server_harness import PATIENCE_S, Service, client_options
 
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 DRIPS = {
@@ -76,7 +76,7 @@ def test_a_head_that_drips_in_is_given_up() -> None:
         assert [one[:3] for one in whole] == ([b"200"] if DRIPS[name][0].startswith(ASKED) else []), (name, heard)
 
 
-def test_an_answer_that_lasts_is_not_cut_short_whatever_is_sent_meanwhile() -> None:
+def test_a_long_answer_is_not_cut_short_by_other_traffic() -> None:
     async def story() -> bytes:
         async with impatient() as port:
             return await asyncio.wait_for(dripping(port, ASKED.replace(b"/", b"/lasting", 1), b"\r\n"), PATIENCE_S)
@@ -85,12 +85,12 @@ def test_an_answer_that_lasts_is_not_cut_short_whatever_is_sent_meanwhile() -> N
     assert heard.index(b"and at last") < heard.index(b"HTTP/1.1 400 ")
 
 
-def test_who_drips_keeps_nobody_waiting(sqlite_service: Service) -> None:
+def test_a_client_that_drips_its_request_blocks_no_other(sqlite_service: Service) -> None:
     place = httpx.URL(sqlite_service.url)
     held = [socket.create_connection((place.host, place.port or 0), timeout=PATIENCE_S) for _ in range(100)]
     for one in held:
         one.sendall(b"POST /v1/todos HTTP/1.1\r\nX-Slow: x")
-    with httpx.Client(**plain(sqlite_service.url)) as client:
+    with httpx.Client(**client_options(sqlite_service.url)) as client:
         assert [client.get("/healthz").status_code for _ in range(10)] == [200] * 10
     for one in held:
         one.close()
@@ -104,5 +104,5 @@ def test_there_are_no_web_sockets(sqlite_service: Service, path: str) -> None:
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    with httpx.Client(**plain(sqlite_service.url)) as client:
+    with httpx.Client(**client_options(sqlite_service.url)) as client:
         assert client.get(path, headers=upgrade).status_code in (200, 401, 405)

@@ -1,10 +1,10 @@
 """GET /v1/conversations/{id}/timeline and /v1/notices: what a page shows before it listens on."""
 
 from headway.actions import notices
-from tests.model_server import ModelServer, Reply, Request, calls, midway, text
-from tests.surfaces.chatting import drains, ended, logged, say, whole_turn
-from tests.surfaces.listening import listening, log_of
-from tests.surfaces.serving import Client, until
+from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text
+from tests.surfaces.conversation_client import list_logged, plan_and_drain, read_turn, say, wait_for_turn
+from tests.surfaces.event_stream import list_logged_ids, open_stream
+from tests.surfaces.server_harness import Client, wait_until
 
 
 def timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]
@@ -16,31 +16,31 @@ def kinds(found: dict) -> list[str]:  # type: ignore[type-arg]
     return [entry["kind"] for entry in found["entries"]]
 
 
-def test_a_conversation_nobody_spoke_in_is_empty(client: Client) -> None:
+def test_the_timeline_of_an_empty_conversation_is_empty(client: Client) -> None:
     found = timeline(client, client.conversation())
 
     assert found == {"seq": 0, "entries": [], "running": None, "saying": None, "turn_id": None, "todos": None}
 
 
-def test_it_is_what_the_log_told_of_a_turn(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("one", "two")
+def test_the_timeline_has_the_logged_events_of_a_turn(chatter: Client, model: ModelServer) -> None:
+    model.script = plan_and_drain("one", "two")
     conversation = chatter.conversation()
-    told = logged(whole_turn(chatter, conversation))
+    told = list_logged(read_turn(chatter, conversation))
     found = timeline(chatter, conversation)
     shown = [one for one in told if one.event in set(kinds(found))]
 
     assert [(entry["seq"], entry["kind"], entry["data"]) for entry in found["entries"]] == shown
     assert kinds(found)[0] == "turn_started"
     assert kinds(found)[-2:] == ["message", "turn_finished"]
-    assert found["seq"] == log_of(chatter)[-1]
+    assert found["seq"] == list_logged_ids(chatter)[-1]
     assert (found["running"], found["saying"]) == (None, None)
     assert (found["todos"]["total"], found["todos"]["remaining"], found["todos"]["current"]) == (2, 0, None)
 
 
 def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("one")
+    model.script = plan_and_drain("one")
     conversation = chatter.conversation()
-    ended(chatter, say(chatter, conversation))
+    wait_for_turn(chatter, say(chatter, conversation))
     whole = timeline(chatter, conversation)["entries"]
     last = timeline(chatter, conversation, limit=3)["entries"]
     before = timeline(chatter, conversation, limit=500, before=last[0]["seq"])["entries"]
@@ -48,13 +48,13 @@ def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
     assert before + last == whole
 
 
-def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chatter: Client, model: ModelServer) -> None:
-    model.script = lambda _request: midway(text("one two three four five six"))
+def test_a_reader_that_joins_during_a_reply_gets_it_from_the_beginning(chatter: Client, model: ModelServer) -> None:
+    model.script = lambda _request: pause_midway(text("one two three four five six"))
     model.hold()
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation)
-    until(lambda: timeline(chatter, conversation)["saying"] is not None, "something is said")
-    with listening(chatter, f"/v1/conversations/{conversation}/events") as stream:
+    wait_until(lambda: timeline(chatter, conversation)["saying"] is not None, "something is said")
+    with open_stream(chatter, f"/v1/conversations/{conversation}/events") as stream:
         found = timeline(chatter, conversation)
         model.release()
         known = found["saying"]["n"]
@@ -64,11 +64,11 @@ def test_who_joins_while_something_is_being_said_gets_it_from_the_beginning(chat
     assert found["saying"]["text"].startswith("one two")
     assert rest["n"] == known + 1
     assert "one two three four five six".startswith(found["saying"]["text"] + rest["text"])
-    ended(chatter, turn_id)
+    wait_for_turn(chatter, turn_id)
     assert timeline(chatter, conversation)["saying"] is None
 
 
-def test_what_was_refused_is_not_being_said(chatter: Client, model: ModelServer) -> None:
+def test_a_refused_answer_is_not_in_the_live_text_of_the_timeline(chatter: Client, model: ModelServer) -> None:
     said = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
 
     def script(_request: Request) -> Reply:
@@ -106,7 +106,7 @@ def test_notices_newest_first(client: Client) -> None:
     assert (found[0]["kind"], found[0]["turn_id"], found[0]["url"]) == ("budget", None, "")
 
 
-def test_nobody_reads_another_tenants_notices(client: Client, sqlite_client: Client) -> None:
+def test_notices_of_another_tenant_cannot_be_read(client: Client, sqlite_client: Client) -> None:
     client.desk.write(notices.notify, "budget", "ours")
 
     assert sqlite_client.ok("GET", "/v1/notices")["notices"] == []

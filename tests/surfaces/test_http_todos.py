@@ -7,7 +7,7 @@ import pytest
 
 from headway.actions import claims
 from headway.testing import TenantHarness
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 
 FIELDS = {
     "id": int,
@@ -60,7 +60,7 @@ def test_a_todo_keeps_everything_it_was_given(client: Client) -> None:
     conversation = client.conversation()
     turn = client.turn(conversation)
     waits_for = [client.add()["id"], client.add()["id"]]
-    given = {
+    given: dict[str, Any] = {
         "subject": "naïve 😀 \u202e subject",
         "description": "lines\nand\ttabs\r\n\u2028\x85 and \x1b[31m",
         "completion_criteria": "it is done",
@@ -97,14 +97,14 @@ def test_several_todos_are_written_in_one_request_and_keep_their_order(client: C
 @pytest.mark.parametrize(
     "bad", [{"subject": " "}, {"subject": "x", "depends_on": [10**15]}, {"subject": "x", "conversation_id": 10**15}]
 )
-def test_a_batch_with_one_bad_row_writes_none_and_tells_nothing(client: Client, bad: dict[str, Any]) -> None:
+def test_a_batch_with_one_bad_row_writes_and_emits_nothing(client: Client, bad: dict[str, Any]) -> None:
     answer = client.post("/v1/todos", json={"todos": [{"subject": "good"}, bad, {"subject": "good, too"}]})
 
     assert answer.status_code in (404, 422)
     assert (client.subjects(), client.desk.events()) == ([], [])
 
 
-def test_a_place_that_is_taken_is_made_room_for(client: Client) -> None:
+def test_a_taken_position_is_freed_by_moving_the_others(client: Client) -> None:
     for subject in ("first", "second"):
         client.add(subject)
     between = client.add("between", position=2)
@@ -114,7 +114,7 @@ def test_a_place_that_is_taken_is_made_room_for(client: Client) -> None:
     assert client.subjects() == ["between", "first", "second"]
 
 
-def test_a_change_changes_what_it_names_and_leaves_the_rest(client: Client) -> None:
+def test_a_change_sets_the_named_fields_and_leaves_the_rest(client: Client) -> None:
     other = client.add("other")
     todo = client.add("before", description="kept", agent_type="writer")
     changed = client.change(
@@ -143,7 +143,7 @@ def test_a_change_changes_what_it_names_and_leaves_the_rest(client: Client) -> N
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == changed
 
 
-def test_null_clears_what_can_be_nothing_and_leaves_the_rest(client: Client) -> None:
+def test_null_clears_nullable_fields_and_leaves_the_rest(client: Client) -> None:
     todo = client.add("kept", description="kept", agent_type="writer")
     client.change(todo, outcome="said too soon")
 
@@ -151,7 +151,7 @@ def test_null_clears_what_can_be_nothing_and_leaves_the_rest(client: Client) -> 
     assert cleared == todo | {"agent_type": None, "updated_at": cleared["updated_at"]}
 
 
-def test_a_change_that_changes_nothing_tells_nobody(client: Client) -> None:
+def test_an_empty_change_emits_nothing(client: Client) -> None:
     todo = client.add()
     told = client.desk.events()
 
@@ -205,7 +205,7 @@ def test_each_row_of_a_batch_of_changes_is_on_its_own(client: Client, service: S
 
 
 @pytest.mark.parametrize("field", ["subject", "position", "agent_type"])
-def test_what_is_not_a_number_is_refused_in_a_row_and_changes_nothing(client: Client, field: str) -> None:
+def test_nan_in_a_row_is_refused_and_changes_nothing(client: Client, field: str) -> None:
     todo = client.add(agent_type="writer")
     answer = client.ok("PATCH", "/v1/todos", content=f'[{{"id": {todo["id"]}, "{field}": NaN}}]')
 
@@ -214,7 +214,7 @@ def test_what_is_not_a_number_is_refused_in_a_row_and_changes_nothing(client: Cl
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
 
 
-def test_a_todo_is_deleted_for_good_and_what_waited_for_it_is_free(client: Client) -> None:
+def test_a_deleted_todo_is_gone_and_its_dependants_are_ready(client: Client) -> None:
     todo = client.add("first")
     waiting = client.add("second", depends_on=[todo["id"]])
 
@@ -232,7 +232,7 @@ def test_a_row_of_a_turns_plan_is_never_deleted(client: Client) -> None:
     assert client.ok("GET", f"/v1/todos/{row['id']}")["todo"] == row
 
 
-def test_what_waits_is_not_ready_until_all_it_waits_for_has_ended(client: Client) -> None:
+def test_a_dependant_is_not_ready_until_all_its_dependencies_have_ended(client: Client) -> None:
     first, second = client.add("first"), client.add("second")
     client.add("last", depends_on=[first["id"], second["id"]])
 
@@ -283,7 +283,7 @@ def test_a_claim_can_keep_to_a_conversation(client: Client) -> None:
     assert client.post("/v1/todos/claim", json=body).status_code == 204
 
 
-def test_only_the_holder_of_the_lease_or_somebody_who_insists_deletes_a_claimed_todo(client: Client) -> None:
+def test_only_the_lease_holder_or_force_deletes_a_claimed_todo(client: Client) -> None:
     paths = [f"/v1/todos/{client.add(subject)['id']}" for subject in ("first", "second")]
     token, _ = (client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"] for _ in paths)
 
@@ -298,7 +298,7 @@ def test_only_the_holder_of_the_lease_or_somebody_who_insists_deletes_a_claimed_
         client.refused("GET", path, 404, "not_found")
 
 
-def test_only_the_holder_of_the_lease_or_somebody_who_insists_changes_a_claimed_todo(client: Client) -> None:
+def test_only_the_lease_holder_or_force_changes_a_claimed_todo(client: Client) -> None:
     todo = client.add()
     token = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]
 
@@ -337,7 +337,7 @@ def test_a_heartbeat_keeps_the_lease_for_longer(client: Client) -> None:
     client.refused("POST", f"/v1/todos/{todo['id']}/heartbeat", 409, "lease_lost", json={"lease_token": "guessed"})
 
 
-def test_an_owner_that_is_late_but_not_replaced_may_go_on(client: Client, service: Service) -> None:
+def test_a_late_owner_that_was_not_replaced_may_continue(client: Client, service: Service) -> None:
     todo = client.add()
     with service.ago(3600) as earlier:
         late = earlier.write(lambda tx: claims.claim(tx, client.desk.tenant.id, "late"))
@@ -348,7 +348,7 @@ def test_an_owner_that_is_late_but_not_replaced_may_go_on(client: Client, servic
     assert client.change(todo, status="completed", **body)["status"] == "completed"
 
 
-def test_what_is_done_at_the_door_is_done_in_the_ledger(client: Client) -> None:
+def test_changes_over_http_are_in_the_ledger(client: Client) -> None:
     todo = client.add()
     client.change(todo, status="in_progress")
     client.ok("DELETE", f"/v1/todos/{todo['id']}")
@@ -360,7 +360,7 @@ def test_what_is_done_at_the_door_is_done_in_the_ledger(client: Client) -> None:
     ]
 
 
-def test_a_todo_of_the_ledger_is_there_at_the_door(client: Client) -> None:
+def test_a_todo_of_the_ledger_is_visible_over_http(client: Client) -> None:
     desk: TenantHarness = client.desk
     todo = desk.add("written behind the door")
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from headway.storage.transaction import Transaction
-from tests.surfaces.inside import inside
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.in_process_app import open_app
+from tests.surfaces.server_harness import Client, Service
 
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"
@@ -58,7 +58,7 @@ def test_the_catalogue_has_every_tool_with_its_schema(sqlite_client: Client) -> 
 # Every family
 
 
-def test_a_turn_is_planned_and_drained_and_everybody_sees_it(client: Client) -> None:
+def test_a_turn_is_planned_and_drained_and_visible_on_every_surface(client: Client) -> None:
     turn_id = client.turn(client.conversation())
     look, build = plan(client, turn_id, "look", "build")
     assert (look["order"], build["order"]) == (1, 2)
@@ -93,7 +93,7 @@ def test_a_conversation_keeps_its_task_list_on_the_server(client: Client) -> Non
     assert call(client, "DeleteTask", {"taskId": "1"}, conversation_id=conversation_id) == ({"ok": True}, False)
 
 
-def test_the_ledgers_verbs_answer_what_rest_answers(client: Client) -> None:
+def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> None:
     conversation_id = client.conversation()
     added, _ = call(client, "todo_add", {"subject": "look"}, conversation_id=conversation_id, agent_id="ada")
 
@@ -139,7 +139,7 @@ def test_names_with_hyphens_are_understood_and_not_listed(client: Client) -> Non
         ("todo_update", {"id": 987_654_321}, {"error": "No todo 987654321."}),
     ],
 )
-def test_what_a_tool_refuses_is_a_result_with_is_error(sqlite_client: Client, tool: str, arguments: Any, result: Any) -> None:
+def test_a_refusal_of_a_tool_is_a_result_with_is_error(sqlite_client: Client, tool: str, arguments: Any, result: Any) -> None:
     assert call(sqlite_client, tool, arguments) == (result, True)
     assert sqlite_client.subjects() == []
 
@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_a_result_that_says_which(
     assert sqlite_client.subjects() == []
 
 
-def test_a_worker_is_told_that_the_plan_is_the_supervisors(sqlite_client: Client) -> None:
+def test_a_worker_learns_that_the_plan_belongs_to_the_supervisor(sqlite_client: Client) -> None:
     turn_id = sqlite_client.turn(sqlite_client.conversation())
     items = {"items": [{"title": "look"}]}
     result, is_error = call(sqlite_client, "create_todo", items, turn_id=turn_id, role="coder")
@@ -231,7 +231,7 @@ def test_a_body_that_does_not_fit_is_400_or_422(sqlite_client: Client, body: byt
 
 
 @pytest.mark.parametrize("path", ["/v1/tools/todo_add", "/v1/tools/create_todo", "/v1/tools/AddTask", "/v1/writs"])
-def test_a_place_that_is_unknown_or_anothers_is_404_and_nothing_is_touched(client: Client, service: Service, path: str) -> None:
+def test_an_unknown_or_foreign_conversation_is_404_and_nothing_changes(client: Client, service: Service, path: str) -> None:
     arguments = {"todo_add": {"subject": "x"}, "create_todo": {"items": [{"title": "x"}]}, "AddTask": {"title": "x"}}
     tool = path.rpartition("/")[2]
     body: dict[str, Any] = {"arguments": arguments[tool]} if tool in arguments else {"text": "/todo add x"}
@@ -260,7 +260,7 @@ def test_a_turn_of_another_conversation_is_a_conflict(sqlite_client: Client) -> 
     [("GET", "/v1/tools"), ("POST", "/v1/tools/todo_list"), ("POST", "/v1/tools/nonsense"), ("POST", "/v1/writs")],
 )
 @pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
-def test_a_stranger_hears_only_that_they_are_one(sqlite_client: Client, method: str, path: str, header: str | None) -> None:
+def test_an_unauthenticated_request_gets_only_401(sqlite_client: Client, method: str, path: str, header: str | None) -> None:
     stranger = sqlite_client.build_request(method, path, json={"role": "plumber"})
     del stranger.headers["authorization"]
     if header:
@@ -272,7 +272,7 @@ def test_a_stranger_hears_only_that_they_are_one(sqlite_client: Client, method: 
 # Once per key
 
 
-def test_a_call_with_a_key_happens_once_and_is_answered_alike(client: Client) -> None:
+def test_a_call_with_a_key_runs_once_and_repeats_its_answer(client: Client) -> None:
     conversation_id = client.conversation()
     turn_id = client.turn(conversation_id)
     for path, body in (
@@ -317,17 +317,17 @@ def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbou
         free.wait(30)
 
     async def story() -> tuple[list[int], list[Any]]:
-        async with inside(tmp_path) as (app, client, _token):
+        async with open_app(tmp_path) as (app, client, _token):
             writers = app.headway.database.writers
             talk = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
-            where = {"json": {"arguments": {"title": "look"}, "conversation_id": talk}}
+            body = {"arguments": {"title": "look"}, "conversation_id": talk}
             busy = asyncio.create_task(app.headway.database.write(dawdle))
             await asyncio.to_thread(begun.wait, 30)
             asked = [
-                asyncio.create_task(client.post("/v1/tools/AddTask", **where, headers={"Idempotency-Key": "a key"})),
+                asyncio.create_task(client.post("/v1/tools/AddTask", json=body, headers={"Idempotency-Key": "a key"})),
                 asyncio.create_task(client.patch("/v1/todos/404", json={"status": "completed"})),
             ]
-            while writers.waiting.qsize() < len(asked):
+            while writers.queue.qsize() < len(asked):
                 await asyncio.sleep(0.001)
             free.set()
             await busy
@@ -363,12 +363,12 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
 # Live
 
 
-def test_whoever_watches_the_conversation_hears_of_the_plan_and_then_of_its_current_item(client: Client) -> None:
+def test_a_conversations_stream_has_the_plan_and_then_its_current_item(client: Client) -> None:
     conversation_id = client.conversation()
     turn_id = client.turn(conversation_id)
     plan(client, turn_id, "look", "build")
     state = call(client, "manage_todos", {"delete": ["look"]}, turn_id=turn_id)[0]["state"]
-    with listening(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
+    with open_stream(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
         told = stream.take(7)
 
     assert [one.event for one in told] == [

@@ -7,20 +7,20 @@ import pytest
 
 from headway.ledger.text import TEXT_LIMIT
 from tests.model_server import ModelServer, calls, error, flaky, text
-from tests.surfaces.chatting import (
-    begin_with_patience,
-    drains,
-    ended,
-    kinds,
+from tests.surfaces.conversation_client import (
+    begin_retrying_turn,
+    get_turn,
+    list_kinds,
+    list_messages,
     messages_path,
-    replies,
-    said,
+    open_turn_stream,
+    plan_and_drain,
+    read_turn,
+    reply_in_order,
     say,
-    talking,
-    turn,
-    whole_turn,
+    wait_for_turn,
 )
-from tests.surfaces.serving import Client, Service, problem, until
+from tests.surfaces.server_harness import Client, Service, check_problem, wait_until
 
 TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
 TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]
@@ -29,7 +29,7 @@ TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation, "Who are you?")
-    found = ended(chatter, turn_id)
+    found = wait_for_turn(chatter, turn_id)
 
     assert list(found) == TURN_FIELDS
     assert 0 <= time.time() - found["started_at"] < 60
@@ -49,7 +49,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "started_at": found["started_at"],
         "ended_at": found["ended_at"],
     }
-    assert said(chatter, conversation) == [("user", "Who are you?"), ("assistant", "hello")]
+    assert list_messages(chatter, conversation) == [("user", "Who are you?"), ("assistant", "hello")]
     assert model.requests[0].last == "Who are you?"
 
 
@@ -57,19 +57,19 @@ def test_a_turn_that_runs_says_so(chatter: Client, model: ModelServer) -> None:
     model.hold()
     turn_id = say(chatter, chatter.conversation())
     model.wait_for_requests(1)
-    found = turn(chatter, turn_id)
+    found = get_turn(chatter, turn_id)
     model.release()
 
     assert (found["status"], found["outcome"], found["ended_at"]) == ("running", None, 0)
-    assert ended(chatter, turn_id)["status"] == "finished"
+    assert wait_for_turn(chatter, turn_id)["status"] == "finished"
 
 
 def test_a_turn_whose_model_asked_to_wait_says_until_when(chatter: Client, model: ModelServer) -> None:
     model.script = flaky(1, error(429, "slow down", retry_after=1_800), text("Hello."))
     conversation = chatter.conversation()
-    turn_id = begin_with_patience(chatter, conversation, model)
-    until(lambda: turn(chatter, turn_id)["retry_at"], "it waits")
-    found = turn(chatter, turn_id)
+    turn_id = begin_retrying_turn(chatter, conversation, model)
+    wait_until(lambda: get_turn(chatter, turn_id)["retry_at"], "it waits")
+    found = get_turn(chatter, turn_id)
     (run,) = chatter.ok("GET", "/v1/agents", params={"turn_id": turn_id})["agents"]
     job = chatter.ok("GET", f"/v1/jobs/{run['id']}")["job"]
 
@@ -83,14 +83,14 @@ def test_a_turn_whose_model_asked_to_wait_says_until_when(chatter: Client, model
     assert (told["retry_at"], "rate limited" in told["reason"]) == (found["retry_at"], True)
 
     assert chatter.ok("POST", f"/v1/jobs/{run['id']}/retry")["job"]["state"] == "queued"
-    assert (ended(chatter, turn_id)["outcome"], turn(chatter, turn_id)["retry_at"]) == ("answered", 0)
+    assert (wait_for_turn(chatter, turn_id)["outcome"], get_turn(chatter, turn_id)["retry_at"]) == ("answered", 0)
 
 
-def test_what_was_said_is_listed_in_order_and_page_by_page(chatter: Client, model: ModelServer) -> None:
+def test_messages_are_listed_in_order_and_page_by_page(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     model.script = lambda request: text(f"you said {request.last}")
     for word in ("one", "two", "three"):
-        ended(chatter, say(chatter, conversation, word))
+        wait_for_turn(chatter, say(chatter, conversation, word))
     found = chatter.ok("GET", messages_path(conversation))["messages"]
     pages = [
         chatter.ok("GET", messages_path(conversation), params={"limit": 2, "before": before})["messages"]
@@ -101,42 +101,42 @@ def test_what_was_said_is_listed_in_order_and_page_by_page(chatter: Client, mode
     assert [one["content"] for one in found] == ["one", "you said one", "two", "you said two", "three", "you said three"]
     assert [one["id"] for one in found] == sorted(one["id"] for one in found)
     assert pages == [found[2:4], found[:2], []]
-    assert said(chatter, conversation, limit=1) == [("assistant", "you said three")]
+    assert list_messages(chatter, conversation, limit=1) == [("assistant", "you said three")]
 
 
 def test_an_answer_that_was_refused_is_not_shown(chatter: Client, model: ModelServer) -> None:
     too_early = text("I am done, really.")
-    plan = drains("buy milk")
+    plan = plan_and_drain("buy milk")
     model.script = lambda request: (
         too_early if len(request.tool_results) == 1 and "Not finished" not in str(request.texts) else plan(request)
     )
     conversation = chatter.conversation()
-    told = whole_turn(chatter, conversation, "Buy milk.")
+    told = read_turn(chatter, conversation, "Buy milk.")
 
     (refused,) = (one for one in told if one.event == "refused")
     assert (refused.data["remaining"], refused.data["reason"]) == (1, "1 item is still open.")
     assert told[-1].data["outcome"] == "drained"
-    assert said(chatter, conversation) == [("user", "Buy milk."), ("assistant", "All done.")]
+    assert list_messages(chatter, conversation) == [("user", "Buy milk."), ("assistant", "All done.")]
 
 
-def test_what_a_turn_leaves_open_is_listed(chatter: Client, model: ModelServer) -> None:
+def test_open_items_of_an_ended_turn_are_listed(chatter: Client, model: ModelServer) -> None:
     plan = calls(("create_todo", {"items": [{"title": "first"}, {"title": "second"}]}))
-    model.script = replies(plan, text("I would rather not."))
+    model.script = reply_in_order(plan, text("I would rather not."))
     conversation = chatter.conversation()
-    told = whole_turn(chatter, conversation)
-    found = turn(chatter, told[-1].data["turn_id"])
+    told = read_turn(chatter, conversation)
+    found = get_turn(chatter, told[-1].data["turn_id"])
     rows = chatter.ok("GET", "/v1/todos", params={"turn_id": found["id"]})["todos"]
 
     assert (found["status"], found["outcome"]) == ("finished", "incomplete")
     assert found["incomplete"] == told[-1].data["incomplete"]
     assert found["incomplete"] == [{"id": one["id"], "title": one["subject"], "status": "pending"} for one in rows]
     assert [one["title"] for one in found["incomplete"]] == ["first", "second"]
-    answer = said(chatter, conversation)[-1][1]
+    answer = list_messages(chatter, conversation)[-1][1]
     assert "first" in answer
     assert "second" in answer
 
 
-def test_what_does_not_exist_and_what_is_somebody_elses_is_the_same_404(chatter: Client, chat_service: Service) -> None:
+def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service: Service) -> None:
     with chat_service.tenant() as other:
         theirs = other.conversation()
         their_turn = other.turn(theirs)
@@ -156,13 +156,13 @@ def test_what_does_not_exist_and_what_is_somebody_elses_is_the_same_404(chatter:
         ]
 
         for known, never in zip(foreign, unknown, strict=True):
-            detail = problem(never, 404, "not_found")
+            detail = check_problem(never, 404, "not_found")
             names = ((str(10**15), str(theirs)), ("00000000-0000-4000-8000-000000000000", their_turn))
             for before, after in names:
                 detail = detail.replace(before, after)
-            assert problem(known, 404, "not_found") == detail
-        assert said(other, theirs) == []
-        assert turn(other, their_turn)["status"] == "running"
+            assert check_problem(known, 404, "not_found") == detail
+        assert list_messages(other, theirs) == []
+        assert get_turn(other, their_turn)["status"] == "running"
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_a_message_that_is_none_is_refused_and_begins_nothing(
 ) -> None:
     conversation = sqlite_chatter.conversation()
     headers = {"Content-Type": "application/json", "Accept": accept}
-    problem(sqlite_chatter.post(messages_path(conversation), content=body, headers=headers), status)
+    check_problem(sqlite_chatter.post(messages_path(conversation), content=body, headers=headers), status)
 
-    assert said(sqlite_chatter, conversation) == []
+    assert list_messages(sqlite_chatter, conversation) == []
     assert sqlite_chatter.desk.count("turns") == 0
     assert model.requests == []
 
@@ -200,9 +200,9 @@ def test_a_message_that_is_none_is_refused_and_begins_nothing(
 def test_the_longest_message_is_taken(sqlite_chatter: Client) -> None:
     conversation = sqlite_chatter.conversation()
     longest = "ß" * TEXT_LIMIT
-    ended(sqlite_chatter, say(sqlite_chatter, conversation, longest))
+    wait_for_turn(sqlite_chatter, say(sqlite_chatter, conversation, longest))
 
-    assert said(sqlite_chatter, conversation) == [("user", longest), ("assistant", "hello")]
+    assert list_messages(sqlite_chatter, conversation) == [("user", longest), ("assistant", "hello")]
 
 
 @pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 501}, {"before": 0}, {"before": "x"}, {"nonsense": 1}])
@@ -215,37 +215,37 @@ HOSTILE = "</script><b>&amp;\r\n\r\nevent: turn_finished\ndata: {}\n\n\u2028\u20
 
 
 def test_hostile_text_is_passed_on_and_breaks_no_frame(chatter: Client, model: ModelServer) -> None:
-    model.script = replies(text(HOSTILE))
+    model.script = reply_in_order(text(HOSTILE))
     conversation = chatter.conversation()
-    with chatter.again() as watcher, talking(watcher, conversation, HOSTILE) as stream:
+    with chatter.again() as watcher, open_turn_stream(watcher, conversation, HOSTILE) as stream:
         told = list(stream.events())
 
-    assert kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert list_kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
     assert [one.data["content"] for one in told if one.event == "message"] == [HOSTILE, HOSTILE]
-    assert said(chatter, conversation) == [("user", HOSTILE), ("assistant", HOSTILE)]
+    assert list_messages(chatter, conversation) == [("user", HOSTILE), ("assistant", HOSTILE)]
 
 
-def test_what_a_model_cannot_say_is_not_stored(chatter: Client, model: ModelServer) -> None:
-    model.script = replies(text("a\0b\ud800c"))
+def test_unstorable_characters_in_an_answer_are_replaced(chatter: Client, model: ModelServer) -> None:
+    model.script = reply_in_order(text("a\0b\ud800c"))
     conversation = chatter.conversation()
-    told = whole_turn(chatter, conversation)
+    told = read_turn(chatter, conversation)
 
-    assert kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert list_kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
     (answer,) = (one.data["content"] for one in told if one.event == "message" and one.data["role"] == "assistant")
     assert answer.startswith("a\N{REPLACEMENT CHARACTER}b")
     assert answer.endswith("c")
 
 
-def test_a_provider_that_refuses_fails_the_turn_and_no_key_is_told(
+def test_a_refusing_provider_fails_the_turn_and_no_key_is_revealed(
     chatter: Client, chat_service: Service, model: ModelServer
 ) -> None:
     key = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz"
-    model.script = replies(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
+    model.script = reply_in_order(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
     conversation = chatter.conversation()
-    told = whole_turn(chatter, conversation)
-    found = turn(chatter, told[-1].data["turn_id"])
+    told = read_turn(chatter, conversation)
+    found = get_turn(chatter, told[-1].data["turn_id"])
 
-    assert kinds(told) == ["turn_started", "message", "turn_failed"]
+    assert list_kinds(told) == ["turn_started", "message", "turn_failed"]
     failed = told[-1].data
     assert list(failed) == ["turn_id", "error", "code"]
     assert failed["code"] == "model_failed"
@@ -253,18 +253,18 @@ def test_a_provider_that_refuses_fails_the_turn_and_no_key_is_told(
     assert "openai-chat:fake-1" in failed["error"]
     assert (found["status"], found["outcome"]) == ("failed", None)
     assert found["ended_at"] > 0
-    assert said(chatter, conversation) == [("user", "hello")]
+    assert list_messages(chatter, conversation) == [("user", "hello")]
     everything = json.dumps([one.data for one in told]) + chat_service.log.read_text()
     assert key not in everything
 
-    model.script = replies(text("better"))
-    assert ended(chatter, say(chatter, conversation))["status"] == "finished"
+    model.script = reply_in_order(text("better"))
+    assert wait_for_turn(chatter, say(chatter, conversation))["status"] == "finished"
 
 
 def test_the_rehearsal_works_a_queue_off_item_by_item(client: Client) -> None:
     conversation = client.conversation()
-    told = whole_turn(client, conversation, "1. calculate 2+3\n2. calculate 4*5", mode="queue")
-    found = turn(client, told[-1].data["turn_id"])
+    told = read_turn(client, conversation, "1. calculate 2+3\n2. calculate 4*5", mode="queue")
+    found = get_turn(client, told[-1].data["turn_id"])
     resubmitted = [one.data for one in told if one.event == "todos_resubmitting"]
 
     assert (found["mode"], found["status"], found["outcome"]) == ("queue", "finished", "drained")
@@ -275,6 +275,6 @@ def test_the_rehearsal_works_a_queue_off_item_by_item(client: Client) -> None:
     assert [one.data["ok"] for one in told if one.event == "todos_assessed"] == [True, True]
     assert told[-1].event == "turn_finished"
     assert told[-1].data["outcome"] == "drained"
-    answers = [content for role, content in said(client, conversation) if role == "assistant"]
+    answers = [content for role, content in list_messages(client, conversation) if role == "assistant"]
     assert any("5" in one for one in answers)
     assert any("20" in one for one in answers)

@@ -9,9 +9,20 @@ from uuid import uuid4
 import pytest
 
 from tests.model_server import ModelServer, error, text
-from tests.surfaces.chatting import ended, kinds, logged, messages_path, replies, said, say, talking, turn, whole_turn
-from tests.surfaces.listening import log_of
-from tests.surfaces.serving import PATIENCE_S, Client, problem, until
+from tests.surfaces.conversation_client import (
+    get_turn,
+    list_kinds,
+    list_logged,
+    list_messages,
+    messages_path,
+    open_turn_stream,
+    read_turn,
+    reply_in_order,
+    say,
+    wait_for_turn,
+)
+from tests.surfaces.event_stream import list_logged_ids
+from tests.surfaces.server_harness import PATIENCE_S, Client, check_problem, wait_until
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -27,10 +38,10 @@ def test_a_second_message_is_refused_while_the_first_is_answered(chatter: Client
     model.wait_for_requests(2)
     model.release()
 
-    assert "running" in problem(second, 409, "turn_running")
-    assert ended(chatter, first)["status"] == ended(chatter, elsewhere)["status"] == "finished"
-    assert said(chatter, conversation) == [("user", "first"), ("assistant", "hello")]
-    assert ended(chatter, say(chatter, conversation, "second"))["status"] == "finished"
+    assert "running" in check_problem(second, 409, "turn_running")
+    assert wait_for_turn(chatter, first)["status"] == wait_for_turn(chatter, elsewhere)["status"] == "finished"
+    assert list_messages(chatter, conversation) == [("user", "first"), ("assistant", "hello")]
+    assert wait_for_turn(chatter, say(chatter, conversation, "second"))["status"] == "finished"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -55,14 +66,19 @@ def test_a_message_can_wait_for_the_turn_before(chatter: Client, model: ModelSer
     second = answer.json()["turn_id"] if not streamed else ""
 
     assert answer.status_code == (200 if streamed else 202)
-    assert ended(chatter, first)["status"] == "finished"
-    until(lambda: len(said(chatter, conversation)) == 4, "the second is answered")
-    assert [content for _, content in said(chatter, conversation)] == ["first", "you said first", "second", "you said second"]
+    assert wait_for_turn(chatter, first)["status"] == "finished"
+    wait_until(lambda: len(list_messages(chatter, conversation)) == 4, "the second is answered")
+    assert [content for _, content in list_messages(chatter, conversation)] == [
+        "first",
+        "you said first",
+        "second",
+        "you said second",
+    ]
     if streamed:
         assert answer.text.count("event: turn_started\n") == answer.text.count("event: turn_finished\n") == 1
         assert first not in answer.text
     else:
-        assert ended(chatter, second)["status"] == "finished"
+        assert wait_for_turn(chatter, second)["status"] == "finished"
 
 
 def test_waiting_ends_when_it_was_said_to(chatter: Client, model: ModelServer) -> None:
@@ -75,7 +91,7 @@ def test_waiting_ends_when_it_was_said_to(chatter: Client, model: ModelServer) -
     model.release()
 
     assert 0.5 <= took < 5
-    assert ended(chatter, first)["status"] == "finished"
+    assert wait_for_turn(chatter, first)["status"] == "finished"
 
 
 @pytest.mark.parametrize("wait", ["-1", "nan", "inf", "301", "soon", ""])
@@ -99,7 +115,7 @@ def test_of_eight_at_once_one_is_taken(chatter: Client, model: ModelServer) -> N
     model.release()
 
     assert sorted(answers) == [202] + [409] * 7
-    until(lambda: len(said(chatter, conversation)) == 2, "the one is answered")
+    wait_until(lambda: len(list_messages(chatter, conversation)) == 2, "the one is answered")
     assert chatter.desk.count("turns") == chatter.desk.count("runs") == 1
     assert len(model.requests) == 1
 
@@ -114,41 +130,41 @@ def test_the_same_key_is_the_same_turn(chatter: Client, model: ModelServer) -> N
     first = say(chatter, conversation, headers=headers)
     while_it_runs = say(chatter, conversation, headers=headers)
     model.release()
-    ended(chatter, first)
+    wait_for_turn(chatter, first)
     afterwards = say(chatter, conversation, headers=headers)
     other = chatter.post(messages_path(conversation), json={"content": "something else"}, headers=headers)
 
     assert first == while_it_runs == afterwards
-    problem(other, 409, "key_reused")
-    assert said(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
+    check_problem(other, 409, "key_reused")
+    assert list_messages(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
     assert chatter.desk.count("turns") == 1
     assert len(model.requests) == 1
 
 
-def test_the_same_key_tells_the_same_turn_again_from_its_start(chatter: Client, model: ModelServer) -> None:
+def test_the_same_key_streams_the_same_turn_again_from_its_start(chatter: Client, model: ModelServer) -> None:
     conversation, once = chatter.conversation(), key()
-    told = whole_turn(chatter, conversation, key=once)
-    ended(chatter, say(chatter, conversation, "another turn"))
-    again = whole_turn(chatter, conversation, key=once)
+    told = read_turn(chatter, conversation, key=once)
+    wait_for_turn(chatter, say(chatter, conversation, "another turn"))
+    again = read_turn(chatter, conversation, key=once)
 
-    assert again == logged(told)
+    assert again == list_logged(told)
     assert chatter.desk.count("turns") == 2
 
 
 def test_the_same_key_joins_a_turn_that_still_runs(chatter: Client, model: ModelServer) -> None:
     conversation, once = chatter.conversation(), key()
     model.hold()
-    with chatter.again() as other, talking(chatter, conversation, key=once) as first:
+    with chatter.again() as other, open_turn_stream(chatter, conversation, key=once) as first:
         begun = first.take(2)
-        with talking(other, conversation, key=once) as second:
+        with open_turn_stream(other, conversation, key=once) as second:
             joined = second.take(2)
             model.release()
             rests = [list(stream.events()) for stream in (first, second)]
 
     assert joined == begun
-    assert kinds(rests[0]) == ["text_delta", "message", "turn_finished"]
+    assert list_kinds(rests[0]) == ["text_delta", "message", "turn_finished"]
     assert rests[0] == rests[1]
-    assert [one.id for one in logged(begun + rests[0])] == log_of(chatter)
+    assert [one.id for one in list_logged(begun + rests[0])] == list_logged_ids(chatter)
     assert len(model.requests) == 1
 
 
@@ -159,19 +175,19 @@ def test_having_come_too_early_is_not_held_against_a_key(chatter: Client, model:
     body = {"content": "second"}
     chatter.refused("POST", messages_path(conversation), 409, "turn_running", json=body, headers=headers)
     model.release()
-    ended(chatter, first)
+    wait_for_turn(chatter, first)
     second = say(chatter, conversation, "second", headers=headers)
 
-    assert ended(chatter, second)["status"] == "finished"
+    assert wait_for_turn(chatter, second)["status"] == "finished"
     assert say(chatter, conversation, "second", headers=headers) == second
 
 
 def test_a_turn_that_failed_is_the_answer_of_its_key(chatter: Client, model: ModelServer) -> None:
     """The key stands for having asked, and the turn says what came of it."""
     conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
-    model.script = replies(error(400, "no"))
+    model.script = reply_in_order(error(400, "no"))
     first = say(chatter, conversation, headers=headers)
 
-    assert ended(chatter, first)["status"] == "failed"
+    assert wait_for_turn(chatter, first)["status"] == "failed"
     assert say(chatter, conversation, headers=headers) == first
-    assert turn(chatter, first)["status"] == "failed"
+    assert get_turn(chatter, first)["status"] == "failed"

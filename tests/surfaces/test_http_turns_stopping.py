@@ -8,10 +8,21 @@ from time import monotonic
 import httpx
 import pytest
 
-from tests.model_server import ModelServer, Reply, Request, environment, midway, text
-from tests.surfaces.chatting import drains, ended, heard_to_the_end, kinds, messages_path, said, say, talking, turn, whole_turn
-from tests.surfaces.listening import listening
-from tests.surfaces.serving import PATIENCE_S, Client, Service, serving, until
+from tests.model_server import ModelServer, Reply, Request, environment, pause_midway, text
+from tests.surfaces.conversation_client import (
+    get_turn,
+    list_kinds,
+    list_messages,
+    messages_path,
+    open_turn_stream,
+    plan_and_drain,
+    read_turn,
+    read_until_turn_ends,
+    say,
+    wait_for_turn,
+)
+from tests.surfaces.event_stream import open_stream
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_server, wait_until
 from tests.warm_start import Program
 
 
@@ -21,10 +32,10 @@ def cancel_path(turn_id: str) -> str:
 
 @pytest.mark.parametrize("middle", [False, True])
 def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: ModelServer, middle: bool) -> None:
-    model.script = lambda _: midway(text("one two three four")) if middle else text("too late")
+    model.script = lambda _: pause_midway(text("one two three four")) if middle else text("too late")
     conversation = chatter.conversation()
     model.hold()
-    with chatter.again() as other, talking(chatter, conversation) as stream:
+    with chatter.again() as other, open_turn_stream(chatter, conversation) as stream:
         begun = stream.take(3 if middle else 2)
         model.wait_for_requests(1)
         turn_id = begun[0].data["turn_id"]
@@ -33,24 +44,24 @@ def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: Mode
         rest = list(stream.events())
         took = monotonic() - began
 
-    assert canceled == turn(chatter, turn_id)
+    assert canceled == get_turn(chatter, turn_id)
     assert (canceled["status"], canceled["outcome"]) == ("canceled", None)
     assert canceled["ended_at"] > 0
-    assert kinds([told for told in rest if told.event != "text_delta"]) == ["turn_canceled"]
+    assert list_kinds([told for told in rest if told.event != "text_delta"]) == ["turn_canceled"]
     assert rest[-1].data == {"turn_id": turn_id}
     assert took < 2
-    assert said(chatter, conversation) == [("user", "hello")]
+    assert list_messages(chatter, conversation) == [("user", "hello")]
 
     model.script = lambda _: text("at your service")
     second = say(chatter, conversation, "and now?")
     model.release()
-    assert ended(chatter, second)["status"] == "finished"
-    assert said(chatter, conversation)[-1] == ("assistant", "at your service")
-    assert turn(chatter, turn_id) == canceled
+    assert wait_for_turn(chatter, second)["status"] == "finished"
+    assert list_messages(chatter, conversation)[-1] == ("assistant", "at your service")
+    assert get_turn(chatter, turn_id) == canceled
 
 
-def test_what_was_canceled_leaves_its_plan_open(chatter: Client, model: ModelServer) -> None:
-    plan = drains("buy milk", "buy bread")
+def test_a_canceled_turn_leaves_its_plan_open(chatter: Client, model: ModelServer) -> None:
+    plan = plan_and_drain("buy milk", "buy bread")
 
     def script(request: Request) -> Reply:
         if len(request.tool_results) == 2:
@@ -65,24 +76,24 @@ def test_what_was_canceled_leaves_its_plan_open(chatter: Client, model: ModelSer
     assert [(one["title"], one["status"]) for one in canceled["incomplete"]] == [("buy bread", "pending")]
 
 
-def test_what_has_ended_cannot_be_canceled(chatter: Client) -> None:
+def test_an_ended_turn_cannot_be_canceled(chatter: Client) -> None:
     conversation = chatter.conversation()
     done = say(chatter, conversation)
-    ended(chatter, done)
+    wait_for_turn(chatter, done)
     own = chatter.turn(conversation)
     chatter.ok("POST", cancel_path(own))
 
     for turn_id, status in ((done, "finished"), (own, "canceled")):
         assert status in chatter.refused("POST", cancel_path(turn_id), 409, "turn_ended")
-        assert turn(chatter, turn_id)["status"] == status
+        assert get_turn(chatter, turn_id)["status"] == status
 
 
-def test_a_turn_that_somebody_elses_loop_works_on_is_canceled_too(chatter: Client) -> None:
+def test_a_turn_driven_by_an_external_loop_is_canceled_too(chatter: Client) -> None:
     conversation = chatter.conversation()
     turn_id = chatter.turn(conversation)
-    with listening(chatter, f"/v1/conversations/{conversation}/events") as stream:
+    with open_stream(chatter, f"/v1/conversations/{conversation}/events") as stream:
         canceled = chatter.ok("POST", cancel_path(turn_id))["turn"]
-        told = heard_to_the_end(stream)
+        told = read_until_turn_ends(stream)
 
     assert canceled["status"] == "canceled"
     assert [(one.event, one.data) for one in told] == [("turn_canceled", {"turn_id": turn_id})]
@@ -117,7 +128,7 @@ def test_while_halted_nothing_begins_and_everything_can_be_read(
 ) -> None:
     conversation = chatter.conversation()
     before = say(chatter, conversation)
-    ended(chatter, before)
+    wait_for_turn(chatter, before)
     headers = {"Idempotency-Key": "once"}
     with halted(chat_service, tmp_path):
         for accept in ("application/json", "text/event-stream"):
@@ -125,27 +136,25 @@ def test_while_halted_nothing_begins_and_everything_can_be_read(
             assert (refused.status_code, refused.json()["code"]) == (503, "halted")
             assert "the cat is on the keyboard" in refused.json()["detail"]
             assert int(refused.headers["retry-after"]) > 0
-        assert turn(chatter, before)["status"] == "finished"
-        assert len(said(chatter, conversation)) == 2
+        assert get_turn(chatter, before)["status"] == "finished"
+        assert len(list_messages(chatter, conversation)) == 2
         chatter.add("work goes on by hand")
         assert len(model.requests) == 1
 
-    assert ended(chatter, say(chatter, conversation, "now", headers=headers))["status"] == "finished"
-    assert [content for _, content in said(chatter, conversation)] == ["hello", "hello", "now", "hello"]
+    assert wait_for_turn(chatter, say(chatter, conversation, "now", headers=headers))["status"] == "finished"
+    assert [content for _, content in list_messages(chatter, conversation)] == ["hello", "hello", "now", "hello"]
 
 
-def test_a_turn_that_was_halted_on_its_way_goes_on_afterwards(
-    chatter: Client, chat_service: Service, model: ModelServer, tmp_path: Path
-) -> None:
-    model.script = drains("buy milk")
+def test_a_halted_turn_continues_afterwards(chatter: Client, chat_service: Service, model: ModelServer, tmp_path: Path) -> None:
+    model.script = plan_and_drain("buy milk")
     conversation = chatter.conversation()
     model.hold()
-    with talking(chatter, conversation) as stream:
+    with open_turn_stream(chatter, conversation) as stream:
         model.wait_for_requests(1)
         with halted(chat_service, tmp_path):
             model.release()
             told = stream.take(2)
-            assert turn(chatter, told[0].data["turn_id"])["status"] == "running"
+            assert get_turn(chatter, told[0].data["turn_id"])["status"] == "running"
         rest = list(stream.events())
 
     assert rest[-1].event == "turn_finished"
@@ -154,7 +163,7 @@ def test_a_turn_that_was_halted_on_its_way_goes_on_afterwards(
 
 
 def test_a_plan_that_a_person_changes_is_seen_at_the_next_step(chatter: Client, model: ModelServer) -> None:
-    plan = drains("buy milk", "buy bread", "buy a boat")
+    plan = plan_and_drain("buy milk", "buy bread", "buy a boat")
 
     def script(request: Request) -> Reply:
         if "buy eggs" not in request.last and request.tool_results:
@@ -181,7 +190,7 @@ def test_a_plan_that_a_person_changes_is_seen_at_the_next_step(chatter: Client, 
     model.wait_for_requests(4)
     chatter.change(eggs, status="completed")
     model.release()
-    found = ended(chatter, turn_id)
+    found = wait_for_turn(chatter, turn_id)
     assert (found["outcome"], found["incomplete"]) == ("drained", [])
 
 
@@ -192,9 +201,9 @@ def owners(client: Client) -> list[tuple[object, ...]]:
 def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str, tmp_path: Path) -> None:
     with ModelServer(text("here I am")) as model:
         model.hold()
-        with serving(database_url, tmp_path, environment=environment(model)) as service, service.tenant() as client:
+        with run_server(database_url, tmp_path, environment=environment(model)) as service, service.tenant() as client:
             conversation = client.conversation()
-            with talking(client, conversation) as stream:
+            with open_turn_stream(client, conversation) as stream:
                 turn_id = stream.take(1)[0].data["turn_id"]
                 model.wait_for_requests(1)
                 stopped = service.end()
@@ -205,20 +214,20 @@ def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str,
             assert service.log.read_text() == ""
             assert owners(client) == [("", "queued")]  # handed back: nobody has to wait for a lease to run out
             model.release()
-            with serving(database_url, tmp_path, environment=environment(model)) as restarted:
+            with run_server(database_url, tmp_path, environment=environment(model)) as restarted:
                 client.base_url = httpx.URL(restarted.url)
-                assert ended(client, turn_id)["status"] == "finished"
-                assert said(client, conversation) == [("user", "hello"), ("assistant", "here I am")]
+                assert wait_for_turn(client, turn_id)["status"] == "finished"
+                assert list_messages(client, conversation) == [("user", "hello"), ("assistant", "here I am")]
 
     assert len(model.requests) == 2
     assert model.violations == []
 
 
-def test_a_conversation_remembers_what_was_said_before(chatter: Client, model: ModelServer) -> None:
+def test_a_conversation_remembers_its_messages(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
-    whole_turn(chatter, conversation, "My name is Ada.")
-    whole_turn(chatter, conversation, "What is my name?")
-    until(lambda: len(model.requests) == 2, "both were asked")
+    read_turn(chatter, conversation, "My name is Ada.")
+    read_turn(chatter, conversation, "What is my name?")
+    wait_until(lambda: len(model.requests) == 2, "both were asked")
 
     assert [one for one in model.requests[1].texts if one in ("My name is Ada.", "hello", "What is my name?")] == [
         "My name is Ada.",

@@ -3,23 +3,23 @@
 from itertools import pairwise
 from typing import Any
 
-from tests.model_server import ModelServer, Reply, Request, calls, midway, text
-from tests.surfaces.chatting import (
+from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text
+from tests.surfaces.conversation_client import (
     TURN_ENDS,
-    drains,
-    ended,
-    heard_to_the_end,
-    kinds,
-    logged,
-    said,
+    get_turn,
+    join_text,
+    list_kinds,
+    list_logged,
+    list_messages,
+    open_turn_stream,
+    plan_and_drain,
+    read_turn,
+    read_until_turn_ends,
     say,
-    spoken,
-    talking,
-    turn,
-    whole_turn,
+    wait_for_turn,
 )
-from tests.surfaces.listening import Stream, Told, listening, log_of
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.event_stream import Stream, StreamEvent, list_logged_ids, open_stream
+from tests.surfaces.server_harness import Client, Service
 
 ANSWER = "This is a long answer, told word by word,\nover several lines, and in the end it is whole."
 
@@ -28,10 +28,10 @@ def events_path(conversation: int) -> str:
     return f"/v1/conversations/{conversation}/events"
 
 
-def test_a_turns_own_stream_tells_it_from_start_to_end_and_ends(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("buy milk", "buy bread", answer=ANSWER)
+def test_a_turns_own_stream_covers_it_from_start_to_end_and_ends(chatter: Client, model: ModelServer) -> None:
+    model.script = plan_and_drain("buy milk", "buy bread", answer=ANSWER)
     conversation = chatter.conversation()
-    with talking(chatter, conversation, "Buy milk and bread.") as stream:
+    with open_turn_stream(chatter, conversation, "Buy milk and bread.") as stream:
         first = stream.first
         told = list(stream.events())
     turn_id = told[0].data["turn_id"]
@@ -44,16 +44,16 @@ def test_a_turns_own_stream_tells_it_from_start_to_end_and_ends(chatter: Client,
     assert told[-1].event == "turn_finished"
     assert told[-1].data == {"turn_id": turn_id, "outcome": "drained", "incomplete": []}
     assert sum(one.event in TURN_ENDS for one in told) == 1
-    assert [one.id for one in logged(told)] == log_of(chatter)
+    assert [one.id for one in list_logged(told)] == list_logged_ids(chatter)
     assert all(one.id == 0 for one in told if one.event == "text_delta")
     (answer,) = (one.data["content"] for one in told if one.event == "message" and one.data["role"] == "assistant")
-    assert spoken(told) == answer == ANSWER
-    assert kinds(told)[-3:] == ["text_delta", "message", "turn_finished"]
+    assert join_text(told) == answer == ANSWER
+    assert list_kinds(told)[-3:] == ["text_delta", "message", "turn_finished"]
 
 
-def test_every_change_of_the_list_is_told_twice_in_the_same_order(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("buy milk", "buy bread")
-    told = whole_turn(chatter, chatter.conversation())
+def test_every_change_of_the_list_is_streamed_as_a_pair_in_the_same_order(chatter: Client, model: ModelServer) -> None:
+    model.script = plan_and_drain("buy milk", "buy bread")
+    told = read_turn(chatter, chatter.conversation())
     names = [one.event for one in told]
     lists = [one.data for one in told if one.event == "todos_updated"]
 
@@ -68,11 +68,11 @@ def test_every_change_of_the_list_is_told_twice_in_the_same_order(chatter: Clien
     assert not any(one["is_error"] for one in results)
 
 
-def test_a_turns_own_stream_tells_of_nothing_else(chatter: Client, chat_service: Service, model: ModelServer) -> None:
+def test_a_turns_own_stream_has_no_other_events(chatter: Client, chat_service: Service, model: ModelServer) -> None:
     model.script = lambda request: text(f"you said {request.last}")
     ours, beside = chatter.conversation(), chatter.conversation()
     model.hold()
-    with chatter.again() as colleague, chat_service.tenant() as stranger, talking(chatter, ours, "ours") as stream:
+    with chatter.again() as colleague, chat_service.tenant() as stranger, open_turn_stream(chatter, ours, "ours") as stream:
         colleague.add("tenant-wide")
         colleague.add("in the same conversation", conversation_id=ours)
         colleague.turn(ours)
@@ -81,96 +81,96 @@ def test_a_turns_own_stream_tells_of_nothing_else(chatter: Client, chat_service:
         model.release()
         told = list(stream.events())
         for client, turn_id in others:
-            assert ended(client, turn_id)["status"] == "finished"
+            assert wait_for_turn(client, turn_id)["status"] == "finished"
 
-    assert kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
-    assert spoken(told) == "you said ours"
+    assert list_kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert join_text(told) == "you said ours"
     assert {one.data["turn_id"] for one in told} == {told[0].data["turn_id"]}
 
 
-def test_all_who_watch_a_conversation_hear_the_same(chatter: Client, model: ModelServer) -> None:
-    model.script = drains("buy milk", answer=ANSWER)
+def test_all_streams_of_a_conversation_have_the_same_events(chatter: Client, model: ModelServer) -> None:
+    model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()
     with (
         chatter.again() as one,
         chatter.again() as another,
-        listening(one, events_path(conversation)) as first,
-        listening(another, events_path(conversation)) as second,
+        open_stream(one, events_path(conversation)) as first,
+        open_stream(another, events_path(conversation)) as second,
     ):
-        own = whole_turn(chatter, conversation)
-        heard = [heard_to_the_end(stream) for stream in (first, second)]
+        own = read_turn(chatter, conversation)
+        heard = [read_until_turn_ends(stream) for stream in (first, second)]
 
     assert heard == [own, own]
-    assert spoken(own) == ANSWER
+    assert join_text(own) == ANSWER
 
 
-def take_until(stream: Stream, kind: str) -> list[Told]:
+def take_until(stream: Stream, kind: str) -> list[StreamEvent]:
     heard = []
     for told in stream.events():
         heard.append(told)
         if told.event == kind:
             return heard
-    raise AssertionError(f"no {kind}: {kinds(heard)}")
+    raise AssertionError(f"no {kind}: {list_kinds(heard)}")
 
 
-def test_who_hangs_up_does_not_stop_the_turn_and_can_come_back(chatter: Client, model: ModelServer) -> None:
-    plan = drains("buy milk", "buy bread")
+def test_hanging_up_does_not_stop_the_turn_and_a_reader_can_come_back(chatter: Client, model: ModelServer) -> None:
+    plan = plan_and_drain("buy milk", "buy bread")
 
     def script(request: Request) -> Reply:
         if len(request.tool_results) < 3:
             return plan(request)
         model.hold()
-        return midway(text(ANSWER))
+        return pause_midway(text(ANSWER))
 
     model.script = script
     conversation = chatter.conversation()
-    with chatter.again() as visitor, talking(visitor, conversation) as stream:
+    with chatter.again() as visitor, open_turn_stream(visitor, conversation) as stream:
         before = take_until(stream, "text_delta")
     turn_id = before[0].data["turn_id"]
-    last = logged(before)[-1].id
-    assert turn(chatter, turn_id)["status"] == "running"
+    last = list_logged(before)[-1].id
+    assert get_turn(chatter, turn_id)["status"] == "running"
 
-    with listening(chatter, events_path(conversation), headers={"Last-Event-ID": str(last)}) as stream:
+    with open_stream(chatter, events_path(conversation), headers={"Last-Event-ID": str(last)}) as stream:
         model.release()
-        after = heard_to_the_end(stream)
+        after = read_until_turn_ends(stream)
 
-    seen = [told.id for told in logged(before) + logged(after)]
-    assert seen == log_of(chatter)
+    seen = [told.id for told in list_logged(before) + list_logged(after)]
+    assert seen == list_logged_ids(chatter)
     assert after[-1].event == "turn_finished"
-    assert turn(chatter, turn_id)["outcome"] == "drained"
-    assert said(chatter, conversation)[-1] == ("assistant", ANSWER)
+    assert get_turn(chatter, turn_id)["outcome"] == "drained"
+    assert list_messages(chatter, conversation)[-1] == ("assistant", ANSWER)
     assert len(model.requests) == 4
 
 
-def test_a_turn_goes_on_although_nobody_listens_any_more(chatter: Client, model: ModelServer) -> None:
+def test_a_turn_continues_without_listeners(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     model.hold()
-    with chatter.again() as visitor, talking(visitor, conversation) as stream:
+    with chatter.again() as visitor, open_turn_stream(visitor, conversation) as stream:
         started = stream.take(1)[0]
         model.wait_for_requests(1)
     model.release()
 
-    assert ended(chatter, started.data["turn_id"])["status"] == "finished"
-    assert said(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
+    assert wait_for_turn(chatter, started.data["turn_id"])["status"] == "finished"
+    assert list_messages(chatter, conversation) == [("user", "hello"), ("assistant", "hello")]
 
 
-def test_words_are_told_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
+def test_text_is_streamed_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
     """Who comes later hears what was said, and not how it was said word by word."""
-    model.script = drains("buy milk", answer=ANSWER)
+    model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()
-    own = whole_turn(chatter, conversation)
-    with listening(chatter, events_path(conversation), params={"after": 0}) as stream:
-        again = heard_to_the_end(stream)
+    own = read_turn(chatter, conversation)
+    with open_stream(chatter, events_path(conversation), params={"after": 0}) as stream:
+        again = read_until_turn_ends(stream)
 
-    assert again == logged(own)
+    assert again == list_logged(own)
 
 
 def test_words_before_a_tool_call_are_a_message(chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text("It is late.") if request.tool_results else calls(("now", {}), text="Let me look.")
     conversation = chatter.conversation()
-    told = whole_turn(chatter, conversation, "What time is it?")
+    told = read_turn(chatter, conversation, "What time is it?")
     shown: list[Any] = [one.data["content"] for one in told if one.event == "message"]
 
     assert shown == ["What time is it?", "Let me look.", "It is late."]
-    assert spoken(told) == "Let me look.It is late."
-    assert [content for _, content in said(chatter, conversation)] == shown
+    assert join_text(told) == "Let me look.It is late."
+    assert [content for _, content in list_messages(chatter, conversation)] == shown

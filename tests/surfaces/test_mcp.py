@@ -19,8 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from headway.ledger.errors import BadCursor
-from tests.surfaces.serving import PATIENCE_S, Client, Service, problem
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
+from tests.surfaces.shell import Shell, get_error_line
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
@@ -215,7 +215,7 @@ def test_there_is_a_prompt_for_planning(sqlite_client: Client) -> None:
     story(partial(over_http, sqlite_client), tell)
 
 
-def test_what_a_tool_refuses_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client: Client) -> None:
+def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client: Client) -> None:
     async def tell(connected: McpClient) -> None:
         refused = await connected.call_tool("create_todo", {"items": []})
         assert refused.is_error
@@ -237,7 +237,7 @@ def test_what_a_tool_refuses_is_an_error_result_and_an_unknown_tool_an_error(sql
 # Standard input and output
 
 
-def test_what_is_written_over_stdio_is_what_the_command_line_shows(headway: Shell) -> None:
+def test_todos_written_over_stdio_show_on_the_command_line(headway: Shell) -> None:
     async def tell(connected: McpClient) -> None:
         await call(connected, "todo_add", subject="written down")
         await call(connected, "create_todo", items=[{"title": "planned"}])
@@ -269,7 +269,7 @@ def test_each_session_has_one_plan_however_many_calls_come_at_once_and_all_have_
 
 def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None:
     for flag in ("--conversation", "--turn"):
-        assert "'nowhere'" in one_error(headway("mcp", flag, "nowhere"), 3)
+        assert "'nowhere'" in get_error_line(headway("mcp", flag, "nowhere"), 3)
     document = {"conversations": [{"id": 1, "key": "a thread"}], "todos": [{"subject": "theirs", "conversation_id": 1}]}
     headway.ok("todo", "import", "-", "--format", "json", stdin=json.dumps(document))
 
@@ -288,7 +288,7 @@ def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None
 # HTTP
 
 
-def test_the_headers_say_where_a_call_belongs_and_rest_shows_what_it_wrote(client: Client) -> None:
+def test_the_headers_place_a_call_and_the_http_api_shows_its_rows(client: Client) -> None:
     by_key = client.conversation(key="a thread")
     turn_id = client.turn(by_key)
 
@@ -326,7 +326,7 @@ def test_without_headers_the_ledger_is_the_tenants_and_there_is_no_plan_and_no_t
     story(partial(over_http, client), tell)
 
 
-def test_a_place_that_is_unknown_or_anothers_is_refused_and_nothing_is_touched(client: Client, service: Service) -> None:
+def test_an_unknown_or_foreign_conversation_is_refused_and_nothing_changes(client: Client, service: Service) -> None:
     with service.tenant() as rival:
         conversation_id = rival.conversation(key="theirs")
         turn_id = rival.turn(conversation_id)
@@ -360,21 +360,21 @@ def test_a_place_that_is_unknown_or_anothers_is_refused_and_nothing_is_touched(c
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 @pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
-def test_without_a_good_token_nobody_comes_in(sqlite_client: Client, method: str, header: str | None) -> None:
+def test_a_bad_token_is_refused(sqlite_client: Client, method: str, header: str | None) -> None:
     request = sqlite_client.build_request(method, "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     del request.headers["authorization"]
     if header:
         request.headers["authorization"] = header
 
     answer = sqlite_client.send(request)
-    problem(answer, 401, "unauthorized")
+    check_problem(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
     answer = sqlite_client.get("/mcp", headers={"Accept": "text/event-stream"})
 
-    problem(answer, 405, "no_stream")
+    check_problem(answer, 405, "no_stream")
     assert answer.headers["allow"] == "POST"
 
 
@@ -382,7 +382,7 @@ def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
     ("body", "status"),
     [(b"garbage", 400), (b"[]", 400), (b'{"id": 1}', 400), (b"x" * (1024 * 1024 + 1), 413), (rb'{"method": "\ud800"}', 400)],
 )
-def test_what_is_not_the_protocol_is_refused(sqlite_client: Client, body: bytes, status: int) -> None:
+def test_input_outside_the_protocol_is_refused(sqlite_client: Client, body: bytes, status: int) -> None:
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
     assert sqlite_client.post("/mcp", content=body, headers=headers).status_code == status

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from tests.surfaces.serving import PATIENCE_S
+from tests.surfaces.server_harness import PATIENCE_S
 from tests.surfaces.shell import Shell
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
@@ -14,7 +14,7 @@ GREETING = (
 )
 
 
-def test_bad_lines_and_the_end_of_input_harm_nobody(headway: Shell) -> None:
+def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
     lines = [
         *GREETING,
         "not JSON",
@@ -30,7 +30,7 @@ def test_bad_lines_and_the_end_of_input_harm_nobody(headway: Shell) -> None:
     assert headway.json("todo", "list")["todos"] == []
 
 
-def test_whatever_was_asked_before_the_input_ended_is_answered(headway: Shell) -> None:
+def test_requests_before_the_end_of_input_are_answered(headway: Shell) -> None:
     """A client that hangs up has to know what was done: all of it is, and all of it is said. What it called off is not."""
     wanted = {n: {"name": "todo_add", "arguments": {"subject": f"todo {n}"}} for n in range(2, 82)}
     asked = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": one}) for n, one in wanted.items()]

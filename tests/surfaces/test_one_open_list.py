@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.agents import delegation
 from headway.ledger.scope import Scope
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell
 from tests.surfaces.test_mcp import call, over_http
 
@@ -30,7 +30,8 @@ class Thread:
     def lines(self) -> list[str]:
         """As `/todo list` has it."""
         body = {"text": "/todo list", "conversation_id": self.id}
-        head, *lines, end = self.client.ok("POST", "/v1/writs", json=body)["output"].split("\n")
+        output: str = self.client.ok("POST", "/v1/writs", json=body)["output"]
+        head, *lines, end = output.split("\n")
         assert (head, end) == ("[/todo list]", "[END TODO]")
         return lines
 
@@ -66,7 +67,7 @@ def test_a_writ_and_rest_give_the_same_open_list_while_a_turn_runs_and_after_it_
     assert len(thread.rest()) == 4
 
 
-def test_a_later_run_picks_up_what_a_turn_left_behind(client: Client) -> None:
+def test_a_later_run_takes_up_items_that_a_turn_left_open(client: Client) -> None:
     """001: "the tenant's todo store outlives any single conversation, so a /schedule-fired run can pick up the same todos a
     human-driven turn left behind."."""
     thread = Thread(client)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.model_server import ModelServer, text
-from tests.surfaces.reading import blocks, pasted, reading, session
+from tests.surfaces.document_reader import list_blocks, list_pasted_commands, open_reader, parse_session
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,11 +30,11 @@ INITIALIZE = {
 
 
 def test_every_command_of_the_readme_works(tmp_path: Path, new_postgres_url: str) -> None:
-    typed = pasted(README)
+    typed = list_pasted_commands(README)
     assert {one.words for one in typed} > set(ELSEWHERE)
     assert all((ROOT / place).is_file() for place in ELSEWHERE.values())
     (tmp_path / "folder").mkdir()
-    with ModelServer(lambda _: text("Soup, and cake.")) as model, reading(tmp_path / "folder", new_postgres_url) as reader:
+    with ModelServer(lambda _: text("Soup, and cake.")) as model, open_reader(tmp_path / "folder", new_postgres_url) as reader:
         reader.env["OPENAI_BASE_URL"] = model.url
         for one in typed:
             if one.words not in ELSEWHERE:
@@ -44,16 +44,16 @@ def test_every_command_of_the_readme_works(tmp_path: Path, new_postgres_url: str
 
 
 def test_every_command_of_the_tour_works_and_prints_what_it_shows(tmp_path: Path, new_postgres_url: str) -> None:
-    typed = session(TOUR)
+    typed = parse_session(TOUR)
     assert len(typed) > 18
     (tmp_path / "folder").mkdir()
-    with reading(tmp_path / "folder", new_postgres_url) as reader:
+    with open_reader(tmp_path / "folder", new_postgres_url) as reader:
         for one in typed:
             reader.follow(one)
 
 
 def test_the_entry_for_an_editor_starts_our_server(tmp_path: Path) -> None:
-    [entry] = [json.loads(block)["mcpServers"]["headway"] for block in blocks(TOUR, "json")]
+    [entry] = [json.loads(block)["mcpServers"]["headway"] for block in list_blocks(TOUR, "json")]
     arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]
     command = [str(Path(sys.executable).parent / entry["command"]), *arguments]
     ran = subprocess.run(command, input=json.dumps(INITIALIZE) + "\n", capture_output=True, text=True, timeout=60)

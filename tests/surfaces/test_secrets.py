@@ -16,8 +16,8 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.model_server import ModelServer, Reply, Request, calls, environment, error, text
 from tests.proofs import Proof
-from tests.surfaces.serving import Client, Service, serving, until
-from tests.surfaces.wire import Wire, wire_to
+from tests.surfaces.postgres_wire import Wire, open_wire
+from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
 # With and without digits, long and short: whatever a pattern for secrets could overlook.
 CANARIES = {
@@ -75,7 +75,7 @@ def leak_politely() -> str:
 
 @pytest.fixture
 def wire(postgres_url: str) -> Iterator[Wire]:
-    with wire_to(postgres_url) as made:
+    with open_wire(postgres_url) as made:
         yield made
 
 
@@ -95,7 +95,7 @@ def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Serv
         "HEADWAY_MODEL_RETRIES": "0",
         "HEADWAY_RETRY_DELAY_S": "0.01",
     }
-    with serving(url, tmp_path, ["--log-level", "debug"], given) as service:
+    with run_server(url, tmp_path, ["--log-level", "debug"], given) as service:
         yield service, {**given, "HEADWAY_DATABASE_URL": url}
     notified, model.violations = model.violations, []  # of a channel, a model knows nothing
     assert set(notified) == {f"Invalid URL (POST /{CHANNEL})"}
@@ -176,7 +176,7 @@ def test_no_secret_is_ever_said_again(
         client.desk.write(goals.add, NewGoal("a goal that nobody can plan"))
         client.desk.write(notices.notify, "note", "look")
         client.ok("PUT", "/v1/schedules/often", json={"every_s": 60, "tool": {"name": "now"}})
-        until(lambda: "channels could not be reached" in client.get("/v1/jobs").text, "the channel was tried")
+        wait_until(lambda: "channels could not be reached" in client.get("/v1/jobs").text, "the channel was tried")
         heard += [client.get("/v1/todos", headers={"Authorization": f"Bearer {secret}"}).text for secret in CANARIES.values()]
         wire.cut()
         heard += [
@@ -186,8 +186,8 @@ def test_no_secret_is_ever_said_again(
             command(tmp_path, given, "doctor", "--json"),
             command(tmp_path, given, "worker", "--log-level", "debug"),
         ]
-        wire.mend()
-        until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
+        wire.reconnect()
+        wait_until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
         heard.append(command(tmp_path, given, "chat", "hello"))
         assert "tool leak failed\nTraceback" in heard[-1]
         heard += [command(tmp_path, given, "doctor", "--json"), *said_to_clients(client), stored(client.desk)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import settings
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.shell import Shell, get_error_line
 
 NAMES = ("home", "database_url", "model", "host", "port")
 FLAG = {"home": "/flag", "database_url": "sqlite:////flag", "model": "test:flag", "host": "flag", "port": "1"}
@@ -168,7 +168,7 @@ def test_the_workspace_can_be_elsewhere(headway: Shell, monkeypatch: pytest.Monk
     assert settings.load({"workspace": "~/work"}).workspace == str(headway.folder / "me" / "work")
     assert settings.load({"workspace": "here"}).workspace == str(headway.folder / "here")
     monkeypatch.setenv("HEADWAY_WORKSPACE", "~nobody-at-all/x")
-    assert "HEADWAY_WORKSPACE='~nobody-at-all/x'" in one_error(headway("chat", "hello"), 2)
+    assert "HEADWAY_WORKSPACE='~nobody-at-all/x'" in get_error_line(headway("chat", "hello"), 2)
 
 
 # Goals, links and the operator's channels
@@ -218,7 +218,7 @@ def test_every_setting_of_goals_has_a_default_and_a_variable(
     assert of_goals(settings.load()) == GOALS | {name: meant}
 
 
-def test_links_lead_to_where_the_server_listens_unless_told_otherwise(headway: Shell) -> None:
+def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
     assert settings.load({"host": "::1", "port": "80"}).url == "http://[::1]:80"
     assert settings.load({"host": "0.0.0.0", "port": "80"}).url == "http://127.0.0.1:80"
     assert settings.load({"host": "::", "port": "80"}).url == "http://[::1]:80"
@@ -239,11 +239,11 @@ def test_links_lead_to_where_the_server_listens_unless_told_otherwise(headway: S
         ),
     ],
 )
-def test_a_setting_of_goals_that_cannot_be_is_one_error(
+def test_an_impossible_goal_setting_is_one_error(
     headway: Shell, name: str, written: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    line = one_error(headway("todo", "list"), 2)
+    line = get_error_line(headway("todo", "list"), 2)
     assert told in line
     assert "hunter2" not in line
 
@@ -279,9 +279,9 @@ def test_settings_can_be_printed_without_giving_away_a_secret(headway: Shell) ->
         ("budget_usd", "9" * 400),
     ],
 )
-def test_a_number_that_cannot_be_is_one_error(headway: Shell, name: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_number_is_one_error(headway: Shell, name: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    line = one_error(headway("chat", "hello"), 2)
+    line = get_error_line(headway("chat", "hello"), 2)
     assert f"HEADWAY_{name.upper()} must be a" in line
     assert len(line) < 200
     assert os.listdir() == []
@@ -307,7 +307,7 @@ def test_a_port_is_a_number(headway: Shell, port: str) -> None:
 @pytest.mark.parametrize("port", ["65536", "-1", "http", "80.0", "٨٠", "9" * 5_000, " "])
 def test_a_wrong_port_is_one_error(headway: Shell, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_PORT", port)
-    line = one_error(headway("todo", "list"), 2)
+    line = get_error_line(headway("todo", "list"), 2)
     assert "HEADWAY_PORT must be a port number" in line
     assert len(line) < 150
 
@@ -317,7 +317,7 @@ def test_a_wrong_port_is_one_error(headway: Shell, port: str, monkeypatch: pytes
     ["mysql://me:hunter2@db/x", "headway.db", "sqlite://headway.db", "SQLITE:///x", "hunter2", "sqlite:///", "sqlite:///:memory:"],
 )
 def test_a_database_of_another_kind_is_one_error(headway: Shell, url: str) -> None:
-    line = one_error(headway("todo", "list", "--database-url", url), 2)
+    line = get_error_line(headway("todo", "list", "--database-url", url), 2)
     assert "sqlite:///" in line
     assert "hunter2" not in line
 
@@ -328,19 +328,19 @@ def test_a_database_of_another_kind_is_one_error(headway: Shell, url: str) -> No
 )
 def test_a_file_that_is_wrong_is_one_error(headway: Shell, content: bytes, word: str) -> None:
     Path(".env").write_bytes(content)
-    assert word in one_error(headway("todo", "list"), 2)
+    assert word in get_error_line(headway("todo", "list"), 2)
 
 
 @pytest.mark.parametrize("home", ["~nobody-at-all/x", b"caf\xe9"])
-def test_a_home_that_cannot_be_is_one_error(headway: Shell, home: str | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_home_is_one_error(headway: Shell, home: str | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_HOME", os.fsdecode(home))
-    assert "HEADWAY_HOME" in one_error(headway("todo", "list"), 2)
+    assert "HEADWAY_HOME" in get_error_line(headway("todo", "list"), 2)
     assert os.listdir() == []
 
 
 def test_a_folder_that_is_gone_is_one_error(headway: Shell) -> None:
     headway.folder.rmdir()
-    assert "HEADWAY_HOME" in one_error(headway("todo", "list"), 2)
+    assert "HEADWAY_HOME" in get_error_line(headway("todo", "list"), 2)
     headway.folder.mkdir()
 
 
@@ -366,7 +366,7 @@ parts = st.text("abc:/?@#&=%-.", max_size=6)
 
 
 @given(parts, parts, parts)
-def test_no_odd_password_is_shown(before: str, middle: str, after: str) -> None:
+def test_no_unusual_password_is_shown(before: str, middle: str, after: str) -> None:
     secret = f"{before}HUNTER{middle}TWO{after}"
     for url in (
         f"postgresql://me:{secret}@db/x",
@@ -397,7 +397,7 @@ def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) ->
         assert "hunter2" not in ran.out + ran.err
 
 
-def test_a_line_of_the_file_that_cannot_be_read_is_told_with_the_file(headway: Shell) -> None:
+def test_an_unreadable_line_is_reported_with_its_file(headway: Shell) -> None:
     Path(".env").write_text("what is this\nHEADWAY_MODEL=test:x\n")
     ran = headway.process("goal", "add", "reach it", "--no-wait")  # which needs its settings more than once
     assert ran.code == 0

@@ -23,11 +23,11 @@ from headway.storage.direct import DirectDatabase
 from headway.surfaces.cli.main import headway as command_line
 from headway.surfaces.http.app import WebApp
 from headway.testing import TenantHarness
-from tests.furnishing import Ids, belongings, furnish
 from tests.model_server import ModelServer, text
-from tests.surfaces.documented import METHODS, Operation
-from tests.surfaces.serving import Client, Service
+from tests.surfaces.openapi_routes import METHODS, Operation
+from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell
+from tests.tenant_rows import Ids, fill_tenant, read_tenant_rows
 
 NEVER = Ids(
     todo=888_888_888_888_881,
@@ -182,12 +182,12 @@ async def visiting(url: str, folder: Path) -> AsyncIterator[Visitor]:
     headway.close()
 
 
-def test_every_operation_answers_for_anothers_as_for_what_never_was(database_url: str, tmp_path: Path) -> None:
+def test_every_operation_answers_the_same_for_foreign_and_unknown_ids(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with visiting(database_url, tmp_path) as visitor:
             owner = TenantHarness(visitor.desk.database, "owner")
-            foreign = furnish(owner)
-            before = belongings(owner)
+            foreign = fill_tenant(owner)
+            before = read_tenant_rows(owner)
             asked = 0
             for operation in visitor.operations():
                 pairs = zip(requests_of(operation, foreign), requests_of(operation, NEVER), strict=True)
@@ -195,7 +195,7 @@ def test_every_operation_answers_for_anothers_as_for_what_never_was(database_url
                     await visitor.compared(theirs, never, foreign)
                     asked += 1
             assert asked > 50
-            assert belongings(owner) == before
+            assert read_tenant_rows(owner) == before
 
     asyncio.run(story())
 
@@ -249,12 +249,12 @@ def over_mcp(method: str, parameters: dict[str, Any], where: dict[str, Any]) -> 
     return "POST", "/mcp", None, body, {"Accept": "application/json, text/event-stream", **headers}
 
 
-def test_every_tool_answers_for_anothers_as_for_what_never_was(sqlite_url: str, tmp_path: Path) -> None:
+def test_every_tool_answers_the_same_for_foreign_and_unknown_ids(sqlite_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         async with visiting(sqlite_url, tmp_path) as visitor:
             owner = TenantHarness(visitor.desk.database, "owner")
-            foreign, mine = furnish(owner), visitor.desk.conversation()
-            before = belongings(owner)
+            foreign, mine = fill_tenant(owner), visitor.desk.conversation()
+            before = read_tenant_rows(owner)
             own = {"conversation": mine.id, "turn": visitor.desk.write(conversations.open_turn, mine.id).id}
             assert {one["name"] for one in visitor.app.headway.remote_tools.catalogue()} == set(TOOLS)
             for name in TOOLS:
@@ -268,7 +268,7 @@ def test_every_tool_answers_for_anothers_as_for_what_never_was(sqlite_url: str, 
                 uris = [f"headway://todos/{getattr(ids, where)}" for ids in (foreign, NEVER)]
                 read = [over_mcp("resources/read", {"uri": uri}, {}) for uri in uris]
                 await visitor.compared(read[0], read[1], foreign)
-            assert belongings(owner) == before
+            assert read_tenant_rows(owner) == before
 
     asyncio.run(story())
 
@@ -278,7 +278,7 @@ def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, mod
     model.script = lambda _request: text("hello")
     with sqlite_chat_service.tenant() as owner, sqlite_chat_service.tenant() as visitor:
         owner.conversation(key="shared word", title="a secret")
-        before = belongings(owner.desk)
+        before = read_tenant_rows(owner.desk)
         for path, body in (
             ("/v1/ag-ui", {"threadId": "shared word", "runId": "1", "messages": HELLO}),
             ("/v1/ui-stream", {"id": "shared word", "messages": HELLO}),
@@ -288,7 +288,7 @@ def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, mod
             assert "a secret" not in answer.text
         (found,) = visitor.ok("GET", "/v1/conversations")["conversations"]
         assert (found["key"], found["title"]) == ("shared word", "hello")
-        assert without_use(belongings(owner.desk)) == without_use(before)
+        assert without_use(read_tenant_rows(owner.desk)) == without_use(before)
 
 
 def without_use(rows: dict[str, Any]) -> dict[str, Any]:
@@ -362,19 +362,19 @@ def test_every_command_is_in_the_matrix() -> None:
     assert set(leaves(command_line)) == set(COMMANDS) | NAME_NOTHING
 
 
-def test_every_command_answers_for_anothers_as_for_what_never_was(headway: Shell) -> None:
+def test_every_command_answers_the_same_for_foreign_and_unknown_ids(headway: Shell) -> None:
     headway.ok("tenant", "add", "visitor")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         owner = TenantHarness(database, "owner")
-        foreign = furnish(owner)
-        before = belongings(owner)
+        foreign = fill_tenant(owner)
+        before = read_tenant_rows(owner)
         for command, ways in COMMANDS.items():
             for theirs, never in zip(ways(foreign), ways(NEVER), strict=True):
                 of_theirs = headway(*command.split(), *theirs, "--tenant", "visitor")
                 of_never = headway(*command.split(), *never, "--tenant", "visitor")
                 assert of_theirs.code == of_never.code, (command, theirs, of_theirs)
                 assert (of_theirs.out, of_theirs.err) == (as_if(foreign, of_never.out), as_if(foreign, of_never.err)), theirs
-        assert belongings(owner) == before
+        assert read_tenant_rows(owner) == before
 
 
 # The page

@@ -45,18 +45,18 @@ class ArcCounter:
         return {(arc, times.bit_length()) for arc, times in self.taken.items()}
 
 
-def bred(seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, known: Callable[[str], bool]) -> Iterator[str]:
+def breed(seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, known: Callable[[str], bool]) -> Iterator[str]:
     """Endless inputs: the seeds, then offspring of those that `known` did not know the ways of."""
     corpus = [seed for seed in seeds if not known(seed)] or [""]
     yield from seeds
     while True:
-        child = mutated(chance.choice(corpus[-40:] if chance.random() < 0.5 else corpus), corpus, pieces, chance)
+        child = mutate(chance.choice(corpus[-40:] if chance.random() < 0.5 else corpus), corpus, pieces, chance)
         yield child
         if not known(child):
             corpus.append(child)
 
 
-def mutated(parent: str, corpus: Sequence[str], pieces: Sequence[str], chance: random.Random, longest: int = 200) -> str:
+def mutate(parent: str, corpus: Sequence[str], pieces: Sequence[str], chance: random.Random, longest: int = 200) -> str:
     child = parent
     for _ in range(chance.choice((1, 1, 2, 4))):
         at, to = sorted((chance.randint(0, len(child)), chance.randint(0, len(child))))

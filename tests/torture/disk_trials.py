@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.surfaces.serving import Client, Service, problem, serving
-from tests.surfaces.shell import Shell, one_error
+from tests.surfaces.server_harness import Client, Service, check_problem, run_server
+from tests.surfaces.shell import Shell, get_error_line
 
 LARGE = "x" * 60_000
 MANY = 200
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 def placed(folder: Path, ledgers: Path) -> Iterator[Place]:
     ledgers.mkdir(exist_ok=True)
     os.chdir(folder)
-    with serving(f"sqlite:///{ledgers / 'served.db'}", folder) as service, service.tenant() as client:
+    with run_server(f"sqlite:///{ledgers / 'served.db'}", folder) as service, service.tenant() as client:
         place = Place(service, client, Shell(folder), ledgers, [], [])
         place.well()
         yield place
@@ -58,11 +58,11 @@ def placed(folder: Path, ledgers: Path) -> Iterator[Place]:
 
 def refused_over_http(client: Client, statuses: dict[int, str], subject: str) -> list[str]:
     """Writes until the disk is in the way. What was acknowledged before is returned: it must stay."""
-    acknowledged = []
+    acknowledged: list[str] = []
     for number in range(MANY):
         answer = client.post("/v1/todos", json={"subject": f"{subject}.{number}", "description": LARGE})
         if answer.status_code != 201:
-            said = problem(answer, answer.status_code, statuses[answer.status_code])
+            said = check_problem(answer, answer.status_code, statuses[answer.status_code])
             assert "nothing was changed" in said, said
             assert answer.status_code == 507 or int(answer.headers["retry-after"]) > 0
             return acknowledged
@@ -76,7 +76,7 @@ def full(place: Place, cycles: int) -> None:
         with ballast(place.folder / "ballast"):
             stored = refused_over_http(place.client, {507: "database_full"}, f"full {cycle}")
             assert place.client.subjects() == place.served + stored, "reads go on"
-            assert "is full" in one_error(place.shell(*place.headway("todo", "add", "too much", "-d", LARGE)), 1)
+            assert "is full" in get_error_line(place.shell(*place.headway("todo", "add", "too much", "-d", LARGE)), 1)
         for todo in place.client.ok("GET", "/v1/todos", params={"limit": 500})["todos"]:
             if todo["subject"] in stored:  # so that the disk is never full for good
                 place.client.ok("DELETE", f"/v1/todos/{todo['id']}")
@@ -99,7 +99,7 @@ def refusing(place: Place, cycles: int) -> None:
             refusals = {503: "database_unreachable", 507: "database_full"}
             assert refused_over_http(place.client, refusals, f"refused {cycle}") == []
             assert place.client.subjects() == place.served, "reads go on"
-            assert str(place.folder) in one_error(place.shell(*place.headway("todo", "add", "refused")), 1)
+            assert str(place.folder) in get_error_line(place.shell(*place.headway("todo", "add", "refused")), 1)
         place.well()
 
 
@@ -121,7 +121,7 @@ def read_only(place: Place, cycles: int) -> None:
         if cycle == 0:
             refused.append(place.shell.process(*place.headway("serve", "--port", "0")))
         for ran in refused:
-            assert "cannot be opened for writing" in one_error(ran, 1)
+            assert "cannot be opened for writing" in get_error_line(ran, 1)
         subprocess.run(["mount", "-o", "remount,rw", place.folder], check=True)
         place.command()
 
@@ -131,7 +131,7 @@ def unwritable(place: Place, cycles: int) -> None:
     for _ in range(cycles):
         place.folder.chmod(0o555)
         place.served.append(place.client.add(f"goes on {len(place.served)}")["subject"])
-        said = one_error(place.shell(*place.headway("todo", "add", "refused")), 1)
+        said = get_error_line(place.shell(*place.headway("todo", "add", "refused")), 1)
         assert "check that its folder exists and is writable" in said
         place.folder.chmod(0o755)
         place.well()

@@ -22,8 +22,8 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Work
 from headway.testing import FixedClock, TenantHarness
+from tests.random_walk import RandomWalk, list_contradictions
 from tests.torture.recording_disk import Acknowledged, Deed, Platter, RecordingDisk
-from tests.walks import Walk, contradictions
 
 LEDGER = "headway.db"
 CUTS = 100  # moments of one life at which the power fails
@@ -33,7 +33,7 @@ CHECKPOINTS = (apsw.SQLITE_CHECKPOINT_RESTART, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 T = TypeVar("T")
 
 
-class Life(NamedTuple):
+class Recording(NamedTuple):
     """What was done to the disk, and how the ledger looked whenever something was acknowledged."""
 
     before: dict[str, bytes]
@@ -41,7 +41,7 @@ class Life(NamedTuple):
     states: list[str]
 
 
-class Lives:
+class Recorder:
     def __init__(self, folder: Path, synchronous: str) -> None:
         self.disk = RecordingDisk()
         self.folder = folder
@@ -49,8 +49,8 @@ class Lives:
         self.template = folder / "template.db"
         DirectDatabase(f"sqlite:///{self.template}", FixedClock()).close()
 
-    def live(self, seed: int) -> Life:
-        folder = emptied(self.folder / "life")
+    def live(self, seed: int) -> Recording:
+        folder = empty_folder(self.folder / "life")
         before = {LEDGER: self.template.read_bytes()} if seed % 4 else {}  # or a new ledger, from its first moment on
         restore(folder, before)
         self.disk.deeds.clear()
@@ -60,24 +60,24 @@ class Lives:
         finally:
             apsw.set_default_vfs("unix")
         deeds = list(self.disk.deeds)
-        return Life(before, deeds, [deed.state for deed in deeds if isinstance(deed, Acknowledged)])
+        return Recording(before, deeds, [deed.state for deed in deeds if isinstance(deed, Acknowledged)])
 
     def work(self, url: str, seed: int) -> None:
         chance = Random(seed)
-        walk: Walk | None = None
+        walk: RandomWalk | None = None
         for _ in range(3):  # who closes a ledger last ends its write-ahead log
-            with Witnessed(url, self.disk.deeds) as database:
+            with AcknowledgingDatabase(url, self.disk.deeds) as database:
                 raw = database.connection.raw
                 raw.execute(f"PRAGMA synchronous={self.synchronous}")
                 raw.wal_autocheckpoint(chance.choice((1000, 40, 8)))  # pages; with few, the log begins anew often
-                walk = walk or Walk(TenantHarness(database), seed)
+                walk = walk or RandomWalk(TenantHarness(database), seed)
                 for _ in range(TRANSACTIONS):
                     write(database, walk, chance)
                     if chance.random() < 0.1:
                         raw.wal_checkpoint(mode=chance.choice(CHECKPOINTS))
 
 
-class Witnessed(DirectDatabase):
+class AcknowledgingDatabase(DirectDatabase):
     """Every acknowledgement is in the record, with how the ledger looks then."""
 
     connection: SqliteConnection
@@ -86,6 +86,9 @@ class Witnessed(DirectDatabase):
         super().__init__(url, FixedClock())
         self.deeds = deeds
         self.acknowledge()
+
+    def __enter__(self) -> "AcknowledgingDatabase":
+        return self
 
     def write(self, work: Work[T]) -> T:
         value = super().write(work)
@@ -99,10 +102,10 @@ class Witnessed(DirectDatabase):
         self.acknowledge()
 
     def acknowledge(self) -> None:
-        self.deeds.append(Acknowledged(state(self.connection.raw)))
+        self.deeds.append(Acknowledged(dump_rows(self.connection.raw)))
 
 
-def write(database: Witnessed, walk: Walk, chance: Random) -> None:
+def write(database: AcknowledgingDatabase, walk: RandomWalk, chance: Random) -> None:
     kind = chance.random()
     if kind < 0.6:
         database.write(walk.steps)
@@ -113,7 +116,7 @@ def write(database: Witnessed, walk: Walk, chance: Random) -> None:
         database.write(lambda tx: todos.add(tx, walk.tenant_id, Draft("large", description="x" * size)))
 
 
-def state(raw: apsw.Connection) -> str:
+def dump_rows(raw: apsw.Connection) -> str:
     """Every row of every table."""
     digest = sha256()
     for (table,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall():
@@ -121,7 +124,7 @@ def state(raw: apsw.Connection) -> str:
     return digest.hexdigest()
 
 
-def power_fails(life: Life, seeds: list[int], folder: Path) -> Iterator[tuple[int, str]]:
+def replay_power_losses(life: Recording, seeds: list[int], folder: Path) -> Iterator[tuple[int, str]]:
     """What becomes of the life, for each of these seeds."""
     lots = [Random(seed) for seed in seeds]
     moments = sorted((lot.randrange(len(life.deeds) + 1), seed, lot) for lot, seed in zip(lots, seeds, strict=True))
@@ -131,19 +134,20 @@ def power_fails(life: Life, seeds: list[int], folder: Path) -> Iterator[tuple[in
         for deed in life.deeds[done:moment]:
             platter.happens(deed)
         done = moment
-        restore(emptied(folder), platter.after_power_loss(lot))
-        yield seed, verdict(folder, life.states, platter.acknowledged)
+        restore(empty_folder(folder), platter.after_power_loss(lot))
+        yield seed, judge_files(folder, life.states, platter.acknowledged)
 
 
-def verdict(folder: Path, states: list[str], acknowledged: int) -> str:
+def judge_files(folder: Path, states: list[str], acknowledged: int) -> str:
     """`held`: what is found is what was acknowledged last, or the transaction that was under way then, and it is whole."""
     try:
         with DirectDatabase(f"sqlite:///{folder / LEDGER}", FixedClock()) as database:
             assert isinstance(database.connection, SqliteConnection)
             raw = database.connection.raw
-            found = state(raw)
-            wrong = [*raw.execute("PRAGMA integrity_check").fetchall(), *raw.execute("PRAGMA foreign_key_check").fetchall()]
-            wrong += [said for (tenant,) in raw.execute("SELECT id FROM tenants").fetchall() for said in books(database, tenant)]
+            found = dump_rows(raw)
+            wrong: list[object] = [*raw.execute("PRAGMA integrity_check"), *raw.execute("PRAGMA foreign_key_check")]
+            tenants = [int(str(row[0])) for row in raw.execute("SELECT id FROM tenants").fetchall()]
+            wrong += [said for tenant in tenants for said in list_contradictions_of(database, tenant)]
             TenantHarness(database, "with power again").add()
     except Exception as error:  # noqa: BLE001  whatever it is that makes rows unreadable
         return f"torn: {error!r}"
@@ -154,11 +158,11 @@ def verdict(folder: Path, states: list[str], acknowledged: int) -> str:
     return "held" if found in states[max(0, acknowledged - 1) : acknowledged + 1] else "lost"
 
 
-def books(database: DirectDatabase, tenant_id: int) -> list[str]:
-    return database.read(lambda tx: contradictions(tx, tenant_id))
+def list_contradictions_of(database: DirectDatabase, tenant_id: int) -> list[str]:
+    return database.read(lambda tx: list_contradictions(tx, tenant_id))
 
 
-def emptied(folder: Path) -> Path:
+def empty_folder(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
@@ -170,9 +174,9 @@ def restore(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def main(folder: Path, synchronous: str, first: int, last: int) -> None:
-    lives = Lives(folder, synchronous)
+    lives = Recorder(folder, synchronous)
     for life_seed, seeds in groupby(range(first, last), key=lambda seed: seed // CUTS):
-        for seed, became in power_fails(lives.live(life_seed), list(seeds), folder / "after"):
+        for seed, became in replay_power_losses(lives.live(life_seed), list(seeds), folder / "after"):
             print(json.dumps([seed, became]))
 
 

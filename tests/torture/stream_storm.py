@@ -12,18 +12,18 @@ A_SECOND_AT_MOST = 500  # the server refuses more than 600 of one token
 SMALLEST_BUFFER = 4096
 
 
-def asked(url: str, secret: str, after: int | None) -> bytes:
+def build_request(url: str, secret: str, after: int | None) -> bytes:
     query = "" if after is None else f"?after={after}"
     return f"GET /v1/events{query} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nAuthorization: Bearer {secret}\r\n\r\n".encode()
 
 
 @asynccontextmanager
-async def connected(url: str, secret: str, after: int | None = None) -> AsyncIterator[StreamReader]:
+async def connect(url: str, secret: str, after: int | None = None) -> AsyncIterator[StreamReader]:
     """A stream that has begun: its first frame is the next to be read."""
     place = urlsplit(url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
-        writer.write(asked(url, secret, after))
+        writer.write(build_request(url, secret, after))
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 "), head
         yield reader
@@ -37,19 +37,19 @@ async def hang_up(writer: StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def storm(url: str, secret: str, connects: int) -> None:
+async def connect_and_leave(url: str, secret: str, connects: int) -> None:
     """So many come, hear the first thing that is told, and go."""
     turnstile = asyncio.Semaphore(AT_ONCE)
 
     async def visit(number: int) -> None:
         await asyncio.sleep(number / A_SECOND_AT_MOST)
-        async with turnstile, connected(url, secret) as reader:
+        async with turnstile, connect(url, secret) as reader:
             await reader.readuntil(b"\n\n")
 
     await asyncio.gather(*map(visit, range(connects)))
 
 
-class Stalled:
+class StalledReader:
     """Connects, asks, and never reads a byte."""
 
     def __init__(self, url: str, secret: str) -> None:
@@ -57,13 +57,13 @@ class Stalled:
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALLEST_BUFFER)
         self.socket.connect((place.hostname, place.port))
-        self.socket.sendall(asked(url, secret, 0))
+        self.socket.sendall(build_request(url, secret, 0))
 
     def close(self) -> None:
         self.socket.close()
 
 
-class Faithful:
+class ResumingReader:
     """Reads everything, and comes back to where it was when it was cut off."""
 
     def __init__(self, secret: str) -> None:
@@ -74,7 +74,7 @@ class Faithful:
         """Until the server hangs up."""
         after = self.seen[-1] if self.seen else 0
         with suppress(ConnectionError):
-            async with connected(url, self.secret, after) as reader:
+            async with connect(url, self.secret, after) as reader:
                 number = 0
                 while line := await reader.readline():
                     if line.startswith(b"id: "):

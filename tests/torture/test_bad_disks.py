@@ -48,7 +48,7 @@ def obey_permissions() -> None:
 
 
 @pytest.mark.proof
-def test_a_disk_that_is_full_and_one_that_is_read_only(tmp_path: Path, proof: Proof) -> None:
+def test_a_full_or_read_only_disk_is_reported_and_writes_resume(tmp_path: Path, proof: Proof) -> None:
     means = "a small disk of our own" if can_mount() else "no mounts here: by limits and permissions"
     cycles = proof.trials(f"disk full, and space again ({means})", share=4, whole=20)
     proof.trials(f"file system read-only, and writable again ({means})", share=4, whole=20)
@@ -59,9 +59,7 @@ def test_a_disk_that_is_full_and_one_that_is_read_only(tmp_path: Path, proof: Pr
 
 
 @pytest.mark.proof
-def test_a_disk_that_refuses_every_write_of_a_running_server_and_a_folder_that_cannot_be_written(
-    tmp_path: Path, proof: Proof
-) -> None:
+def test_refused_writes_and_an_unwritable_folder_are_reported_and_writes_resume(tmp_path: Path, proof: Proof) -> None:
     cycles = proof.trials("disk refuses every write, and takes them again", share=4, whole=20)
     proof.trials("unwritable folder, and writable again", share=4, whole=20)
     survives(tmp_path, "refusing,unwritable", cycles)

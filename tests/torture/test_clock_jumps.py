@@ -15,22 +15,22 @@ import pytest
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import events as event_store
 from headway.testing import TenantHarness
-from tests.journeys.crew import (
-    all_end,
+from tests.journeys.worker_processes import (
+    build_environment,
+    build_rules,
     check_each_ended_once,
+    count_owners,
+    count_unfinished,
     enqueue,
-    furnish,
-    noting,
-    owners,
-    rows,
-    surroundings,
-    told,
-    unfinished,
-    working,
+    list_events,
+    make_home,
+    read_rows,
+    run_worker,
+    wait_until_all_end,
 )
-from tests.model_server import ModelProcess, model_process
+from tests.model_server import ModelProcess, run_model_process
 from tests.proofs import Proof
-from tests.surfaces.serving import PATIENCE_S, until
+from tests.surfaces.server_harness import PATIENCE_S, wait_until
 
 HOUR, YEAR = 3600, 365 * 24 * 3600
 JUMPS = {"an hour ahead": HOUR, "an hour back": -HOUR, "a year ahead": YEAR, "a year back": -YEAR}
@@ -65,25 +65,25 @@ def rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
         )
         when = {"contains": f"Note {slow}.", "tool_results": 1}
         found.append({"when": when, "reply": {"text": f"Noted {slow}.", "seconds": LONG_S}})
-        found += noting([slow, again])
-    return [*found, *noting(["warm0", "warm1", "left"], stuck_after=["left"])]
+        found += build_rules([slow, again])
+    return [*found, *build_rules(["warm0", "warm1", "left"], stuck_after=["left"])]
 
 
 @contextmanager
 def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, ModelProcess, JumpingClock]]:
     """Two workers; on Postgres, which has a clock of its own, only one of them with a clock that jumps."""
-    furnish(folder)
+    make_home(folder)
     clock = JumpingClock(folder)
     with (
-        model_process(rules(JUMPS), folder) as model,
+        run_model_process(rules(JUMPS), folder) as model,
         DirectDatabase(database_url) as database,
     ):
-        env = {**surroundings(folder, model, restart_stagger_s="0"), "HEADWAY_MODEL_RETRIES": "0"}
+        env = {**build_environment(folder, model, restart_stagger_s="0"), "HEADWAY_MODEL_RETRIES": "0"}
         jumpy = {**env, **clock.surroundings}
         desk = TenantHarness(database)
-        with working(database_url, folder, jumpy) as first:
+        with run_worker(database_url, folder, jumpy) as first:
             warm_up(desk, "warm0")
-            with working(database_url, folder, jumpy if database_url.startswith("sqlite") else env):
+            with run_worker(database_url, folder, jumpy if database_url.startswith("sqlite") else env):
                 first.send(signal.SIGSTOP)  # so that the other one gets something to do
                 warm_up(desk, "warm1")
                 first.send(signal.SIGCONT)
@@ -93,7 +93,7 @@ def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, Mo
 def warm_up(desk: TenantHarness, name: str) -> None:
     """Whoever works for the first time loads what it needs, and is hardly there meanwhile where there is much else to do."""
     enqueue(desk, [name])
-    until(lambda: unfinished(desk) == 0, "a worker has begun to work", 4 * PATIENCE_S)
+    wait_until(lambda: count_unfinished(desk) == 0, "a worker has begun to work", 4 * PATIENCE_S)
 
 
 @pytest.mark.proof
@@ -103,28 +103,30 @@ def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_c
     proof.trials("clock jumps of an hour and a year: leases, delays, takeover, order", len(JUMPS), len(JUMPS))
     names = ["warm0", "warm1"]
     with at_work(database_url, tmp_path) as (desk, model, clock):
-        before = told(desk, "recovered")
+        before = list_events(desk, "recovered")
         for n, by_s in enumerate(JUMPS.values()):
             names += [f"slow{n}", f"again{n}"]
             model.forget()
             enqueue(desk, names[-2:-1])
             model.wait_for_requests(2)  # the slow one has noted its name and waits for what comes next
             enqueue(desk, names[-1:])
-            until(lambda: rows(desk, "SELECT 1 FROM jobs WHERE state = 'delayed'") != [], "one waits for its next attempt")
+            wait_until(
+                lambda: read_rows(desk, "SELECT 1 FROM jobs WHERE state = 'delayed'") != [], "one waits for its next attempt"
+            )
             clock.jump(by_s)
-            all_end(desk)
+            wait_until_all_end(desk)
             assert len(model.requests) == 5, by_s  # nobody asked again for what was under way
-        assert told(desk, "recovered") == before
-        assert told(desk, "job_dead") == []
+        assert list_events(desk, "recovered") == before
+        assert list_events(desk, "job_dead") == []
 
         model.forget()
         enqueue(desk, ["left"])
         model.wait_for_requests(2)
-        ((owner, _),) = owners(desk).items()
+        ((owner, _),) = count_owners(desk).items()
         clock.jump(-HOUR)
         os.kill(int(owner.split(":")[1]), signal.SIGKILL)
-        all_end(desk)
-        assert [event["runs"] for event in told(desk, "recovered")[len(before) :]] == [1]
+        wait_until_all_end(desk)
+        assert [event["runs"] for event in list_events(desk, "recovered")[len(before) :]] == [1]
         check_each_ended_once(desk, [*names, "left"])
         check_order(desk)
         assert model.violations == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.proofs import Proof
-from tests.surfaces.serving import serving
+from tests.surfaces.server_harness import run_server
 
 DELIVERIES = 5
 PROCESSES = 8
@@ -39,12 +39,12 @@ for key in sorted(mine, key=lambda key: key + lot.uniform(0, 5)):
 
 
 @pytest.mark.proof
-def test_a_request_that_is_delivered_five_times_is_done_once_and_answered_alike(
+def test_a_request_delivered_five_times_runs_once_and_repeats_its_answer(
     database_url: str, tmp_path: Path, at_once: Callable[..., list[str]], proof: Proof
 ) -> None:
     keys = proof.trials("duplicate delivery: a key comes 5 times, from 8 processes", share=200, whole=1_000)
     answers = defaultdict(list)
-    with serving(database_url, tmp_path, ["--log-level", "warning"]) as service, service.tenant() as client:
+    with run_server(database_url, tmp_path, ["--log-level", "warning"]) as service, service.tenant() as client:
         for printed in at_once(DELIVER, service.url, client.secret, str(keys)):
             for line in printed.splitlines():
                 key, *answer = line.split()

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 import pytest
 
 from tests.proofs import Proof
-from tests.surfaces.serving import Client, problem, serving
+from tests.surfaces.server_harness import Client, check_problem, run_server
 
 LIMIT_S = 10  # that writes wait, before they say 503
 WRITERS = 4
@@ -53,7 +53,7 @@ def write_until_it_is_done(client: Client, subject: str) -> int:
         answer = client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
         if answer.status_code == 201:
             return refused
-        assert "locked by another process for 10 s; nothing was changed" in problem(answer, 503, "database_busy")
+        assert "locked by another process for 10 s; nothing was changed" in check_problem(answer, 503, "database_busy")
         assert int(answer.headers["retry-after"]) > 0
         refused += 1
 
@@ -61,7 +61,7 @@ def write_until_it_is_done(client: Client, subject: str) -> int:
 def survives(folder: Path, seconds: float) -> None:
     folder.mkdir()
     url = f"sqlite:///{folder / 'headway.db'}"
-    with serving(url, folder) as service, service.tenant() as client, ThreadPoolExecutor(WRITERS) as pool:
+    with run_server(url, folder) as service, service.tenant() as client, ThreadPoolExecutor(WRITERS) as pool:
         client.add("before")
         began = monotonic()
         with locked(url, client.desk.tenant.id):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,8 +23,8 @@ from headway.ledger.todo import Draft
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 from tests.proofs import Proof
-from tests.surfaces.serving import Client, problem, serving, until
-from tests.walks import contradictions
+from tests.random_walk import list_contradictions
+from tests.surfaces.server_harness import Client, check_problem, run_server, wait_until
 
 AT_EACH_DOOR = 4
 BETWEEN = 60  # writes, from one restart to the next
@@ -54,11 +55,14 @@ class Writers:
             number += 1
             subject = f"{name}.{number}"
             while (answer := self.post(subject)).status_code != 201:
-                problem(answer, 503)
+                check_problem(answer, 503)
                 assert int(answer.headers["retry-after"]) > 0
                 self.refused[answer.json()["code"]] += 1
                 self.enough.wait(PAUSE_S)
             self.acknowledged.append(subject)
+
+    def have_acknowledged(self, wanted: int) -> bool:
+        return len(self.acknowledged) >= wanted
 
     def post(self, subject: str) -> Any:
         return self.client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
@@ -112,17 +116,17 @@ def test_nothing_acknowledged_is_lost_or_done_twice_when_postgres_is_stopped_on_
 ) -> None:
     restarts = proof.trials("Postgres stopped at once and restarted, 8 writers", share=3, whole=50)
     url = own_postgres.get_uri()
-    with serving(url, tmp_path) as service, service.tenant() as client:
+    with run_server(url, tmp_path) as service, service.tenant() as client:
         with writing(client, url) as writers:
             for number in range(restarts):
                 wanted = len(writers.acknowledged) + BETWEEN
-                until(lambda wanted=wanted: len(writers.acknowledged) >= wanted, f"writing goes on, restart {number}")
+                wait_until(partial(writers.have_acknowledged, wanted), f"writing goes on, restart {number}")
                 restart(own_postgres)
-            until(lambda: len(writers.acknowledged) >= wanted + BETWEEN, "writing goes on")
+            wait_until(partial(writers.have_acknowledged, wanted + BETWEEN), "writing goes on")
         created = [todo["subject"] for change, todo in client.desk.changes() if change == "created"]
 
         assert sorted(created) == sorted(writers.acknowledged)
         assert len(set(created)) == len(created)
         assert client.desk.count("todos") == len(created)
-        assert client.desk.read(contradictions) == []
+        assert client.desk.read(list_contradictions) == []
         assert writers.refused, "nobody noticed anything: this showed nothing"

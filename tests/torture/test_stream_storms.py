@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from tests.proofs import Proof
-from tests.surfaces.listening import log_of
-from tests.surfaces.serving import PATIENCE_S, Client, Service, serving
-from tests.torture.stream_storm import Faithful, Stalled, storm
+from tests.surfaces.event_stream import list_logged_ids
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_server
+from tests.torture.stream_storm import ResumingReader, StalledReader, connect_and_leave
 
 CONNECTS = 1_000
 LIVES = 4  # of the server, one after the other
@@ -23,7 +23,7 @@ GROWN_LIMIT = 12 * 2**20  # a thousand streams that left as little as 12 KiB eac
 class Weather:
     """One life of the server, with those who listen to it."""
 
-    def __init__(self, service: Service, client: Client, faithful: list[Faithful]) -> None:
+    def __init__(self, service: Service, client: Client, faithful: list[ResumingReader]) -> None:
         self.service = service
         self.client = client
         self.faithful = faithful
@@ -34,7 +34,7 @@ class Weather:
         followers = [asyncio.create_task(one.follow(url)) for one in self.faithful]
         with ExitStack() as stack:
             for _ in range(STALLED):
-                stack.enter_context(closing(Stalled(url, secret)))
+                stack.enter_context(closing(StalledReader(url, secret)))
             await self.one_round()  # whatever is loaded and filled when it is first needed is so now
             before = self.process.memory_info().rss
             for _ in range(rounds - 1):
@@ -46,27 +46,27 @@ class Weather:
 
     async def one_round(self) -> None:
         """A storm, and things to tell while it lasts."""
-        raging = asyncio.create_task(storm(self.service.url, self.client.secret, CONNECTS))
+        raging = asyncio.create_task(connect_and_leave(self.service.url, self.client.secret, CONNECTS))
         while not raging.done():
             await asyncio.to_thread(self.client.desk.add, "news", description="x" * 2_000)
             await asyncio.sleep(0.05)
         await raging
-        last = log_of(self.client)[-1]
+        last = list_logged_ids(self.client)[-1]
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(one.has_seen(last) for one in self.faithful))
 
 
 @pytest.mark.proof
-def test_storms_of_readers_leave_nothing_behind_and_harm_nobody_who_reads(tmp_path: Path, proof: Proof) -> None:
+def test_storms_of_readers_leak_nothing_and_do_not_disturb_other_readers(tmp_path: Path, proof: Proof) -> None:
     rounds = proof.trials("event streams: rounds of 1,000 connects", share=8, whole=20)
     database_url = f"sqlite:///{tmp_path / 'headway.db'}"
-    faithful: list[Faithful] = []
-    with serving(database_url, tmp_path) as service, service.tenant() as client:
-        faithful += [Faithful(client.secret) for _ in range(FAITHFUL)]
+    faithful: list[ResumingReader] = []
+    with run_server(database_url, tmp_path) as service, service.tenant() as client:
+        faithful += [ResumingReader(client.secret) for _ in range(FAITHFUL)]
         asyncio.run(Weather(service, client, faithful).pass_over(rounds // LIVES))
         for _ in range(LIVES - 1):
-            with serving(database_url, tmp_path) as next_service:
+            with run_server(database_url, tmp_path) as next_service:
                 asyncio.run(Weather(next_service, client, faithful).pass_over(rounds // LIVES))
-        log = log_of(client)
+        log = list_logged_ids(client)
 
     assert [one.seen for one in faithful] == [log] * FAITHFUL

@@ -18,7 +18,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.proofs import Proof
-from tests.torture.arc_coverage import ArcCounter, bred
+from tests.torture.arc_coverage import ArcCounter, breed
 
 # Of which nearly every text is a trap.
 PIECES = (
@@ -125,7 +125,7 @@ def test_texts_bred_for_the_ways_they_take_through_the_parser_are_the_same_howev
         seen.update(fresh)
         return not fresh
 
-    inputs = bred([script(seed) for seed in range(20)], PIECES, chance, known)
+    inputs = breed([script(seed) for seed in range(20)], PIECES, chance, known)
     for number, text in zip(proof.seeds("writs: texts bred for coverage", share=2_000, whole=350_000), inputs, strict=False):
         whole = parse(text)
         try:

@@ -66,12 +66,12 @@ def heartbeat(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str, l
 
 def find_next_todo(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
     lists: tuple[int | None, ...] = (conversation_id, TENANT_WIDE) if conversation_id else (conversation_id,)
-    for list in lists:
-        todo_id = lease_store.lock_expired(tx, tenant_id, list)
+    for list_id in lists:
+        todo_id = lease_store.lock_expired(tx, tenant_id, list_id)
         # Another agent may have claimed it before the row was locked, so check the lease again under the lock.
         if todo_id is not None and (lease := find_lease(tx, tenant_id, todo_id)) and lease.expires_at <= tx.now:
             return todo_id
-    return next((found for list in lists if (found := lease_store.lock_ready(tx, tenant_id, list)) is not None), None)
+    return next((todo_id for list_id in lists if (todo_id := lease_store.lock_ready(tx, tenant_id, list_id)) is not None), None)
 
 
 def to_lease_ms(lease_s: float) -> int:

@@ -22,9 +22,9 @@ def get_or_create(tx: Transaction, tenant_id: int, key: str) -> Conversation:
     """Return the conversation with the caller's key, creating it on first use."""
     key = text.check_name(key, "key")
     find, insert = conversation_store.find_by_key, conversation_store.insert
-    found = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
-    assert found  # if it could not be inserted, a concurrent transaction has created it
-    return found
+    conversation = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
+    assert conversation  # if it could not be inserted, a concurrent transaction has created it
+    return conversation
 
 
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
@@ -48,10 +48,10 @@ def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
             f"{reference!r} is ambiguous: it is the id of conversation {by_id.id} and the key of conversation {by_key.id}. "
             f"Write {sign}{by_id.id} or {sign}{by_key.id}."
         )
-    found = by_id or by_key
-    if found is None:
+    conversation = by_id or by_key
+    if conversation is None:
         raise NotFound(f"No conversation {reference[:80]!r}.")
-    return found
+    return conversation
 
 
 def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:

@@ -27,21 +27,21 @@ class GoalPage(NamedTuple):
 def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
     """List goals with their progress, newest first."""
     (before,) = CURSORS.decode(cursor)
-    found = goal_store.list_page(tx, tenant_id, status, limit + 1, before)
-    shown = [journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)) for goal in found[:limit]]
-    return GoalPage(shown, CURSORS.encode_next(found, limit, lambda goal: (goal.id,)))
+    rows = goal_store.list_page(tx, tenant_id, status, limit + 1, before)
+    summaries = [journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)) for goal in rows[:limit]]
+    return GoalPage(summaries, CURSORS.encode_next(rows, limit, lambda goal: (goal.id,)))
 
 
 def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULT_LIMITS) -> dict[str, Any]:
     """Return a goal with all its sub-goals, and the experience that the tenant's plans learn from."""
-    found = goal_store.find_with_cost(tx, tenant_id, goal_id)
-    if found is None:
+    goal_and_cost = goal_store.find_with_cost(tx, tenant_id, goal_id)
+    if goal_and_cost is None:
         raise NotFound(goals.NOT_FOUND_MESSAGE.format(goal_id))
     return {
-        **journal.build_summary(*found),
+        **journal.build_summary(*goal_and_cost),
         "replan_limit": limits.replans,
         "sub_goals": [sub_goal.as_json() for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id)],
-        "experience": [one.as_json() for one in goal_store.list_experience(tx, tenant_id)],
+        "experience": [experience.as_json() for experience in goal_store.list_experience(tx, tenant_id)],
     }
 
 
@@ -49,14 +49,15 @@ def build_graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]
     """Return the positions of the sub-goals' cards, and the edges from each sub-goal to those that depend on it."""
     goals.get(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
-    drawn = compute_layout(
-        [sub_goal.id for sub_goal in sub_goals], [(below, sub_goal.id) for sub_goal in sub_goals for below in sub_goal.depends_on]
+    layout = compute_layout(
+        [sub_goal.id for sub_goal in sub_goals],
+        [(dependency, sub_goal.id) for sub_goal in sub_goals for dependency in sub_goal.depends_on],
     )
     return {
-        "width": drawn.width,
-        "height": drawn.height,
-        "nodes": [spot._asdict() for spot in drawn.positions],
-        "edges": [{"from": curve.source, "to": curve.target, "path": curve.path} for curve in drawn.paths],
+        "width": layout.width,
+        "height": layout.height,
+        "nodes": [position._asdict() for position in layout.positions],
+        "edges": [{"from": curve.source, "to": curve.target, "path": curve.path} for curve in layout.paths],
     }
 
 
@@ -74,10 +75,10 @@ def explain(tx: Transaction, tenant_id: int, goal_id: int, sub_goal_id: int | No
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     if sub_goal_id is None:
         return explain_goal(tx, goal, sub_goals)
-    one = next((sub_goal for sub_goal in sub_goals if sub_goal.id == sub_goal_id), None)
-    if one is None:
+    sub_goal = next((sub_goal for sub_goal in sub_goals if sub_goal.id == sub_goal_id), None)
+    if sub_goal is None:
         raise NotFound(f"Goal #{goal_id} has no sub-goal #{sub_goal_id}.")
-    return explain_sub_goal(tx, goal, sub_goals, one)
+    return explain_sub_goal(tx, goal, sub_goals, sub_goal)
 
 
 def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
@@ -92,12 +93,14 @@ def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
         so_far = f"So far {count}." if sub_goals else "It has no plan yet."
         return f"Goal #{goal.id} is paused: {goal.pause_reason} {describe_next_action(goal.id, goal.pause_kind)} {so_far}"
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
-    going = [sub_goal for sub_goal in sub_goals if sub_goal.status == "in-progress"]
-    sentences += [describe_progress(tx, one) for one in going[:MENTION_LIMIT]]
-    waiting = [sub_goal for sub_goal in sub_goals if sub_goal.status == "pending"]
-    sentences += [f"{format_name(one)} waits: {describe_obstacle(sub_goals, one)}" for one in waiting[:MENTION_LIMIT]]
-    if len(waiting) > MENTION_LIMIT:
-        sentences.append(f"{len(waiting) - MENTION_LIMIT} more wait.")
+    in_progress = [sub_goal for sub_goal in sub_goals if sub_goal.status == "in-progress"]
+    sentences += [describe_progress(tx, sub_goal) for sub_goal in in_progress[:MENTION_LIMIT]]
+    pending = [sub_goal for sub_goal in sub_goals if sub_goal.status == "pending"]
+    sentences += [
+        f"{format_name(sub_goal)} waits: {describe_obstacle(sub_goals, sub_goal)}" for sub_goal in pending[:MENTION_LIMIT]
+    ]
+    if len(pending) > MENTION_LIMIT:
+        sentences.append(f"{len(pending) - MENTION_LIMIT} more wait.")
     if goal.replan_why:
         sentences.append(f"A new plan is due: {goal.replan_why}")
     return " ".join([*sentences, *describe_blockers(tx, goal)])
@@ -125,8 +128,8 @@ def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
     if job.state == "queued" and tx.now - job.due_at > 2_000:
         return ["No process has picked it up yet. If they are all busy, start another `headway worker`."]
     if job.state == "delayed" and job.attempts and job.due_at < NEVER:
-        soon = max(0, job.due_at - tx.now) // 1000
-        return [f"The last attempt failed ({job.as_json()['error']}); the next one starts in {soon} s."]
+        delay_s = max(0, job.due_at - tx.now) // 1000
+        return [f"The last attempt failed ({job.as_json()['error']}); the next one starts in {delay_s} s."]
     return []
 
 
@@ -139,13 +142,13 @@ def explain_sub_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal], sub_
             summary = text.to_one_line(str(outcome.get("summary", "")))[:500]
             return f"{format_name(sub_goal)} is completed: {summary} {describe_judgment(sub_goal)}"
         case "failed" | "skipped":
-            behind = [other for other in sub_goals if sub_goal.id in other.depends_on and other.status == "pending"]
-            after = (
-                f" {', '.join(format_name(other) for other in behind[:MENTION_LIMIT])} cannot start because of it."
-                if behind
+            dependants = [other for other in sub_goals if sub_goal.id in other.depends_on and other.status == "pending"]
+            consequence = (
+                f" {', '.join(format_name(other) for other in dependants[:MENTION_LIMIT])} cannot start because of it."
+                if dependants
                 else ""
             )
-            return f"{format_name(sub_goal)} was {sub_goal.status}: {sub_goal.reason}{after}"
+            return f"{format_name(sub_goal)} was {sub_goal.status}: {sub_goal.reason}{consequence}"
     stopped = "" if goal.status == "active" else f" The goal itself is {goal.status}: {goal.pause_reason}"
     return f"{format_name(sub_goal)} waits: {describe_obstacle(sub_goals, sub_goal)}{stopped}"
 
@@ -161,21 +164,21 @@ def describe_progress(tx: Transaction, sub_goal: SubGoal) -> str:
     run = run_store.find(tx, sub_goal.tenant_id, sub_goal.run_id or "")
     if run is None:
         return f"{format_name(sub_goal)} is in progress."
-    who = "the main agent" if sub_goal.mode == "inline" else f"a {sub_goal.role}"
+    worker = "the main agent" if sub_goal.mode == "inline" else f"a {sub_goal.role}"
     if run.status == "queued":
         return f"{format_name(sub_goal)} waits for a free slot among its goal's sub-agents."
     idle_s = (tx.now - run.updated_at) // 1000
-    return f"{format_name(sub_goal)} is in progress, by {who}: {run.iterations} steps, last active {idle_s} s ago."
+    return f"{format_name(sub_goal)} is in progress, by {worker}: {run.iterations} steps, last active {idle_s} s ago."
 
 
 def describe_obstacle(sub_goals: list[SubGoal], sub_goal: SubGoal) -> str:
     by_id = {other.id: other for other in sub_goals}
-    below = [by_id[number] for number in sub_goal.depends_on]
-    missing = [other for other in below if other.status != "completed" or other.divergence is None]
+    dependencies = [by_id[number] for number in sub_goal.depends_on]
+    missing = [other for other in dependencies if other.status != "completed" or other.divergence is None]
     if missing:
         return "; ".join(f"for {format_name(other)}, which is {format_stage(other)}" for other in missing[:MENTION_LIMIT]) + "."
-    place = [other.id for other in list_ready(sub_goals)].index(sub_goal.id) + 1
-    return f"it is ready, at position {place} in the queue."
+    position = [other.id for other in list_ready(sub_goals)].index(sub_goal.id) + 1
+    return f"it is ready, at position {position} in the queue."
 
 
 def format_stage(sub_goal: SubGoal) -> str:

@@ -51,8 +51,8 @@ def propose(tx: Transaction, tenant_id: int, new_goal: NewGoal, evidence: str) -
     """Store a goal that an agent suggests. It waits for the operator's approval."""
     goal = insert(tx, tenant_id, new_goal, "agent-discovered", "paused", evidence)
     quoted = text.to_one_line(evidence)[:300]
-    ask = f"An agent proposes goal #{goal.id}: {format_description(goal)} Evidence: {quoted} Continue, or abandon it?"
-    notices.notify(tx, tenant_id, "proposal", ask, NoticeSubject(goal_id=goal.id))
+    question = f"An agent proposes goal #{goal.id}: {format_description(goal)} Evidence: {quoted} Continue, or abandon it?"
+    notices.notify(tx, tenant_id, "proposal", question, NoticeSubject(goal_id=goal.id))
     return goal
 
 
@@ -73,7 +73,7 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
         raise Invalid("deadline must be in the future.")
     if goal_store.count_open(tx, tenant_id) >= OPEN_GOALS_LIMIT:
         raise Conflict(f"A tenant can have at most {OPEN_GOALS_LIMIT:,} open goals. Abandon one, or wait until one ends.")
-    proposed = status == "paused"
+    is_proposal = status == "paused"
     goal = goal_store.insert(
         tx,
         Goal(
@@ -85,8 +85,8 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             evidence=text.check_text(evidence, "evidence", DESCRIPTION_LIMIT),
             status=status,
             priority=new_goal.priority,
-            pause_kind="proposal" if proposed else "",
-            pause_reason="An agent proposed this goal. Continue to start it, or abandon it to decline." if proposed else "",
+            pause_kind="proposal" if is_proposal else "",
+            pause_reason="An agent proposed this goal. Continue to start it, or abandon it to decline." if is_proposal else "",
             replan_count=0,
             plan_no=0,
             replan_why="",
@@ -98,8 +98,8 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             ended_at=0,
         ),
     )
-    about = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}
-    journal.append(tx, tenant_id, goal.id, "goal_proposed" if proposed else "goal_set", about)
+    data = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}
+    journal.append(tx, tenant_id, goal.id, "goal_proposed" if is_proposal else "goal_set", data)
     return goal
 
 
@@ -150,9 +150,9 @@ def get_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
     goal = get(tx, tenant_id, goal_id)
     if goal.run_id:
         job_store.find_locked(tx, tenant_id, goal.run_id)
-    held = goal_store.find_locked(tx, tenant_id, goal_id)
-    assert held is not None
-    return held
+    locked = goal_store.find_locked(tx, tenant_id, goal_id)
+    assert locked is not None
+    return locked
 
 
 # Pausing
@@ -180,8 +180,8 @@ def mark_paused(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Go
 def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     """Pause the goal and ask the operator for a decision."""
     goal = mark_paused(tx, goal, kind, reason)
-    ask = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} {DECISION_QUESTION}"
-    notices.notify(tx, goal.tenant_id, "decision", ask, NoticeSubject(goal_id=goal.id))
+    question = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} {DECISION_QUESTION}"
+    notices.notify(tx, goal.tenant_id, "decision", question, NoticeSubject(goal_id=goal.id))
     return goal
 
 
@@ -189,11 +189,11 @@ def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
     """Pause the goal because of a fault that replanning cannot fix. The job is marked dead; retrying it resumes the goal."""
     goal = mark_paused(tx, goal, "fault", reason)
     jobs.fail_permanently(tx, job, reason)
-    ask = (
+    question = (
         f"Goal #{goal.id} stopped because of a fault: {format_description(goal)} {reason} "
         "Resume it when the fault is fixed, or abandon it."
     )
-    notices.notify(tx, goal.tenant_id, "fault", ask, NoticeSubject(goal_id=goal.id))
+    notices.notify(tx, goal.tenant_id, "fault", question, NoticeSubject(goal_id=goal.id))
     return goal
 
 
@@ -358,9 +358,9 @@ def begin_inline(tx: Transaction, run: Run, sub_goal: SubGoal, message: str, lim
 def end_inline(tx: Transaction, run: Run, end: RunEnd) -> Run:
     """End the sub-goal that the main agent works on, so that it is free for the next one."""
     run = spending.release(tx, run)
-    one = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
-    if one and one.status == "in-progress":
-        sub_goals.end(tx, one, run, end.as_result())
+    sub_goal = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
+    if sub_goal and sub_goal.status == "in-progress":
+        sub_goals.end(tx, sub_goal, run, end.as_result())
     run = run._replace(sub_goal_id=None, hint="")
     run_store.save(tx, run)
     return run

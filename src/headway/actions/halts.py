@@ -13,21 +13,21 @@ from headway.storage.transaction import Transaction
 
 def halt(tx: Transaction, why: str = "") -> Halt:
     """Halt all work. If it is halted already, the first reason is kept."""
-    thrown = halt_store.insert(tx, text.check_text(why.strip(), "why", text.SUBJECT_LIMIT))
-    found = find_active(tx)
-    assert found is not None
-    if thrown:
-        emit_to_all_tenants(tx, "halted", found)
-    return found
+    is_new = halt_store.insert(tx, text.check_text(why.strip(), "why", text.SUBJECT_LIMIT))
+    active = find_active(tx)
+    assert active is not None
+    if is_new:
+        emit_to_all_tenants(tx, "halted", active)
+    return active
 
 
 def unhalt(tx: Transaction) -> Halt | None:
     """Lift the halt and return it, or None if nothing was halted."""
-    found = find_active(tx)
-    if found:
+    active = find_active(tx)
+    if active:
         halt_store.lift(tx)
-        emit_to_all_tenants(tx, "unhalted", found)
-    return found
+        emit_to_all_tenants(tx, "unhalted", active)
+    return active
 
 
 def find_active(tx: Transaction) -> Halt | None:
@@ -40,9 +40,9 @@ def as_json(halt: Halt | None) -> dict[str, Any]:
 
 
 def check(tx: Transaction) -> None:
-    found = find_active(tx)
-    if found:
-        raise Halted(f"{Halted.__doc__}{f' Reason: {found.why}' if found.why else ''}")
+    active = find_active(tx)
+    if active:
+        raise Halted(f"{Halted.__doc__}{f' Reason: {active.why}' if active.why else ''}")
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:

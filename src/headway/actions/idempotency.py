@@ -27,19 +27,19 @@ class Answer(NamedTuple):
     body: str
 
 
-def run_once(tx: Transaction, tenant_id: int, asked: IdempotentRequest, work: Callable[[Transaction], Answer]) -> Answer:
+def run_once(tx: Transaction, tenant_id: int, request: IdempotentRequest, work: Callable[[Transaction], Answer]) -> Answer:
     """Run the work, or return the stored answer of the first time. If two requests arrive together, the database makes one wait."""
-    if not 1 <= len(asked.key) <= KEY_LIMIT or not asked.key.isascii() or not asked.key.isprintable():
+    if not 1 <= len(request.key) <= KEY_LIMIT or not request.key.isascii() or not request.key.isprintable():
         raise Invalid(f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters.")
-    route = text.check_text(asked.route, "route")
-    if idempotency_store.reserve(tx, tenant_id, route, asked.key, asked.body_hash, tx.now - RETENTION_MS):
+    route = text.check_text(request.route, "route")
+    if idempotency_store.reserve(tx, tenant_id, route, request.key, request.body_hash, tx.now - RETENTION_MS):
         answer = work(tx)
-        idempotency_store.save_answer(tx, tenant_id, route, asked.key, answer.status, answer.body)
+        idempotency_store.save_answer(tx, tenant_id, route, request.key, answer.status, answer.body)
         return answer
-    known = idempotency_store.find(tx, tenant_id, route, asked.key)
-    if known is None or known.body_hash != asked.body_hash:
+    stored = idempotency_store.find(tx, tenant_id, route, request.key)
+    if stored is None or stored.body_hash != request.body_hash:
         raise KeyReused
-    return Answer(known.status, known.answer)
+    return Answer(stored.status, stored.answer)
 
 
 def delete_expired(tx: Transaction) -> None:

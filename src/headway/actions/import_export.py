@@ -61,13 +61,18 @@ def export_json(tx: Transaction, tenant_id: int, selection: Selection) -> Export
     """Export todos as JSON that can be imported without loss. Times keep their milliseconds."""
     todos = sorted(list_all(tx, tenant_id, selection), key=lambda todo: todo.id)
     numbers = {todo.id for todo in todos}
-    threads = [conversations.get(tx, tenant_id, one) for one in sorted({todo.conversation_id for todo in todos} - {0})]
+    conversation_rows = [
+        conversations.get(tx, tenant_id, conversation_id)
+        for conversation_id in sorted({todo.conversation_id for todo in todos} - {0})
+    ]
     document = {
         "headway": FORMAT_VERSION,
-        "conversations": [{"id": thread.id, "key": thread.key, "title": thread.title} for thread in threads],
+        "conversations": [
+            {"id": conversation.id, "key": conversation.key, "title": conversation.title} for conversation in conversation_rows
+        ],
         "todos": [
             todo.as_json()
-            | {"uuid": todo.uuid, "depends_on": [one for one in todo.depends_on if one in numbers]}
+            | {"uuid": todo.uuid, "depends_on": [todo_id for todo_id in todo.depends_on if todo_id in numbers]}
             | {name: getattr(todo, name) / 1000 for name in TIME_FIELDS}
             for todo in todos
         ],
@@ -81,8 +86,8 @@ def export_markdown(tx: Transaction, tenant_id: int, selection: Selection) -> Ex
         list_all(tx, tenant_id, selection), key=lambda todo: (todo.conversation_id, todo.turn_id or "", todo.position, todo.id)
     )
     rendering = checklist.render(todos)
-    unsaid = [f"A checklist cannot represent {one}. Export as JSON to keep it." for one in rendering.lost]
-    return ExportResult(rendering.text, unsaid + describe_severed(todos))
+    warnings = [f"A checklist cannot represent {loss}. Export as JSON to keep it." for loss in rendering.losses]
+    return ExportResult(rendering.text, warnings + describe_severed(todos))
 
 
 def describe_severed(todos: Sequence[Todo]) -> list[str]:
@@ -101,21 +106,21 @@ def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResul
     if not items:
         raise BadDocument("No checklist items found; they look like `- [ ] subject`.")
     waits_for: dict[int, list[int]] = {}
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if item.parent is not None:
-            waits_for.setdefault(item.parent, []).append(place)
+            waits_for.setdefault(item.parent, []).append(index)
     entries: list[ImportEntry] = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         draft = Draft(
             item.subject,
             item.description,
             agent_id=scope.agent_id,
             conversation_id=scope.conversation_id,
             status=item.status,
-            depends_on=tuple(waits_for.get(place, ())),
+            depends_on=tuple(waits_for.get(index, ())),
         )
-        with locate_errors("Item", place):
-            entries.append(ImportEntry(place, make_uuid(), draft.checked(), {}))
+        with locate_errors("Item", index):
+            entries.append(ImportEntry(index, make_uuid(), draft.checked(), {}))
     return import_entries(tx, scope.tenant_id, entries)
 
 
@@ -131,8 +136,8 @@ def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
         raise BadDocument('The document has no list of todos. Expected {"todos": [{"subject": "…"}]}.')
     if parsed.get("headway", FORMAT_VERSION) != FORMAT_VERSION:
         raise BadDocument("The document was written by a newer version of Headway. Upgrade this one.")
-    threads = resolve_conversations(tx, scope, parsed.get("conversations", []))
-    entries = [parse_entry(row, place, scope, threads) for place, row in enumerate(parsed["todos"])]
+    conversation_ids = resolve_conversations(tx, scope, parsed.get("conversations", []))
+    entries = [parse_entry(row, index, scope, conversation_ids) for index, row in enumerate(parsed["todos"])]
     return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
 
 
@@ -140,17 +145,19 @@ def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int,
     """Map the document's conversation ids to the ledger's. A conversation is matched by its key, or created."""
     if not isinstance(rows, list):
         raise BadDocument("conversations must be a list.")
-    threads: dict[int, int] = {0: scope.conversation_id}
-    for place, row in enumerate(rows):
-        with locate_errors("Conversation", place):
+    conversation_ids: dict[int, int] = {0: scope.conversation_id}
+    for index, row in enumerate(rows):
+        with locate_errors("Conversation", index):
             fields = parse_mapping(row)
             number = parse_integer(fields, "id", 0)
-            if number in threads:
+            if number in conversation_ids:
                 raise BadDocument("id must be unique and not 0.")
             key = text.check_name(parse_string(fields, "key") or "", "key")
-            known = conversation_store.find_by_key(tx, scope.tenant_id, key)
-            threads[number] = (known or conversations.add(tx, scope.tenant_id, parse_string(fields, "title") or "", key)).id
-    return threads
+            existing = conversation_store.find_by_key(tx, scope.tenant_id, key)
+            conversation_ids[number] = (
+                existing or conversations.add(tx, scope.tenant_id, parse_string(fields, "title") or "", key)
+            ).id
+    return conversation_ids
 
 
 def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> list[ImportEntry]:
@@ -159,8 +166,8 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
     for turn_id, conversation_id in ((entry.draft.turn_id, entry.draft.conversation_id) for entry in entries):
         if turn_id is None or (turn_id, conversation_id) in turns:
             continue
-        known = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
-        if known or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
+        exists = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
+        if exists or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
             turns[turn_id, conversation_id] = turn_id
         else:
             turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id
@@ -170,13 +177,13 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
     ]
 
 
-def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> ImportEntry:
-    with locate_errors("Todo", place):
+def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, int]) -> ImportEntry:
+    with locate_errors("Todo", index):
         fields = parse_mapping(row)
         conversation = parse_integer(fields, "conversation_id", 0)
-        if conversation not in threads:
+        if conversation not in conversation_ids:
             raise BadDocument(f"conversation {conversation} is not in the document.")
-        turn = parse_string(fields, "turn_id") if threads[conversation] else None
+        turn = parse_string(fields, "turn_id") if conversation_ids[conversation] else None
         times = {name: parse_milliseconds(fields, name) for name in TIME_FIELDS if fields.get(name) is not None}
         draft = Draft(
             subject=parse_string(fields, "subject") or "",
@@ -184,7 +191,7 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
             completion_criteria=parse_string(fields, "completion_criteria") or "",
             agent_type=parse_string(fields, "agent_type"),
             agent_id=parse_string(fields, "agent_id") or scope.agent_id,
-            conversation_id=threads[conversation],
+            conversation_id=conversation_ids[conversation],
             turn_id=text.check_name(turn, "turn_id") if turn else None,
             status=parse_status(parse_string(fields, "status") or "pending"),
             position=None if fields.get("position") is None else parse_integer(fields, "position", 0),
@@ -195,16 +202,16 @@ def parse_entry(row: Any, place: int, scope: Scope, threads: dict[int, int]) -> 
         if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
         uuid = text.check_name(parse_string(fields, "uuid") or make_uuid(), "uuid")
-        return ImportEntry(parse_integer(fields, "id", -1 - place), uuid, draft, times)
+        return ImportEntry(parse_integer(fields, "id", -1 - index), uuid, draft, times)
 
 
 @contextmanager
-def locate_errors(what: str, place: int) -> Iterator[None]:
+def locate_errors(part: str, index: int) -> Iterator[None]:
     """Add to an error which part of the document is wrong."""
     try:
         yield
     except Invalid as error:
-        raise BadDocument(f"{what} {place + 1} of the document: {error}") from None
+        raise BadDocument(f"{part} {index + 1} of the document: {error}") from None
 
 
 def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> ImportResult:
@@ -212,25 +219,25 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
     if len(entries) > IMPORT_LIMIT:
         raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
     check_edges(entries)
-    known = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
-    fresh = [entry for entry in entries if entry.uuid not in known]
-    lists = {(one.draft.conversation_id, one.draft.turn_id) for one in fresh}
+    existing_ids = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
+    fresh = [entry for entry in entries if entry.uuid not in existing_ids]
+    lists = {(entry.draft.conversation_id, entry.draft.turn_id) for entry in fresh}
     empty = {list for list in lists if not todo_store.has_list(tx, tenant_id, *list)}
-    ids = {entry.number: known[entry.uuid] for entry in entries if entry.uuid in known}
-    made: list[tuple[ImportEntry, Todo]] = []
-    for one in sorted(fresh, key=lambda one: compute_insert_order(one, empty)):
-        todo = todo_store.insert(tx, tenant_id, one.draft._replace(depends_on=()), one.uuid)
-        ids[one.number] = todo.id
-        keep_place = (one.draft.conversation_id, one.draft.turn_id) in empty
-        restored = restore_fields(todo, one, keep_place=keep_place)
-        if restored != todo:
-            todo_store.update(tx, tenant_id, todo, restored)
-            if not restored.ended:
-                todo_store.reserve_positions(tx, tenant_id, restored, restored.position)
-        made.append((one, restored))
+    ids = {entry.number: existing_ids[entry.uuid] for entry in entries if entry.uuid in existing_ids}
+    stored: list[tuple[ImportEntry, Todo]] = []
+    for entry in sorted(fresh, key=lambda entry: compute_insert_order(entry, empty)):
+        todo = todo_store.insert(tx, tenant_id, entry.draft._replace(depends_on=()), entry.uuid)
+        ids[entry.number] = todo.id
+        keep_position = (entry.draft.conversation_id, entry.draft.turn_id) in empty
+        restored_todo = restore_fields(todo, entry, keep_position=keep_position)
+        if restored_todo != todo:
+            todo_store.update(tx, tenant_id, todo, restored_todo)
+            if not restored_todo.ended:
+                todo_store.reserve_positions(tx, tenant_id, restored_todo, restored_todo.position)
+        stored.append((entry, restored_todo))
     added = []
-    for one, todo in made:
-        waits_for = tuple(sorted(ids[number] for number in one.draft.depends_on))
+    for entry, todo in stored:
+        waits_for = tuple(sorted(ids[number] for number in entry.draft.depends_on))
         if waits_for:
             todo_store.replace_edges(tx, tenant_id, todo.id, waits_for)
         added.append(todo._replace(depends_on=waits_for))
@@ -247,8 +254,8 @@ def compute_insert_order(entry: ImportEntry, empty: set[tuple[int, str | None]])
     return math.inf if entry.draft.position is None else entry.draft.position
 
 
-def restore_fields(todo: Todo, entry: ImportEntry, *, keep_place: bool) -> Todo:
-    if keep_place and entry.draft.position is not None:
+def restore_fields(todo: Todo, entry: ImportEntry, *, keep_position: bool) -> Todo:
+    if keep_position and entry.draft.position is not None:
         todo = todo._replace(position=entry.draft.position)
     return todo._replace(
         created_at=entry.times.get("created_at", todo.created_at),

@@ -57,9 +57,9 @@ def create(
 def move(tx: Transaction, job: Job, state: JobState, due_at: int | None = None, **changes: Any) -> Job:
     """Change the job's state. Unless it keeps running, it no longer has an owner."""
     owner = job.owner if state == "running" else ""
-    moved = job._replace(state=state, owner=owner, due_at=tx.now if due_at is None else due_at, updated_at=tx.now, **changes)
-    job_store.save(tx, moved)
-    return moved
+    changed_job = job._replace(state=state, owner=owner, due_at=tx.now if due_at is None else due_at, updated_at=tx.now, **changes)
+    job_store.save(tx, changed_job)
+    return changed_job
 
 
 def complete(tx: Transaction, job: Job, result: Any = None) -> Job:
@@ -210,5 +210,5 @@ def revive(tx: Transaction, job: Job) -> Job:
 
 def retry_times(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> dict[str, int]:
     """Return when failed jobs are retried, by job id, in epoch seconds."""
-    found = job_store.list_delayed(tx, tenant_id, job_ids)
-    return {job.id: job.retry_at for job in found}
+    delayed = job_store.list_delayed(tx, tenant_id, job_ids)
+    return {job.id: job.retry_at for job in delayed}

@@ -16,8 +16,8 @@ def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[
 
 
 def emit_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
-    told = join_json(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
-    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=told)))
+    document = join_json(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
+    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=document)))
 
 
 def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
@@ -26,9 +26,9 @@ def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 
 def emit_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    found = goal_store.find_with_cost(tx, tenant_id, goal_id)
-    assert found is not None
-    tx.emit(Event(tenant_id, "goal_changed", encode_json({"goal": build_summary(*found)})))
+    goal_and_cost = goal_store.find_with_cost(tx, tenant_id, goal_id)
+    assert goal_and_cost is not None
+    tx.emit(Event(tenant_id, "goal_changed", encode_json({"goal": build_summary(*goal_and_cost)})))
 
 
 def build_summary(goal: Goal, cost: int) -> dict[str, Any]:

@@ -17,16 +17,16 @@ class LiveText:
     def __init__(self) -> None:
         self.by_run: dict[str, PartialAnswer] = {}
 
-    def hear(self, run_id: str, told: dict[str, Any]) -> None:
+    def hear(self, run_id: str, chunk: dict[str, Any]) -> None:
         before = self.by_run.pop(run_id, None)
-        if told.get("restart"):
+        if chunk.get("restart"):
             return
-        earlier = before.text if before and before.step == told["step"] and told["n"] > 1 else ""
-        self.by_run[run_id] = PartialAnswer(told["step"], told["n"], earlier + told["text"])
+        earlier = before.text if before and before.step == chunk["step"] and chunk["n"] > 1 else ""
+        self.by_run[run_id] = PartialAnswer(chunk["step"], chunk["n"], earlier + chunk["text"])
         if len(self.by_run) > MAX_RUNS:
             del self.by_run[next(iter(self.by_run))]
 
     def of(self, run_id: str, step: int) -> PartialAnswer | None:
         """Return the answer being written at this step of the run. Finished answers are not returned."""
-        words = self.by_run.get(run_id)
-        return words if words and words.step == step else None
+        answer = self.by_run.get(run_id)
+        return answer if answer and answer.step == step else None

@@ -13,24 +13,26 @@ DEFAULT_KIND = "note"
 SEARCH_LIMIT = 2_000  # how many entries a search covers, so that its cost does not grow with the memory
 
 
-def remember(tx: Transaction, scope: Scope, words: str, kind: str = DEFAULT_KIND) -> MemoryEntry:
-    words = text.check_text(words, "text", ENTRY_LIMIT).strip()
-    if not words:
+def remember(tx: Transaction, scope: Scope, content: str, kind: str = DEFAULT_KIND) -> MemoryEntry:
+    content = text.check_text(content, "text", ENTRY_LIMIT).strip()
+    if not content:
         raise Invalid("text must not be blank.")
-    return memory_store.insert(tx, scope, text.check_name(kind, "kind"), words)
+    return memory_store.insert(tx, scope, text.check_name(kind, "kind"), content)
 
 
 def recall(tx: Transaction, scope: Scope, query: str = "", limit: int = 10) -> list[MemoryEntry]:
     """Return the newest entries that contain every word of the query; without a query, the newest entries."""
-    wanted = text.check_text(query, "query", QUERY_LIMIT).casefold().split()
+    words = text.check_text(query, "query", QUERY_LIMIT).casefold().split()
     # Compared here and not in SQL, because the databases fold case differently and patterns need escaping.
-    found = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if wanted else limit) if has_all_words(entry, wanted)]
-    return found[:limit]
+    matches = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if words else limit) if has_all_words(entry, words)]
+    return matches[:limit]
 
 
 def list_newest(tx: Transaction, scope: Scope, limit: int) -> list[MemoryEntry]:
-    places = {TENANT_WIDE, scope.conversation_id}
-    entries = [entry for place in places for entry in memory_store.list_newest(tx, scope.tenant_id, place, limit)]
+    scopes = {TENANT_WIDE, scope.conversation_id}
+    entries = [
+        entry for conversation_id in scopes for entry in memory_store.list_newest(tx, scope.tenant_id, conversation_id, limit)
+    ]
     return sorted(entries, key=lambda entry: entry.id, reverse=True)[:limit]
 
 

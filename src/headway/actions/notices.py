@@ -33,11 +33,11 @@ class NoticeSubject(NamedTuple):
 NO_SUBJECT: Final = NoticeSubject()
 
 
-def notify(tx: Transaction, tenant_id: int, kind: str, text: str, about: NoticeSubject = NO_SUBJECT) -> None:
+def notify(tx: Transaction, tenant_id: int, kind: str, text: str, subject: NoticeSubject = NO_SUBJECT) -> None:
     """Notify the operator with a short text: what happened and what is needed."""
-    notice_id = notice_store.insert(tx, tenant_id, kind, text, about.turn_id, about.goal_id)
-    data = {"id": notice_id, "kind": kind, "text": text, "turn_id": about.turn_id, "goal_id": about.goal_id, "url": about.url}
-    tx.emit(Event(tenant_id, "operator_notice", encode_json(data), about.conversation_id, about.turn_id))
+    notice_id = notice_store.insert(tx, tenant_id, kind, text, subject.turn_id, subject.goal_id)
+    data = {"id": notice_id, "kind": kind, "text": text, "turn_id": subject.turn_id, "goal_id": subject.goal_id, "url": subject.url}
+    tx.emit(Event(tenant_id, "operator_notice", encode_json(data), subject.conversation_id, subject.turn_id))
     jobs.create(tx, tenant_id, JOB_KIND, data)
 
 
@@ -50,7 +50,7 @@ def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
 def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
     """List notices, newest first."""
     (before,) = CURSORS.decode(cursor)
-    found = notice_store.list_page(tx, tenant_id, limit + 1, before)
+    rows = notice_store.list_page(tx, tenant_id, limit + 1, before)
     return {
         "notices": [
             {
@@ -58,7 +58,7 @@ def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = 
                 "url": NoticeSubject(0, notice.turn_id, notice.goal_id).url,
                 "created_at": notice.created_at // 1000,
             }
-            for notice in found[:limit]
+            for notice in rows[:limit]
         ],
-        "next_cursor": CURSORS.encode_next(found, limit, lambda notice: (notice.id,)),
+        "next_cursor": CURSORS.encode_next(rows, limit, lambda notice: (notice.id,)),
     }

@@ -18,39 +18,39 @@ def format_key(sub_goal: SubGoal) -> str:
 def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: str) -> Goal:
     """Apply the first plan or a replacement. Open sub-goals that the plan does not name are dropped."""
     known = goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)
-    named = {step.key for step in steps}
-    dropped = [one for one in known if one.status in OPEN_STATUSES and format_key(one) not in named]
-    for one in dropped:
-        drop(tx, one, "The new plan does not include it.")
+    named_keys = {step.key for step in steps}
+    dropped = [sub_goal for sub_goal in known if sub_goal.status in OPEN_STATUSES and format_key(sub_goal) not in named_keys]
+    for sub_goal in dropped:
+        drop(tx, sub_goal, "The new plan does not include it.")
     goal = goals.save(tx, goal._replace(plan_no=goal.plan_no + 1, replan_why=""))
-    ids = {format_key(one): one.id for one in known}
-    added = [step for step in steps if step.key not in ids]
-    for step in added:
+    ids = {format_key(sub_goal): sub_goal.id for sub_goal in known}
+    new_steps = [step for step in steps if step.key not in ids]
+    for step in new_steps:
         ids[step.key] = goal_store.insert_sub_goal(tx, build_sub_goal(goal, step))
     for step in steps:
-        goal_store.replace_edges(tx, ids[step.key], [ids[below] for below in step.depends_on])
+        goal_store.replace_edges(tx, ids[step.key], [ids[dependency] for dependency in step.depends_on])
     for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
-        if format_key(sub_goal) in named or sub_goal.plan_no == goal.plan_no:
+        if format_key(sub_goal) in named_keys or sub_goal.plan_no == goal.plan_no:
             sub_goals.change(tx, sub_goal)
         if sub_goal.status == "in-progress":
             runs.release_workers(tx, sub_goal.tenant_id, sub_goal.id)
-    about = {
+    data = {
         "plan_no": goal.plan_no,
         "why": why,
-        "added": [{"id": ids[step.key], "description": step.description[: sub_goals.TITLE_LIMIT]} for step in added],
-        "kept": [ids[step.key] for step in steps if step not in added],
-        "dropped": [one.id for one in dropped],
-        "experience": [one.as_json() for one in goal_store.list_experience(tx, goal.tenant_id)],
+        "added": [{"id": ids[step.key], "description": step.description[: sub_goals.TITLE_LIMIT]} for step in new_steps],
+        "kept": [ids[step.key] for step in steps if step not in new_steps],
+        "dropped": [sub_goal.id for sub_goal in dropped],
+        "experience": [experience.as_json() for experience in goal_store.list_experience(tx, goal.tenant_id)],
     }
-    journal.append(tx, goal.tenant_id, goal.id, "planned" if goal.plan_no == 1 else "replanned", about)
+    journal.append(tx, goal.tenant_id, goal.id, "planned" if goal.plan_no == 1 else "replanned", data)
     return goal
 
 
 def drop(tx: Transaction, sub_goal: SubGoal, reason: str) -> None:
     """Skip a sub-goal and stop the run that works on it."""
-    begun = sub_goal.status == "in-progress"
+    was_in_progress = sub_goal.status == "in-progress"
     sub_goals.skip(tx, sub_goal, reason)
-    run = run_store.find(tx, sub_goal.tenant_id, sub_goal.run_id) if begun and sub_goal.run_id else None
+    run = run_store.find(tx, sub_goal.tenant_id, sub_goal.run_id) if was_in_progress and sub_goal.run_id else None
     if run:
         release_run(tx, run)
 
@@ -70,10 +70,10 @@ def release_run(tx: Transaction, run: Run) -> None:
 
 def is_unchanged(known: Sequence[SubGoal], steps: Sequence[PlannedStep]) -> bool:
     """Whether a new plan leaves exactly the same work to do as before."""
-    by_key = {format_key(one): one for one in known}
-    kept = [by_key[step.key] for step in steps if step.key in by_key]
-    added = {normalize_description(step.description) for step in steps if step.key not in by_key}
-    return compute_frontier(known) == compute_frontier(kept) | added
+    by_key = {format_key(sub_goal): sub_goal for sub_goal in known}
+    kept_sub_goals = [by_key[step.key] for step in steps if step.key in by_key]
+    new_descriptions = {normalize_description(step.description) for step in steps if step.key not in by_key}
+    return compute_frontier(known) == compute_frontier(kept_sub_goals) | new_descriptions
 
 
 def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:

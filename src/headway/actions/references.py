@@ -25,11 +25,11 @@ def resolve_todo(tx: Transaction, scope: Scope, reference: str) -> Todo:
     if not reference:
         raise Invalid("name a todo by its id or its subject")
     for ended in (False, True):
-        found = sorted(match_subjects(list_candidates(tx, scope, ended=ended), reference))
-        if len(found) > 1:
-            raise Ambiguous(f"ambiguous: {', '.join(f'#{todo_id}' for todo_id in found[:10])} match; use the id")
-        if found:
-            return todos.get(tx, scope.tenant_id, found[0])
+        matches = sorted(match_subjects(list_candidates(tx, scope, ended=ended), reference))
+        if len(matches) > 1:
+            raise Ambiguous(f"ambiguous: {', '.join(f'#{todo_id}' for todo_id in matches[:10])} match; use the id")
+        if matches:
+            return todos.get(tx, scope.tenant_id, matches[0])
     raise NotFound("no todo with that subject")
 
 
@@ -49,9 +49,9 @@ def list_candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple
 
 
 def match_subjects(rows: list[tuple[int, str]], reference: str) -> list[int]:
-    folded = reference.casefold()
+    folded_reference = reference.casefold()
     return (
         [todo_id for todo_id, subject in rows if subject == reference]
-        or [todo_id for todo_id, subject in rows if subject.casefold() == folded]
-        or [todo_id for todo_id, subject in rows if subject.casefold().startswith(folded)]
+        or [todo_id for todo_id, subject in rows if subject.casefold() == folded_reference]
+        or [todo_id for todo_id, subject in rows if subject.casefold().startswith(folded_reference)]
     )

@@ -35,37 +35,39 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, items: list[Replacement
     """Replace the turn's list with this one, completely or not at all."""
     check_room(0, len(items))
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
-    known = match_rows(rows, items)
-    kept: list[int] = []
-    for place, item in enumerate(items):
-        row = known.get(place)
+    matches = match_rows(rows, items)
+    row_ids: list[int] = []
+    for index, item in enumerate(items):
+        row = matches.get(index)
         if row is None:
             draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
             row = todos.add(tx, scope.tenant_id, draft)
-        if place in known or item.status != row.status:  # a row that was just added as pending needs no change
+        if index in matches or item.status != row.status:  # a row that was just added as pending needs no change
             set_status(tx, scope.tenant_id, row, item.status)
-        kept.append(row.id)
-    left_out = [row for row in rows if row.id not in kept and not row.ended]
-    dropped = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in left_out]
+        row_ids.append(row.id)
+    omitted_rows = [row for row in rows if row.id not in row_ids and not row.ended]
+    canceled = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in omitted_rows]
     plan = {row.id: row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id)}
-    ordered = [plan.pop(todo_id) for todo_id in kept]
+    ordered = [plan.pop(todo_id) for todo_id in row_ids]
     numbered = renumber(tx, scope.tenant_id, [*ordered, *plan.values()])
     emit_queue_at_commit(tx, scope.tenant_id, turn_id)
-    return ReplacedList(numbered[: len(kept)], dropped)
+    return ReplacedList(numbered[: len(row_ids)], canceled)
 
 
 def match_rows(rows: list[Todo], items: list[ReplacementItem]) -> dict[int, Todo]:
     """Match the items with existing rows, by the items' indexes. A row that has already ended with the given status is preferred,
     so that it keeps its history. Otherwise the first row with the same text is used, open rows before ended ones."""
     free = sorted(rows, key=lambda row: (row.ended, row.status == "canceled"))
-    found: dict[int, Todo] = {}
+    matches: dict[int, Todo] = {}
     for may_change in (False, True):
-        for place, (content, status) in enumerate(items):
-            same = (row for row in free if row.subject == content.strip() and (may_change or (row.ended and row.status == status)))
-            if place not in found and (row := next(same, None)):
-                found[place] = row
+        for index, (content, status) in enumerate(items):
+            candidates = (
+                row for row in free if row.subject == content.strip() and (may_change or (row.ended and row.status == status))
+            )
+            if index not in matches and (row := next(candidates, None)):
+                matches[index] = row
                 free.remove(row)
-    return found
+    return matches
 
 
 def set_status(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> None:

@@ -76,8 +76,8 @@ def cancel(tx: Transaction, tenant_id: int, run_id: str) -> Run:
     """Cancel a sub-agent and all its descendants."""
     run = get(tx, tenant_id, run_id)
     if run.parent_run_id is None:
-        what = "answers a turn: cancel the turn" if run.goal_id is None else "pursues a goal: abandon the goal"
-        raise Conflict(f"This run {what} instead.")
+        advice = "answers a turn: cancel the turn" if run.goal_id is None else "pursues a goal: abandon the goal"
+        raise Conflict(f"This run {advice} instead.")
     return cancel_tree(tx, run)
 
 
@@ -92,18 +92,18 @@ def cancel_tree(tx: Transaction, run: Run) -> Run:
 def cancel_descendants(tx: Transaction, run: Run) -> list[str]:
     """Cancel the run's unfinished descendants and return their ids."""
     ended: list[str] = []
-    for found in run_store.list_unfinished_descendants(tx, run.tenant_id, run.id):
-        one = get_locked(tx, found)
-        if not one.ended:
-            ended.append(one.id)
-            end_child(tx, one, CANCELED_END)
+    for descendant in run_store.list_unfinished_descendants(tx, run.tenant_id, run.id):
+        locked = get_locked(tx, descendant)
+        if not locked.ended:
+            ended.append(locked.id)
+            end_child(tx, locked, CANCELED_END)
     return ended
 
 
 def cancel_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
     """Cancel all sub-agents of a sub-goal."""
-    for found in run_store.list_unfinished_workers(tx, tenant_id, sub_goal_id):
-        run = get_locked(tx, found)
+    for worker in run_store.list_unfinished_workers(tx, tenant_id, sub_goal_id):
+        run = get_locked(tx, worker)
         if not run.ended:  # canceling its parent may have ended it already
             cancel_tree(tx, run)
 
@@ -116,11 +116,11 @@ def release_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> None:
             jobs.move(tx, job, "queued")
 
 
-def set_hint(tx: Transaction, run: Run, words: str) -> None:
+def set_hint(tx: Transaction, run: Run, hint: str) -> None:
     """Store a hint that the agent reads before its next step."""
     run = get_locked(tx, run)
     if not run.ended:
-        run_store.save(tx, run._replace(hint=words))
+        run_store.save(tx, run._replace(hint=hint))
 
 
 def get_locked(tx: Transaction, run: Run) -> Run:

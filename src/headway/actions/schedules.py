@@ -62,8 +62,8 @@ class SchedulePage(NamedTuple):
 def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> SchedulePage:
     """List schedules by name, starting after the last name of the previous page."""
     (after,) = CURSORS.decode(cursor)
-    found = schedule_store.list_page(tx, tenant_id, limit + 1, after)
-    return SchedulePage(found[:limit], CURSORS.encode_next(found, limit, lambda schedule: (schedule.name,)))
+    rows = schedule_store.list_page(tx, tenant_id, limit + 1, after)
+    return SchedulePage(rows[:limit], CURSORS.encode_next(rows, limit, lambda schedule: (schedule.name,)))
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
@@ -73,11 +73,11 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
         raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
     timing = timing.checked()
     check_work(tx, tenant_id, work)
-    known = schedule_store.find_locked(tx, tenant_id, name)
-    if known is None and schedule_store.count(tx, tenant_id) >= SCHEDULES_LIMIT:
+    existing = schedule_store.find_locked(tx, tenant_id, name)
+    if existing is None and schedule_store.count(tx, tenant_id) >= SCHEDULES_LIMIT:
         raise Invalid(f"A tenant can have at most {SCHEDULES_LIMIT:,} schedules. Delete one first.")
-    same = known and (known.cron, known.timezone, known.every_ms) == timing
-    next_at = known.next_at if known and same else compute_next(timing, tx.now, tx.now)
+    is_same_timing = existing and (existing.cron, existing.timezone, existing.every_ms) == timing
+    next_at = existing.next_at if existing and is_same_timing else compute_next(timing, tx.now, tx.now)
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
     emit_changed(tx, schedule)
     return schedule
@@ -188,8 +188,8 @@ def start_work(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
         assert job_id is not None
         return job_id
     if "message" in work:
-        wanted = turns.TurnRequest(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
-        return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], wanted).id
+        request = turns.TurnRequest(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
+        return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], request).id
     if "tool" in work:
         return jobs.create(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
     raise Invalid("This version of Headway does not support that kind of work.")  # it was stored by a newer Headway
@@ -221,12 +221,12 @@ def compute_next(timing: Timing, last: int, now: int) -> int:
 
 
 def compute_next_cron(timing: Timing, now: int) -> int:
-    here = datetime.fromtimestamp(now / 1000, UTC).astimezone(load_timezone(timing))
+    local_time = datetime.fromtimestamp(now / 1000, UTC).astimezone(load_timezone(timing))
     try:
-        found = next(CronSim(timing.cron, here))
+        next_time = next(CronSim(timing.cron, local_time))
     except (CronSimError, StopIteration, OverflowError):
         raise Invalid(f"{timing.cron[:80]!r} is not a cron expression that ever fires. Example: `0 6 * * *`.") from None
-    return int(found.timestamp() * 1000)
+    return int(next_time.timestamp() * 1000)
 
 
 def load_timezone(timing: Timing) -> ZoneInfo:

@@ -48,13 +48,13 @@ def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, b
         run_store.save(tx, book_call(tx, run, call, budget, 0))
 
 
-def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, given_back: int) -> Run:
-    if not call.cost and not given_back:
+def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, released: int) -> Run:
+    if not call.cost and not released:
         spending_store.insert_call(tx, run.tenant_id, run.id, call)
         return run
     pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))  # first, so as not to count the call twice
     spending_store.insert_call(tx, run.tenant_id, run.id, call)
-    pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - given_back)
+    pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - released)
     spending_store.save_pool(tx, run.tenant_id, pool)
     spent = {
         "run_id": run.id,
@@ -63,7 +63,7 @@ def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, given_bac
         "limit_usd": to_dollars(get_limit(pool, budget)),
     }
     tx.emit(Event(run.tenant_id, "cost_changed", encode_json(spent), run.conversation_id, run.turn_id))
-    return run._replace(reserved=run.reserved - given_back, cost=run.cost + call.cost)
+    return run._replace(reserved=run.reserved - released, cost=run.cost + call.cost)
 
 
 def release(tx: Transaction, run: Run) -> Run:
@@ -89,8 +89,8 @@ def roll_window(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
         return pool._replace(spent=spending_store.sum_cost_between(tx, tenant_id, start, NEVER), counted_from=start)
     if pool.counted_from >= start:
         return pool
-    gone = spending_store.sum_cost_between(tx, tenant_id, pool.counted_from, start)
-    return pool._replace(spent=pool.spent - gone, counted_from=start)
+    expired = spending_store.sum_cost_between(tx, tenant_id, pool.counted_from, start)
+    return pool._replace(spent=pool.spent - expired, counted_from=start)
 
 
 def build_costs(tx: Transaction, tenant_id: int, budget: int) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def build_costs(tx: Transaction, tenant_id: int, budget: int) -> dict[str, Any]:
         "spent_usd": to_dollars(pool.spent),
         "limit_usd": to_dollars(get_limit(pool, budget)),
         "window_s": WINDOW_S,
-        "by_model": [encode_total("model", one) for one in spending_store.list_by_model(tx, tenant_id, since)],
-        "by_run": [encode_total("run_id", one) for one in spending_store.list_by_run(tx, tenant_id, since, RUNS_LIMIT)],
+        "by_model": [encode_total("model", total) for total in spending_store.list_by_model(tx, tenant_id, since)],
+        "by_run": [encode_total("run_id", total) for total in spending_store.list_by_run(tx, tenant_id, since, RUNS_LIMIT)],
     }
 
 

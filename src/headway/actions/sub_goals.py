@@ -15,14 +15,14 @@ SUMMARY_LIMIT = 20_000  # characters of an outcome; longer results belong in fil
 TITLE_LIMIT = 200
 
 
-def change(tx: Transaction, one: SubGoal, entry: NewJournalEntry | None = None, /, **changed: Any) -> SubGoal:
+def change(tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None = None, /, **changes: Any) -> SubGoal:
     """Change a sub-goal and emit the events, that of the journal entry first."""
-    after, written = goal_store.change_sub_goal(tx, one, entry, **changed)
-    if written:
-        journal.emit_entry(tx, one.tenant_id, one.goal_id, written)
-    told = encode_json(after.as_json_without_outcome(), outcome=after.outcome or "null")
-    tx.emit(Event(one.tenant_id, "sub_goal_changed", join_json(goal_id=one.goal_id, sub_goal=told)))
-    journal.emit_goal_at_commit(tx, one.tenant_id, one.goal_id)
+    after, stored_entry = goal_store.change_sub_goal(tx, sub_goal, entry, **changes)
+    if stored_entry:
+        journal.emit_entry(tx, sub_goal.tenant_id, sub_goal.goal_id, stored_entry)
+    document = encode_json(after.as_json_without_outcome(), outcome=after.outcome or "null")
+    tx.emit(Event(sub_goal.tenant_id, "sub_goal_changed", join_json(goal_id=sub_goal.goal_id, sub_goal=document)))
+    journal.emit_goal_at_commit(tx, sub_goal.tenant_id, sub_goal.goal_id)
     return after
 
 
@@ -59,9 +59,9 @@ def end_with_run(tx: Transaction, run: Run, result: dict[str, Any]) -> None:
     """End the sub-goal in the same transaction as the sub-agent that worked on it."""
     if run.sub_goal_id is None:
         return
-    one = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id)
-    if one and one.run_id == run.id and one.status == "in-progress":
-        end(tx, one, run, result)
+    sub_goal = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id)
+    if sub_goal and sub_goal.run_id == run.id and sub_goal.status == "in-progress":
+        end(tx, sub_goal, run, result)
 
 
 def end(tx: Transaction, sub_goal: SubGoal, run: Run, result: dict[str, Any]) -> SubGoal:
@@ -86,16 +86,16 @@ def end(tx: Transaction, sub_goal: SubGoal, run: Run, result: dict[str, Any]) ->
 
 def judge(tx: Transaction, goal: Goal, sub_goal: SubGoal, divergence: Divergence, reason: str, by: str) -> SubGoal:
     """Record how far the outcome diverges from the expected one. The judgment counts for the current plan."""
-    told = build_entry(sub_goal, "evaluated", divergence=divergence, reason=reason, by=by)
-    return change(tx, sub_goal, told, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
+    entry = build_entry(sub_goal, "evaluated", divergence=divergence, reason=reason, by=by)
+    return change(tx, sub_goal, entry, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
 
 
 def skip(tx: Transaction, sub_goal: SubGoal, reason: str) -> SubGoal:
-    told = build_entry(sub_goal, "sub_goal_skipped", reason=reason)
-    return change(tx, sub_goal, told, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
+    entry = build_entry(sub_goal, "sub_goal_skipped", reason=reason)
+    return change(tx, sub_goal, entry, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
 
 
-def mark_pending(tx: Transaction, sub_goal: SubGoal, **changed: Any) -> SubGoal:
+def mark_pending(tx: Transaction, sub_goal: SubGoal, **changes: Any) -> SubGoal:
     """Make a sub-goal pending again after a start that led nowhere."""
-    begun_with = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
-    return change(tx, sub_goal, status="pending", **{**changed, **begun_with})
+    initial_values = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
+    return change(tx, sub_goal, status="pending", **{**changes, **initial_values})

@@ -45,14 +45,16 @@ def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineVi
     events = event_store.list_by_kinds(tx, tenant_id, conversation_id, TIMELINE_KINDS, view.before, view.limit)
     running = turns.find_running(tx, tenant_id, conversation_id)
     turn_id = running.turn_id if running else conversation_store.find_last_turn(tx, tenant_id, conversation_id)
-    words = view.live_text.of(running.id, run_store.get_next_message_number(tx, tenant_id, running.id)) if running else None
+    partial_answer = (
+        view.live_text.of(running.id, run_store.get_next_message_number(tx, tenant_id, running.id)) if running else None
+    )
     return {
         "seq": event_store.get_last_seq(tx, tenant_id),
         "entries": [
             {"seq": event.seq, "kind": event.kind, "data": json.loads(event.data), "at": event.at // 1000} for event in events
         ],
         "running": turns.show(tx, tenant_id, running.turn_id, view.limits) if running and running.turn_id else None,
-        "saying": words._asdict() if words else None,
+        "saying": partial_answer._asdict() if partial_answer else None,
         "turn_id": turn_id,
         "todos": load_queue_state(tx, tenant_id, turn_id).as_json() if turn_id else None,
     }

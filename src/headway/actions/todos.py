@@ -44,25 +44,25 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
     return [add(tx, tenant_id, draft) for draft in drafts]
 
 
-def check_positioned(placed: int) -> None:
+def check_positioned(count: int) -> None:
     """Limit the todos with a position, because each may move a thousand others while other writers wait."""
-    if placed > POSITIONED_LIMIT:
+    if count > POSITIONED_LIMIT:
         raise Invalid(f"At most {POSITIONED_LIMIT} todos in a batch may set a position; the others are appended in order.")
 
 
 def change(
-    tx: Transaction, tenant_id: int, todo_id: int, wanted: Change, lease_token: str | None = None, *, force: bool = False
+    tx: Transaction, tenant_id: int, todo_id: int, changes: Change, lease_token: str | None = None, *, force: bool = False
 ) -> Todo:
     """Apply the change. If nothing differs, nothing is stored or emitted."""
-    if wanted.depends_on is not UNSET:
+    if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
     old = get_locked(tx, tenant_id, todo_id)
     check_lease(tx, tenant_id, old, lease_token, force=force)
-    new = wanted.apply_to(old, tx.now)
-    if wanted.depends_on is not UNSET:
-        new = set_dependencies(tx, tenant_id, new, wanted.depends_on)
-    if wanted.position is not UNSET and wanted.position != old.position:
-        new = move_to_position(tx, tenant_id, new, wanted.position)
+    new = changes.apply_to(old, tx.now)
+    if changes.depends_on is not UNSET:
+        new = set_dependencies(tx, tenant_id, new, changes.depends_on)
+    if changes.position is not UNSET and changes.position != old.position:
+        new = move_to_position(tx, tenant_id, new, changes.position)
     elif new.status == "pending" != old.status:
         new = restore_position(tx, tenant_id, new)
     if new == old:
@@ -94,8 +94,8 @@ def end(
 ) -> Todo:
     """Complete or cancel a todo. Ending it a second time the same way is an error, because the caller evidently does not know."""
     check_not_already_ended(get_locked(tx, tenant_id, todo_id), status)
-    wanted = Change(status=status, outcome=UNSET if outcome is None else outcome)
-    return change(tx, tenant_id, todo_id, wanted, lease_token, force=force)
+    changes = Change(status=status, outcome=UNSET if outcome is None else outcome)
+    return change(tx, tenant_id, todo_id, changes, lease_token, force=force)
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
@@ -103,10 +103,10 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | Non
     if todo.turn_id is not None:
         raise TurnRowsStay
     check_lease(tx, tenant_id, todo, lease_token, force=force)
-    waiting = todo_store.list_dependants(tx, tenant_id, todo_id)
+    dependant_ids = todo_store.list_dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
     tx.emit(build_todo_event(tenant_id, todo, "deleted"))
-    for dependant in filter(None, (todo_store.find(tx, tenant_id, one) for one in waiting)):
+    for dependant in filter(None, (todo_store.find(tx, tenant_id, dependant_id) for dependant_id in dependant_ids)):
         tx.emit(build_todo_event(tenant_id, dependant, "updated"))  # it has one dependency less
         emit_queue_at_commit(tx, tenant_id, dependant.turn_id)
     return todo
@@ -130,11 +130,11 @@ def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int)
     """Move the todo to a position in its list. Rows in the way move down, with an event for each. An ended todo only takes the
     number, without moving others."""
     check_position(position)
-    for moved in [] if todo.ended else todo_store.make_room(tx, tenant_id, todo, position):
-        tx.emit(build_todo_event(tenant_id, get(tx, tenant_id, moved), "updated"))
-    placed = todo._replace(position=position)
-    todo_store.update(tx, tenant_id, placed, placed)
-    return placed
+    for moved_id in [] if todo.ended else todo_store.make_room(tx, tenant_id, todo, position):
+        tx.emit(build_todo_event(tenant_id, get(tx, tenant_id, moved_id), "updated"))
+    moved_todo = todo._replace(position=position)
+    todo_store.update(tx, tenant_id, moved_todo, moved_todo)
+    return moved_todo
 
 
 def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
@@ -147,12 +147,12 @@ def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
 
 def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tuple[int, ...]) -> Todo:
     """Replace the todo's dependencies. The caller must hold the lock on the graph."""
-    wanted = tuple(sorted(set(depends_on)))
-    check_dependencies(tx, tenant_id, wanted)
-    edges = todo_store.load_reachable_edges(tx, tenant_id, wanted) if wanted else {}
-    graph.check_acyclic({**edges, todo.id: list(wanted)})
-    todo_store.replace_edges(tx, tenant_id, todo.id, wanted)
-    return todo._replace(depends_on=wanted)
+    dependency_ids = tuple(sorted(set(depends_on)))
+    check_dependencies(tx, tenant_id, dependency_ids)
+    edges = todo_store.load_reachable_edges(tx, tenant_id, dependency_ids) if dependency_ids else {}
+    graph.check_acyclic({**edges, todo.id: list(dependency_ids)})
+    todo_store.replace_edges(tx, tenant_id, todo.id, dependency_ids)
+    return todo._replace(depends_on=dependency_ids)
 
 
 def resolve_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:

@@ -44,14 +44,14 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
         raise Invalid(f"items[{misplaced}].order counts from 1.")
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
     check_room(count_open_items(tx, scope.tenant_id, turn_id), len(items))
-    added = [insert_item(tx, scope, conversation_id, turn_id, item) for item in items]
+    new_todos = [insert_item(tx, scope, conversation_id, turn_id, item) for item in items]
     # Items without an order first, then the others in ascending order, so that none moves another from its place.
-    for todo, order in sorted(zip(added, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
+    for todo, order in sorted(zip(new_todos, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
         plan.insert(len(plan) if order is None else min(order - 1, len(plan)), todo)
-    plan = renumber(tx, scope.tenant_id, plan, {todo.id for todo in added})
+    plan = renumber(tx, scope.tenant_id, plan, {todo.id for todo in new_todos})
     emit_queue_at_commit(tx, scope.tenant_id, turn_id)
     by_id = {todo.id: todo for todo in plan}
-    return CreatedItems([by_id[todo.id] for todo in added], sum(todo.status == "pending" for todo in plan))
+    return CreatedItems([by_id[todo.id] for todo in new_todos], sum(todo.status == "pending" for todo in plan))
 
 
 def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: str, item: PlanItem) -> Todo:
@@ -67,19 +67,19 @@ def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: st
     return todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.make_uuid())
 
 
-def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], added: Container[int] = ()) -> list[Todo]:
+def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], new_ids: Container[int] = ()) -> list[Todo]:
     """Store the positions of a locked plan's rows, and emit events for those that are new or moved."""
     numbered: list[Todo] = []
-    for place, todo in enumerate(plan):
-        placed = todo
-        if todo.position != place:
-            placed = todo._replace(position=place, updated_at=tx.now)
-            todo_store.update(tx, tenant_id, todo, placed)
-        if todo.id in added:
-            tx.emit(build_todo_event(tenant_id, placed, "created"))
-        elif placed is not todo:
-            tx.emit(build_todo_event(tenant_id, placed, "updated"))
-        numbered.append(placed)
+    for position, todo in enumerate(plan):
+        renumbered = todo
+        if todo.position != position:
+            renumbered = todo._replace(position=position, updated_at=tx.now)
+            todo_store.update(tx, tenant_id, todo, renumbered)
+        if todo.id in new_ids:
+            tx.emit(build_todo_event(tenant_id, renumbered, "created"))
+        elif renumbered is not todo:
+            tx.emit(build_todo_event(tenant_id, renumbered, "updated"))
+        numbered.append(renumbered)
     return numbered
 
 
@@ -96,7 +96,7 @@ def complete(
     todo = get(tx, scope, turn_id, uuid)
     check_not_ended(todo)
     ended = todos.end(tx, scope.tenant_id, todo.id, status, outcome)
-    return ended, sum(not one.ended for one in todo_store.list_by_turn(tx, scope.tenant_id, turn_id))
+    return ended, sum(not row.ended for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id))
 
 
 def get(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
@@ -105,7 +105,7 @@ def get(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
         canonical = str(UUID(uuid))
     except ValueError:
         canonical = ""
-    todo = next((one for one in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if one.uuid == canonical), None)
+    todo = next((row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if row.uuid == canonical), None)
     if todo is None:
         raise NotFound(f"Todo {uuid[:80]!r} not found.")
     return todo

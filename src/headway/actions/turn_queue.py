@@ -13,10 +13,10 @@ from headway.storage.transaction import Transaction
 
 def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
     """Add items, then delete items. Arguments that are not lists are ignored, because models send all sorts of values."""
-    wanted = parse_texts(add)
+    descriptions = parse_texts(add)
     conversation_id, _ = lock_plan(tx, scope.tenant_id, turn_id)
-    check_room(count_open_items(tx, scope.tenant_id, turn_id), len(wanted))
-    for description in wanted:
+    check_room(count_open_items(tx, scope.tenant_id, turn_id), len(descriptions))
+    for description in descriptions:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)
     for todo in match_items(load_queue_state(tx, scope.tenant_id, turn_id), delete):
@@ -42,21 +42,21 @@ def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome:
     return load_queue_state(tx, scope.tenant_id, turn_id)
 
 
-def parse_texts(given: Any) -> list[str]:
+def parse_texts(argument: Any) -> list[str]:
     """Return the non-empty texts in a model's list, trimmed."""
-    found = [parse_text(one).strip() for one in given] if isinstance(given, list) else []
-    return [one for one in found if one]
+    texts = [parse_text(item).strip() for item in argument] if isinstance(argument, list) else []
+    return [text for text in texts if text]
 
 
-def parse_text(one: Any) -> str:
+def parse_text(value: Any) -> str:
     """Convert a text or a number to text. JSON has one number type, so 1.0 becomes "1". Other values become an empty text."""
-    if isinstance(one, float):
-        return f"{one:.0f}" if one.is_integer() else str(one) if isfinite(one) else ""
-    return str(one) if isinstance(one, str | int) and not isinstance(one, bool) else ""
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else str(value) if isfinite(value) else ""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def match_items(state: QueueState, given: Any) -> list[Todo]:
+def match_items(state: QueueState, argument: Any) -> list[Todo]:
     """Find the items given by id (a number or its digits), and the open items given by their exact description. A done item is
     never matched by description, because a model that repeats a description means the new item."""
-    wanted = set(parse_texts(given))
-    return [todo for todo in state.items if str(todo.id) in wanted or (not todo.ended and todo.subject in wanted)]
+    names = set(parse_texts(argument))
+    return [todo for todo in state.items if str(todo.id) in names or (not todo.ended and todo.subject in names)]

@@ -28,8 +28,8 @@ def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
     return LockedPlan(conversation_id, todo_store.lock_by_turn(tx, tenant_id, turn_id))
 
 
-def check_room(taken: int, more: int) -> None:
-    if taken + more > PLAN_LIMIT:
+def check_room(open_count: int, new_count: int) -> None:
+    if open_count + new_count > PLAN_LIMIT:
         raise Invalid(f"A turn's list can have at most {PLAN_LIMIT} open items.")
 
 
@@ -64,9 +64,9 @@ class QueueState(NamedTuple):
 def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
     """Load the queue. The current item is the one in progress, or else the first pending one."""
     rows = todo_store.queue_of_turn(tx, tenant_id, turn_id)
-    going = (todo for todo in rows if todo.status == "in_progress")
-    waiting = (todo for todo in rows if todo.status == "pending")
-    return QueueState(rows, next(going, None) or next(waiting, None))
+    in_progress = (todo for todo in rows if todo.status == "in_progress")
+    pending = (todo for todo in rows if todo.status == "pending")
+    return QueueState(rows, next(in_progress, None) or next(pending, None))
 
 
 def emit_queue_at_commit(tx: Transaction, tenant_id: int, turn_id: str | None) -> None:
@@ -81,6 +81,6 @@ def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
         return
     todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit, so that states are emitted in order
     state = load_queue_state(tx, tenant_id, turn_id).as_json()
-    short = {name: state[name] for name in ("current", "remaining", "total")}
-    for kind, data in (("todos_updated", state), ("todos_current", short)):
+    summary = {name: state[name] for name in ("current", "remaining", "total")}
+    for kind, data in (("todos_updated", state), ("todos_current", summary)):
         tx.emit(Event(tenant_id, kind, encode_json(data), turn.conversation_id, turn_id))

@@ -98,8 +98,8 @@ def append_message(tx: Transaction, run: Run, role: str, content: str) -> Messag
 
 def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
     """Emit an event of the run's turn or goal. `encoded` holds members that are JSON already."""
-    whose = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
-    tx.emit(Event(run.tenant_id, kind, encode_json({**whose, **data}, **encoded), run.conversation_id, run.turn_id))
+    owner = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
+    tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id))
 
 
 def tell_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
@@ -123,9 +123,9 @@ def get_turn_id(job: Job) -> str:
 def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     assert run.turn_id is not None
     append_message(tx, run, "assistant", answer)
-    left = list_incomplete(tx, run.tenant_id, run.turn_id)
+    incomplete = list_incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
-    tell_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": left})
+    tell_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete})
     return run
 
 
@@ -241,11 +241,11 @@ def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     """Return the report of a turn that an agent answers. A failed turn raises TurnFailed with the reason."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
     run = run_store.find_by_turn(tx, tenant_id, turn_id)
-    said = (run.result if run else None) or ""
+    result = (run.result if run else None) or ""
     if turn.status == "failed":
-        raise TurnFailed(said)
+        raise TurnFailed(result)
     plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
-    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, said, plan)
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan)
 
 
 def list_messages(

@@ -47,11 +47,11 @@ def is_contradictory(tx: Transaction, tenant_id: int, selection: Selection) -> b
 def get_todo_list(tx: Transaction, tenant_id: int, selection: Selection, limit: int) -> TodoListView:
     """Return up to `limit` todos with the counts of the whole list, all from one snapshot."""
     page = list_todos(tx, tenant_id, selection, min(limit, PAGE_LIMIT))
-    found, cursor = page.todos, page.next_cursor
-    while cursor and len(found) < limit:
-        page = todo_pages.list_page(tx, tenant_id, selection, min(limit - len(found), PAGE_LIMIT), cursor)
-        found, cursor = found + page.todos, page.next_cursor
-    return TodoListView(found, cursor, todo_pages.count_by_status(tx, tenant_id, selection))
+    rows, cursor = page.todos, page.next_cursor
+    while cursor and len(rows) < limit:
+        page = todo_pages.list_page(tx, tenant_id, selection, min(limit - len(rows), PAGE_LIMIT), cursor)
+        rows, cursor = rows + page.todos, page.next_cursor
+    return TodoListView(rows, cursor, todo_pages.count_by_status(tx, tenant_id, selection))
 
 
 def count_all_todos(tx: Transaction) -> dict[Status, int]:
@@ -85,8 +85,8 @@ class AgentPage(NamedTuple):
     retry_times: dict[str, int]  # for those that wait to retry a model call
 
     def as_json(self) -> dict[str, Any]:
-        shown = [runs.as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]
-        return {"agents": shown, "next_cursor": self.next_cursor}
+        agents = [runs.as_json(run, self.retry_times.get(run.id, 0)) for run in self.agents]
+        return {"agents": agents, "next_cursor": self.next_cursor}
 
 
 class RunFilter(NamedTuple):
@@ -97,17 +97,17 @@ class RunFilter(NamedTuple):
 
 
 def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
-    found = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor))
-    next_cursor = JOB_CURSORS.encode_next(found, limit, lambda job: (job.created_at, job.id))
-    return JobPage(found[:limit], next_cursor)
+    rows = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor))
+    next_cursor = JOB_CURSORS.encode_next(rows, limit, lambda job: (job.created_at, job.id))
+    return JobPage(rows[:limit], next_cursor)
 
 
 def list_agents(tx: Transaction, tenant_id: int, run_filter: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
     turn_id = None if run_filter.turn_id is None else text.check_name(run_filter.turn_id, "turn_id")
-    found = run_store.list_page(tx, tenant_id, turn_id, limit + 1, run_filter.goal_id, AGENT_CURSORS.decode(cursor))
-    retry_times = jobs.retry_times(tx, tenant_id, [run.id for run in found if not run.ended])
-    next_cursor = AGENT_CURSORS.encode_next(found, limit, lambda run: (run.created_at, run.id))
-    return AgentPage(found[:limit], next_cursor, retry_times)
+    rows = run_store.list_page(tx, tenant_id, turn_id, limit + 1, run_filter.goal_id, AGENT_CURSORS.decode(cursor))
+    retry_times = jobs.retry_times(tx, tenant_id, [run.id for run in rows if not run.ended])
+    next_cursor = AGENT_CURSORS.encode_next(rows, limit, lambda run: (run.created_at, run.id))
+    return AgentPage(rows[:limit], next_cursor, retry_times)
 
 
 # Checks

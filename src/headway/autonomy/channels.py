@@ -21,15 +21,19 @@ async def deliver(runtime: Runtime, channels: tuple[str, ...], home: str, job: J
     notice = json.loads(job.payload)
     if not channels:
         log.warning("operator notice: %s %s", to_one_line(notice["text"]), notice["url"])
-        await runtime.database.write(partial(record_delivery, runtime=runtime, job=job, left=[], total=0))
+        await runtime.database.write(partial(record_delivery, runtime=runtime, job=job, pending=[], total=0))
         return
     link = f"{home}{notice['url']}" if notice["url"] else ""
-    left = json.loads(job.result) or list(range(len(channels)))
-    reached = await asyncio.gather(
-        *(asyncio.to_thread(send, channels[place], notice["kind"], notice["text"], link) for place in left if place < len(channels))
+    pending = json.loads(job.result) or list(range(len(channels)))
+    results = await asyncio.gather(
+        *(
+            asyncio.to_thread(send, channels[index], notice["kind"], notice["text"], link)
+            for index in pending
+            if index < len(channels)
+        )
     )
-    missed = [place for place, ok in zip(left, reached, strict=False) if not ok]
-    await runtime.database.write(partial(record_delivery, runtime=runtime, job=job, left=missed, total=len(channels)))
+    failed = [index for index, ok in zip(pending, results, strict=False) if not ok]
+    await runtime.database.write(partial(record_delivery, runtime=runtime, job=job, pending=failed, total=len(channels)))
 
 
 def send(url: str, kind: str, text: str, link: str) -> bool:
@@ -43,11 +47,13 @@ def send(url: str, kind: str, text: str, link: str) -> bool:
     return bool(channel.notify(body=body, title=f"Headway: {kind.replace('_', ' ')}"))
 
 
-def record_delivery(tx: Transaction, runtime: Runtime, job: Job, left: list[int], total: int) -> None:
-    held = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
-    if held is None:
+def record_delivery(tx: Transaction, runtime: Runtime, job: Job, pending: list[int], total: int) -> None:
+    owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
+    if owned_job is None:
         return
-    if left:
-        jobs.retry_later(tx, held._replace(result=json.dumps(left)), UNREACHED_MESSAGE.format(len(left), total), runtime.limits)
+    if pending:
+        jobs.retry_later(
+            tx, owned_job._replace(result=json.dumps(pending)), UNREACHED_MESSAGE.format(len(pending), total), runtime.limits
+        )
     else:
-        jobs.complete(tx, held)
+        jobs.complete(tx, owned_job)

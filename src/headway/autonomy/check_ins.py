@@ -35,14 +35,14 @@ def check_progress(tx: Transaction, sub_goal: SubGoal, run: Run, limits: GoalLim
     A stuck sub-agent's check-in ends only when the model has decided on an intervention.
     """
     effects = run_store.count_succeeded_effects(tx, sub_goal.tenant_id, run.id)
-    looked = {"checks": sub_goal.checks + 1, "checked_at": tx.now}
+    changes = {"checks": sub_goal.checks + 1, "checked_at": tx.now}
     if effects > sub_goal.progress_effects or run.status == "queued":
-        return {**looked, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
+        return {**changes, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
     if run.iterations - sub_goal.progress_steps >= STUCK_STEPS:
-        return looked, f"{run.iterations - sub_goal.progress_steps} steps without a successful tool call"
+        return changes, f"{run.iterations - sub_goal.progress_steps} steps without a successful tool call"
     if tx.now - sub_goal.progress_at >= limits.stuck_after_ms:
-        return looked, f"{(tx.now - sub_goal.progress_at) // 1000} s without progress"
-    return looked, ""
+        return changes, f"{(tx.now - sub_goal.progress_at) // 1000} s without progress"
+    return changes, ""
 
 
 def build_question(goal: Goal, sub_goal: SubGoal, run: Run, why: str) -> Question[InterventionForm]:
@@ -50,20 +50,20 @@ def build_question(goal: Goal, sub_goal: SubGoal, run: Run, why: str) -> Questio
     return Question("mid", prompts.OVERSEER, text, {}, SUBMIT_INTERVENTION, InterventionForm)
 
 
-def intervene(tx: Transaction, sub_goal: SubGoal, run: Run, filled: FormResult[InterventionForm] | None, why: str) -> None:
+def intervene(tx: Transaction, sub_goal: SubGoal, run: Run, result: FormResult[InterventionForm] | None, why: str) -> None:
     """Apply the model's decision about a stuck sub-agent.
 
     Without a decision, the sub-agent first gets a default message, and is canceled the next time.
     """
-    form = filled.form if filled else None
+    form = result.form if result else None
     fallback = (
         InterventionForm(action="message", text=DEFAULT_MESSAGE)
-        if filled and not sub_goal.interventions
+        if result and not sub_goal.interventions
         else InterventionForm(action="cancel")
     )
     form = form or fallback
     sub_goals.append_to_journal(tx, sub_goal, "intervened", action=form.action, text=form.text, why=why)
-    noted = {
+    changes = {
         "interventions": sub_goal.interventions + 1,
         "progress_at": tx.now,
         "progress_steps": run.iterations,
@@ -73,17 +73,17 @@ def intervene(tx: Transaction, sub_goal: SubGoal, run: Run, filled: FormResult[I
     match form.action:
         case "message":
             runs.set_hint(tx, run, form.text or DEFAULT_MESSAGE)
-            sub_goals.change(tx, sub_goal, **noted)
+            sub_goals.change(tx, sub_goal, **changes)
         case "wait":
-            sub_goals.change(tx, sub_goal, **noted)
+            sub_goals.change(tx, sub_goal, **changes)
         case "rescope":
-            restart(tx, sub_goal, run, **noted, description=form.text.strip() or sub_goal.description)
+            restart(tx, sub_goal, run, **changes, description=form.text.strip() or sub_goal.description)
         case "cancel":
-            sub_goals.change(tx, sub_goal, **noted)
+            sub_goals.change(tx, sub_goal, **changes)
             runs.cancel_tree(tx, run)
 
 
-def restart(tx: Transaction, sub_goal: SubGoal, run: Run, **changed: Any) -> None:
+def restart(tx: Transaction, sub_goal: SubGoal, run: Run, **changes: Any) -> None:
     """Restart a sub-goal from the beginning. Its partial work is discarded."""
-    sub_goals.mark_pending(tx, sub_goal, **changed)
+    sub_goals.mark_pending(tx, sub_goal, **changes)
     plans.release_run(tx, run)

@@ -46,23 +46,23 @@ def build_outcome_question(goal: Goal, sub_goal: SubGoal) -> Question[Evaluation
     return Question("cheap", prompts.EVALUATOR, prompts.render_outcome(goal, sub_goal), facts, SUBMIT_EVALUATION, EvaluationForm)
 
 
-def to_evaluation(filled: FormResult[EvaluationForm]) -> Evaluation:
-    if filled.form is None:
-        return Evaluation("major", f"Its outcome could not be evaluated: {describe_failure(filled)}", "evaluator failed")
-    return Evaluation(filled.form.divergence, filled.form.reason, "model")
+def to_evaluation(result: FormResult[EvaluationForm]) -> Evaluation:
+    if result.form is None:
+        return Evaluation("major", f"Its outcome could not be evaluated: {describe_failure(result)}", "evaluator failed")
+    return Evaluation(result.form.divergence, result.form.reason, "model")
 
 
-def describe_failure(filled: FormResult[EvaluationForm] | FormResult[VerdictForm]) -> str:
-    return str(filled.failure) if filled.failure else filled.complaint
+def describe_failure(result: FormResult[EvaluationForm] | FormResult[VerdictForm]) -> str:
+    return str(result.failure) if result.failure else result.complaint
 
 
-def build_goal_question(goal: Goal, known: Sequence[SubGoal]) -> Question[VerdictForm]:
-    text, facts = prompts.render_goal_outcome(goal, known), prompts.to_facts(known)
+def build_goal_question(goal: Goal, sub_goals: Sequence[SubGoal]) -> Question[VerdictForm]:
+    text, facts = prompts.render_goal_outcome(goal, sub_goals), prompts.to_facts(sub_goals)
     return Question("cheap", prompts.GOAL_EVALUATOR, text, facts, SUBMIT_VERDICT, VerdictForm)
 
 
-def describe_unmet(filled: FormResult[VerdictForm]) -> str:
+def describe_unmet(result: FormResult[VerdictForm]) -> str:
     """Describe what is missing from the goal; empty if its success criteria are met."""
-    if filled.form is None:
-        return f"The goal could not be evaluated: {describe_failure(filled)}"
-    return "" if filled.form.met else f"The success criteria are not met: {filled.form.reason}"
+    if result.form is None:
+        return f"The goal could not be evaluated: {describe_failure(result)}"
+    return "" if result.form.met else f"The success criteria are not met: {result.form.reason}"

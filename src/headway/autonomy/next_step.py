@@ -23,10 +23,10 @@ REASON_LIMIT: Final = 1_000
 def advance(step: PursuitStep) -> AskQuestion | WorkInline | Rest | None:
     if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
-    for look in CHECKS:
-        found = look(step)
-        if found is not CLEAR:
-            return found  # type: ignore[return-value]
+    for check in CHECKS:
+        result = check(step)
+        if result is not CLEAR:
+            return result  # type: ignore[return-value]
     return Rest()
 
 
@@ -50,7 +50,7 @@ def enforce_bounds(step: PursuitStep) -> CheckResult:
 
 
 def retry_question(step: PursuitStep) -> CheckResult:
-    return step.again or CLEAR
+    return step.follow_up or CLEAR
 
 
 def ensure_cycle(step: PursuitStep) -> CheckResult:
@@ -60,22 +60,24 @@ def ensure_cycle(step: PursuitStep) -> CheckResult:
     """
     if goal_store.open_cycle(step.tx, step.goal.tenant_id, step.goal.id):
         journal.append(step.tx, step.goal.tenant_id, step.goal.id, "cycle_began", {"plan_no": step.goal.plan_no})
-    half_done = step.list_interrupted()
-    if half_done:
-        return AskQuestion(resumption.build_question(step.goal, half_done), apply_resumption)
+    interrupted = step.list_interrupted()
+    if interrupted:
+        return AskQuestion(resumption.build_question(step.goal, interrupted), apply_resumption)
     return CLEAR
 
 
-def apply_resumption(step: PursuitStep, filled: FormResult[resumption.ResumptionForm]) -> None:
-    resumption.apply_decisions(step.tx, step.goal, step.list_interrupted(), filled)
+def apply_resumption(step: PursuitStep, result: FormResult[resumption.ResumptionForm]) -> None:
+    resumption.apply_decisions(step.tx, step.goal, step.list_interrupted(), result)
 
 
 def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
     """Judge ended sub-goals by metrics before replanning, so that a bad outcome counts against the plan that produced it."""
-    seen = [(one, found) for one in step.list_unjudged() if (found := evaluator.evaluate_by_metric(one))]
-    for one, found in seen:
-        sub_goals.judge(step.tx, step.goal, one, *found)
-    return None if seen else CLEAR
+    evaluations = [
+        (sub_goal, evaluation) for sub_goal in step.list_unjudged() if (evaluation := evaluator.evaluate_by_metric(sub_goal))
+    ]
+    for sub_goal, evaluation in evaluations:
+        sub_goals.judge(step.tx, step.goal, sub_goal, *evaluation)
+    return None if evaluations else CLEAR
 
 
 def ensure_plan(step: PursuitStep) -> CheckResult:
@@ -93,24 +95,24 @@ def ensure_plan(step: PursuitStep) -> CheckResult:
     return AskQuestion(question, partial(apply_replan, why=why))
 
 
-def apply_plan(step: PursuitStep, filled: FormResult[planner.PlanForm]) -> None:
-    if filled.form is None:
-        handle_missing_plan(step, filled)
+def apply_plan(step: PursuitStep, result: FormResult[planner.PlanForm]) -> None:
+    if result.form is None:
+        handle_missing_plan(step, result)
         return
-    plans.apply_plan(step.tx, step.goal, planner.to_planned_steps(filled.form, step.known), "")
+    plans.apply_plan(step.tx, step.goal, planner.to_planned_steps(result.form, step.known), "")
 
 
-def handle_missing_plan(step: PursuitStep, filled: FormResult[Any]) -> None:
-    if filled.failure:
-        goals.pause_for_fault(step.tx, step.goal, step.job, f"No plan could be made: {filled.failure}")
+def handle_missing_plan(step: PursuitStep, result: FormResult[Any]) -> None:
+    if result.failure:
+        goals.pause_for_fault(step.tx, step.goal, step.job, f"No plan could be made: {result.failure}")
     else:
-        goals.escalate(step.tx, step.goal, "escalation", f"No valid plan could be made: {filled.complaint[:REASON_LIMIT]}")
+        goals.escalate(step.tx, step.goal, "escalation", f"No valid plan could be made: {result.complaint[:REASON_LIMIT]}")
 
 
-def apply_replan(step: PursuitStep, filled: FormResult[planner.ReplanForm], why: str) -> None:
-    tx, goal, form = step.tx, step.goal, filled.form
+def apply_replan(step: PursuitStep, result: FormResult[planner.ReplanForm], why: str) -> None:
+    tx, goal, form = step.tx, step.goal, result.form
     if form is None:
-        handle_missing_plan(step, filled)
+        handle_missing_plan(step, result)
         return
     if form.give_up.strip():
         reason = form.give_up.strip()[:REASON_LIMIT]
@@ -148,71 +150,75 @@ def change_description(step: PursuitStep, goal: Goal, description: str, reason: 
 def start_agents(step: PursuitStep) -> CheckResult:
     """Start ready sub-goals as sub-agents, by priority, up to the limit on concurrent ones."""
     room = step.runtime.limits.per_parent - len(step.list_running())
-    waiting = pursuit_store.list_ready(step.tx, step.goal, "agent", room) if room > 0 and not step.is_out_of_budget else []
-    if not waiting:
+    ready = pursuit_store.list_ready(step.tx, step.goal, "agent", room) if room > 0 and not step.is_out_of_budget else []
+    if not ready:
         return CLEAR
-    for one in waiting:
-        given = prompts.render_task_context(one, pursuit_store.list_dependencies(step.tx, one))
-        assignment = Assignment(step.runtime.roles.find(one.role), prompts.render_task(one), given)
-        child = start_sub_agent(step.tx, step.run, assignment, step.runtime.limits, one.id)
-        sub_goals.start(step.tx, one, child)
+    for sub_goal in ready:
+        context = prompts.render_task_context(sub_goal, pursuit_store.list_dependencies(step.tx, sub_goal))
+        assignment = Assignment(step.runtime.roles.find(sub_goal.role), prompts.render_task(sub_goal), context)
+        child = start_sub_agent(step.tx, step.run, assignment, step.runtime.limits, sub_goal.id)
+        sub_goals.start(step.tx, sub_goal, child)
     step.clear_failures()
     return None
 
 
 def evaluate_outcomes(step: PursuitStep) -> CheckResult:
     """Judge the next ended sub-goal with a model. Runs after new sub-agents have been started, so that they need not wait."""
-    waiting = step.list_unjudged()
-    if not waiting:
+    unjudged = step.list_unjudged()
+    if not unjudged:
         return CLEAR
-    one = waiting[0]
-    return AskQuestion(evaluator.build_outcome_question(step.goal, one), partial(apply_evaluation, sub_goal_id=one.id))
+    sub_goal = unjudged[0]
+    return AskQuestion(evaluator.build_outcome_question(step.goal, sub_goal), partial(apply_evaluation, sub_goal_id=sub_goal.id))
 
 
-def apply_evaluation(step: PursuitStep, filled: FormResult[evaluator.EvaluationForm], sub_goal_id: int) -> None:
-    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *evaluator.to_evaluation(filled))
+def apply_evaluation(step: PursuitStep, result: FormResult[evaluator.EvaluationForm], sub_goal_id: int) -> None:
+    sub_goals.judge(step.tx, step.goal, step.find(sub_goal_id), *evaluator.to_evaluation(result))
 
 
 def work_inline(step: PursuitStep) -> CheckResult:
     if step.run.sub_goal_id is not None:
         return WorkInline(step.run)
-    waiting = pursuit_store.list_ready(step.tx, step.goal, "inline", 1) if not step.is_out_of_budget else []
-    if not waiting:
+    ready = pursuit_store.list_ready(step.tx, step.goal, "inline", 1) if not step.is_out_of_budget else []
+    if not ready:
         return CLEAR
-    one = waiting[0]
+    sub_goal = ready[0]
     done = pursuit_store.list_last_completed(step.tx, step.goal, prompts.DONE_LIMIT)
-    opening = prompts.build_work(step.goal, one, done, pursuit_store.list_dependencies(step.tx, one))
-    run = goals.begin_inline(step.tx, step.run, one, transcript.encode(opening), step.runtime.limits.sub_agent_iterations)
+    opening = prompts.build_work(step.goal, sub_goal, done, pursuit_store.list_dependencies(step.tx, sub_goal))
+    run = goals.begin_inline(step.tx, step.run, sub_goal, transcript.encode(opening), step.runtime.limits.sub_agent_iterations)
     step.clear_failures()
     return WorkInline(run)  # all earlier checks are clear
 
 
 def check_on_agents(step: PursuitStep) -> CheckResult:
     """Check in on the sub-agents that are due."""
-    one = next((one for one in step.list_running() if check_ins.compute_due_at(one, step.limits) <= step.tx.now), None)
-    if one is None:
+    sub_goal = next(
+        (sub_goal for sub_goal in step.list_running() if check_ins.compute_due_at(sub_goal, step.limits) <= step.tx.now), None
+    )
+    if sub_goal is None:
         return CLEAR
-    run = runs.get(step.tx, one.tenant_id, one.run_id or "")
-    looked, why = check_ins.check_progress(step.tx, one, run, step.limits)
+    run = runs.get(step.tx, sub_goal.tenant_id, sub_goal.run_id or "")
+    changes, why = check_ins.check_progress(step.tx, sub_goal, run, step.limits)
     if not why or step.is_out_of_budget:
-        sub_goals.change(step.tx, one, **looked)
+        sub_goals.change(step.tx, sub_goal, **changes)
         return None
-    if one.interventions >= check_ins.MAX_INTERVENTIONS:
-        check_ins.intervene(step.tx, one, run, None, why)
+    if sub_goal.interventions >= check_ins.MAX_INTERVENTIONS:
+        check_ins.intervene(step.tx, sub_goal, run, None, why)
         return None
-    return AskQuestion(check_ins.build_question(step.goal, one, run, why), partial(apply_intervention, sub_goal_id=one.id, why=why))
+    return AskQuestion(
+        check_ins.build_question(step.goal, sub_goal, run, why), partial(apply_intervention, sub_goal_id=sub_goal.id, why=why)
+    )
 
 
-def apply_intervention(step: PursuitStep, filled: FormResult[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
-    one = step.find(sub_goal_id)
-    run = run_store.find(step.tx, one.tenant_id, one.run_id or "")
-    if one.status == "in-progress" and run and not run.ended:  # otherwise it has ended in the meantime
-        check_ins.intervene(step.tx, one, run, filled, why)
+def apply_intervention(step: PursuitStep, result: FormResult[check_ins.InterventionForm], sub_goal_id: int, why: str) -> None:
+    sub_goal = step.find(sub_goal_id)
+    run = run_store.find(step.tx, sub_goal.tenant_id, sub_goal.run_id or "")
+    if sub_goal.status == "in-progress" and run and not run.ended:  # otherwise it has ended in the meantime
+        check_ins.intervene(step.tx, sub_goal, run, result, why)
 
 
 def await_agents(step: PursuitStep) -> CheckResult:
     """Wait until a sub-agent ends, the next check-in is due, or the deadline passes."""
-    times = [check_ins.compute_due_at(one, step.limits) for one in step.list_running()]
+    times = [check_ins.compute_due_at(sub_goal, step.limits) for sub_goal in step.list_running()]
     if not times:
         return CLEAR
     return Rest(min([*times, *([step.goal.deadline_at] if step.goal.deadline_at > step.tx.now else [])]))
@@ -233,8 +239,8 @@ def conclude(step: PursuitStep) -> CheckResult:
     return None
 
 
-def apply_verdict(step: PursuitStep, filled: FormResult[evaluator.VerdictForm]) -> None:
-    missing = evaluator.describe_unmet(filled)
+def apply_verdict(step: PursuitStep, result: FormResult[evaluator.VerdictForm]) -> None:
+    missing = evaluator.describe_unmet(result)
     journal.append(step.tx, step.goal.tenant_id, step.goal.id, "goal_evaluated", {"met": not missing, "reason": missing})
     if missing:
         goals.save(step.tx, step.goal._replace(replan_why=missing))
@@ -244,8 +250,8 @@ def apply_verdict(step: PursuitStep, filled: FormResult[evaluator.VerdictForm]) 
 
 def build_summary(known: list[SubGoal]) -> str:
     """Join the outcomes of the completed sub-goals on which no other depends."""
-    needed = {below for one in known for below in one.depends_on}
-    ends = [one for one in known if one.status == "completed" and one.id not in needed]
+    dependency_ids = {dependency for sub_goal in known for dependency in sub_goal.depends_on}
+    ends = [sub_goal for sub_goal in known if sub_goal.status == "completed" and sub_goal.id not in dependency_ids]
     return "\n\n".join(prompts.get_summary(end) for end in ends)[: sub_goals.SUMMARY_LIMIT]
 
 

@@ -53,12 +53,17 @@ def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
     Dependencies are converted to ids, including those given as a full description.
     """
     from_zero = any("0" in (step.depends_on or ()) for step in steps) and all(step.id != "0" for step in steps)
-    ids = [step.id or str(place) for place, step in enumerate(steps, 0 if from_zero else 1)]
-    described = {normalize_description(step.description): key for key, step in zip(ids, steps, strict=True) if step.description}
-    known = {**described, **{key: key for key in ids}}
+    ids = [step.id or str(number) for number, step in enumerate(steps, 0 if from_zero else 1)]
+    ids_by_description = {
+        normalize_description(step.description): key for key, step in zip(ids, steps, strict=True) if step.description
+    }
+    ids_by_reference = {**ids_by_description, **{key: key for key in ids}}
 
     def references(step: PlannedSubGoal) -> list[str] | None:
-        return step.depends_on and [known.get(one) or known.get(normalize_description(one), one) for one in step.depends_on]
+        return step.depends_on and [
+            ids_by_reference.get(reference) or ids_by_reference.get(normalize_description(reference), reference)
+            for reference in step.depends_on
+        ]
 
     return [step.model_copy(update={"id": key, "depends_on": references(step)}) for key, step in zip(ids, steps, strict=True)]
 
@@ -71,8 +76,8 @@ class PlanForm(Form):
 
     @model_validator(mode="before")
     @classmethod
-    def take_bare_list(cls, given: Any) -> Any:
-        return {"sub_goals": given} if isinstance(given, list) else given
+    def take_bare_list(cls, data: Any) -> Any:
+        return {"sub_goals": data} if isinstance(data, list) else data
 
 
 class ReplanForm(PlanForm):
@@ -104,21 +109,21 @@ def build_replan_question(
 def check_plan(form: PlanForm, known: Sequence[SubGoal], roles: Roles) -> None:
     """Reject a plan that could never work, before it is applied."""
     steps = form.sub_goals
-    if not steps and not any(one.status == "completed" for one in known):
+    if not steps and not any(sub_goal.status == "completed" for sub_goal in known):
         raise Invalid("The plan is empty: name at least one sub-goal.")
     if len(steps) > MAX_SUB_GOALS:
         raise Invalid(f"The plan has {len(steps)} sub-goals; at most {MAX_SUB_GOALS} are allowed. Make them larger.")
-    there = {format_key(one): one for one in known}
+    by_key = {format_key(sub_goal): sub_goal for sub_goal in known}
     for step in steps:
-        check_step(step, there, roles)
+        check_step(step, by_key, roles)
     check_unique("id", (step.id for step in steps))
-    check_unique("description", (normalize_description(get_description(step, there)) for step in steps))
-    check_dependencies(steps, there)
+    check_unique("description", (normalize_description(get_description(step, by_key)) for step in steps))
+    check_dependencies(steps, by_key)
 
 
-def check_step(step: PlannedSubGoal, there: dict[str, SubGoal], roles: Roles) -> None:
+def check_step(step: PlannedSubGoal, by_key: dict[str, SubGoal], roles: Roles) -> None:
     if EXISTING_ID.fullmatch(step.id):
-        if step.id not in there or there[step.id].status not in OPEN_STATUSES:
+        if step.id not in by_key or by_key[step.id].status not in OPEN_STATUSES:
             raise Invalid(f"{step.id} is not an open sub-goal: leave it out, or give a new sub-goal another id.")
         return
     if not text.check_text(step.description, "description", DESCRIPTION_LIMIT).strip():
@@ -129,45 +134,43 @@ def check_step(step: PlannedSubGoal, there: dict[str, SubGoal], roles: Roles) ->
         roles.find(step.role)
 
 
-def get_description(step: PlannedSubGoal, there: dict[str, SubGoal]) -> str:
-    return there[step.id].description if step.id in there else step.description
+def get_description(step: PlannedSubGoal, by_key: dict[str, SubGoal]) -> str:
+    return by_key[step.id].description if step.id in by_key else step.description
 
 
-def check_unique(what: str, values: Iterable[str]) -> None:
+def check_unique(label: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            raise Invalid(f"The {what} {text.to_one_line(value)[:100]!r} occurs twice.")
+            raise Invalid(f"The {label} {text.to_one_line(value)[:100]!r} occurs twice.")
         seen.add(value)
 
 
-def check_dependencies(steps: Sequence[PlannedSubGoal], there: dict[str, SubGoal]) -> None:
-    named = {step.id: place for place, step in enumerate(steps)}
+def check_dependencies(steps: Sequence[PlannedSubGoal], by_key: dict[str, SubGoal]) -> None:
+    index_of = {step.id: index for index, step in enumerate(steps)}
     for step in steps:
-        for below in list_dependencies(step, there):
-            if below in named:
+        for key in list_dependencies(step, by_key):
+            if key in index_of:
                 continue
-            if below not in there:
-                raise Invalid(f"{text.to_one_line(step.id)} depends on {text.to_one_line(below)[:60]!r}, which is unknown.")
-            if there[below].status != "completed":
-                raise Invalid(
-                    f"{text.to_one_line(step.id)} depends on {below}, which is {there[below].status} and not in the plan."
-                )
-    edges = {named[step.id]: [named[below] for below in list_dependencies(step, there) if below in named] for step in steps}
+            if key not in by_key:
+                raise Invalid(f"{text.to_one_line(step.id)} depends on {text.to_one_line(key)[:60]!r}, which is unknown.")
+            if by_key[key].status != "completed":
+                raise Invalid(f"{text.to_one_line(step.id)} depends on {key}, which is {by_key[key].status} and not in the plan.")
+    edges = {index_of[step.id]: [index_of[key] for key in list_dependencies(step, by_key) if key in index_of] for step in steps}
     if cycle := find_cycle(edges):
-        shown = " → ".join(text.to_one_line(steps[place].id) for place in [*cycle[:20], cycle[0]])
-        raise Invalid(f"These depend on each other, so none could start: {shown}.")
+        path = " → ".join(text.to_one_line(steps[index].id) for index in [*cycle[:20], cycle[0]])
+        raise Invalid(f"These depend on each other, so none could start: {path}.")
 
 
-def list_dependencies(step: PlannedSubGoal, there: dict[str, SubGoal]) -> list[str]:
+def list_dependencies(step: PlannedSubGoal, by_key: dict[str, SubGoal]) -> list[str]:
     """Return a sub-goal's dependencies. One that is kept from the old plan keeps its own, unless the plan names others."""
     if step.depends_on is not None:
         return list(dict.fromkeys(step.depends_on))
-    return [f"#{below}" for below in there[step.id].depends_on] if step.id in there else []
+    return [f"#{dependency}" for dependency in by_key[step.id].depends_on] if step.id in by_key else []
 
 
 def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedStep]:
-    there = {format_key(one): one for one in known}
+    by_key = {format_key(sub_goal): sub_goal for sub_goal in known}
     return [
         PlannedStep(
             key=step.id,
@@ -179,7 +182,7 @@ def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedSt
             priority=step.priority,
             expected_value=step.expected_value,
             cost_limit=int(step.cost_limit_usd * NANOS_PER_DOLLAR),
-            depends_on=tuple(list_dependencies(step, there)),
+            depends_on=tuple(list_dependencies(step, by_key)),
         )
         for step in form.sub_goals
     ]

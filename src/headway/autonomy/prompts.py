@@ -75,8 +75,8 @@ def render_planning(goal: Goal, roles: Roles, experience: Sequence[Experience]) 
 
 
 def render_replanning(goal: Goal, roles: Roles, experience: Sequence[Experience], known: Sequence[SubGoal], why: str) -> str:
-    ended = [one for one in known if one.ended]
-    still_open = [one for one in known if not one.ended]
+    ended = [sub_goal for sub_goal in known if sub_goal.ended]
+    still_open = [sub_goal for sub_goal in known if not sub_goal.ended]
     parts = [
         "\n".join(render_goal(goal)),
         f"Reason for the new plan: {format_inline(why, 2_000)}",
@@ -88,27 +88,27 @@ def render_replanning(goal: Goal, roles: Roles, experience: Sequence[Experience]
 
 
 def render_roles(roles: Roles) -> str:
-    known = [f"- {role.name}: {format_inline(role.description)}" for role in roles.by_name.values() if role.name != "index"]
-    return "Roles of sub-agents:\n" + "\n".join(known)
+    lines = [f"- {role.name}: {format_inline(role.description)}" for role in roles.by_name.values() if role.name != "index"]
+    return "Roles of sub-agents:\n" + "\n".join(lines)
 
 
 def render_experience(experience: Sequence[Experience]) -> list[str]:
     if not experience:
         return []
     lines = [
-        f"- {format_inline(one.kind)}: {one.succeeded} of {one.tried} went as expected, ${to_dollars(one.cost):.4f} and "
-        f"{one.duration_ms / 1000:.0f} s each"
-        for one in experience
+        f"- {format_inline(entry.kind)}: {entry.succeeded} of {entry.tried} went as expected, ${to_dollars(entry.cost):.4f} and "
+        f"{entry.duration_ms / 1000:.0f} s each"
+        for entry in experience
     ]
     return ["Experience so far:\n" + "\n".join(lines)]
 
 
-def render_sub_goals(known: Sequence[SubGoal]) -> str:
-    return "\n".join(map(format_sub_goal, known)) or "none"
+def render_sub_goals(sub_goals: Sequence[SubGoal]) -> str:
+    return "\n".join(map(format_sub_goal, sub_goals)) or "none"
 
 
 def format_sub_goal(sub_goal: SubGoal) -> str:
-    waits = f", needs {', '.join(f'#{below}' for below in sub_goal.depends_on)}" if sub_goal.depends_on else ""
+    needs = f", needs {', '.join(f'#{dependency}' for dependency in sub_goal.depends_on)}" if sub_goal.depends_on else ""
     outcome = f": {format_inline(get_summary(sub_goal) or sub_goal.reason, OUTCOME_LIMIT)}" if sub_goal.ended else ""
     judgment = (
         f" (diverged, {sub_goal.divergence}: {format_inline(sub_goal.divergence_reason)})"
@@ -116,20 +116,20 @@ def format_sub_goal(sub_goal: SubGoal) -> str:
         else ""
     )
     description = format_inline(sub_goal.description, DESCRIPTION_LIMIT)
-    return f"- {format_key(sub_goal)} [{sub_goal.status}{waits}] {description}{outcome}{judgment}"
+    return f"- {format_key(sub_goal)} [{sub_goal.status}{needs}] {description}{outcome}{judgment}"
 
 
 def to_facts(known: Sequence[SubGoal]) -> Facts:
     sub_goals: list[SubGoalFacts] = [
         {
-            "id": format_key(one),
-            "status": one.status,
-            "depends_on": [f"#{below}" for below in one.depends_on],
-            "description": one.description,
-            "outcome": get_summary(one) or one.reason,
-            "divergence": one.divergence,
+            "id": format_key(sub_goal),
+            "status": sub_goal.status,
+            "depends_on": [f"#{dependency}" for dependency in sub_goal.depends_on],
+            "description": sub_goal.description,
+            "outcome": get_summary(sub_goal) or sub_goal.reason,
+            "divergence": sub_goal.divergence,
         }
-        for one in known
+        for sub_goal in known
     ]
     return {"sub_goals": sub_goals}
 
@@ -141,15 +141,15 @@ def get_summary(sub_goal: SubGoal) -> str:
 # Work
 
 
-def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], below: Sequence[SubGoal]) -> ModelRequest:
+def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], dependencies: Sequence[SubGoal]) -> ModelRequest:
     """Build the main agent's message for a sub-goal that it works on itself: the goal, recent outcomes and dependencies."""
     lines = [
         *(format_inline(line, DESCRIPTION_LIMIT * 4) for line in goal.description.split("\n")),
         f"You are its main agent. Work only on sub-goal {format_key(sub_goal)} below. End with an answer that states its outcome.",
         *([f"Done so far:\n{render_sub_goals(done)}"] if done else []),
     ]
-    task, given = render_task(sub_goal), render_task_context(sub_goal, below)
-    text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{given}"
+    task, context = render_task(sub_goal), render_task_context(sub_goal, dependencies)
+    text = f"{format_frame('GOAL CONTEXT', lines, 'END GOAL CONTEXT')}\n\n{task}\n\nContext:\n{context}"
     return build_runtime_message(text, {"task": task})
 
 
@@ -157,22 +157,22 @@ def render_task(sub_goal: SubGoal) -> str:
     return escape_frames(sub_goal.description)
 
 
-def render_task_context(sub_goal: SubGoal, below: Sequence[SubGoal]) -> str:
+def render_task_context(sub_goal: SubGoal, dependencies: Sequence[SubGoal]) -> str:
     """Render a task's context: the expected outcome and its dependencies' outcomes, which share the available space equally."""
-    needed = [encode_outcome(other, DEPENDENCIES_LIMIT // len(below)) for other in below]
-    given = {"expected_outcome": sub_goal.expected_outcome, **({"builds_on": needed} if needed else {})}
-    return escape_frames(json.dumps(given, ensure_ascii=False, indent=1))
+    outcomes = [encode_outcome(dependency, DEPENDENCIES_LIMIT // len(dependencies)) for dependency in dependencies]
+    context = {"expected_outcome": sub_goal.expected_outcome, **({"builds_on": outcomes} if outcomes else {})}
+    return escape_frames(json.dumps(context, ensure_ascii=False, indent=1))
 
 
 def encode_outcome(sub_goal: SubGoal, room: int) -> dict[str, Any]:
     """Encode a sub-goal's outcome. Data that exceeds the available space is cut, and then given as text."""
-    told = {
+    summary = {
         "sub_goal": sub_goal.description[: min(DESCRIPTION_LIMIT, room)],
         "outcome": get_summary(sub_goal)[: min(OUTCOME_LIMIT, room)],
     }
     data = json.loads(sub_goal.outcome).get("data") if sub_goal.outcome else None
-    written = json.dumps(data, ensure_ascii=False)
-    return {**told, "data": data if len(written) <= room else f"{written[:room]}… (cut)"}
+    encoded = json.dumps(data, ensure_ascii=False)
+    return {**summary, "data": data if len(encoded) <= room else f"{encoded[:room]}… (cut)"}
 
 
 # Questions
@@ -189,8 +189,8 @@ def render_outcome(goal: Goal, sub_goal: SubGoal) -> str:
     )
 
 
-def render_goal_outcome(goal: Goal, known: Sequence[SubGoal]) -> str:
-    return "\n\n".join(["\n".join(render_goal(goal)), "Sub-goals:\n" + render_sub_goals(known[-NODES_LIMIT:])])
+def render_goal_outcome(goal: Goal, sub_goals: Sequence[SubGoal]) -> str:
+    return "\n\n".join(["\n".join(render_goal(goal)), "Sub-goals:\n" + render_sub_goals(sub_goals[-NODES_LIMIT:])])
 
 
 def render_stuck(goal: Goal, sub_goal: SubGoal, run: Run, why: str) -> str:

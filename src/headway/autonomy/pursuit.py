@@ -29,25 +29,24 @@ from headway.storage.transaction import Transaction
 class QuestionAnswer(NamedTuple):
     """A question and the model's answer to it."""
 
-    ask: AskQuestion
-    filled: FormResult[Any]
+    request: AskQuestion
+    result: FormResult[Any]
 
 
 async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
-    told: QuestionAnswer | None = None
+    answer: QuestionAnswer | None = None
     while True:
-        need = await commit_step(runtime, partial(apply_step, runtime=runtime, limits=limits, job=job), told)
-        told = None
+        action = await commit_step(runtime, partial(apply_step, runtime=runtime, limits=limits, job=job), answer)
+        answer = None
         runtime.nudge()  # sub-agents may have been started
-        match need:
+        match action:
             case None:
                 return
             case WorkInline(run):
-                await drive(
-                    runtime, run, answers=1
-                )  # one answer at a time, so that other changes to the goal are handled in between
+                # One answer at a time, so that other changes to the goal are handled in between.
+                await drive(runtime, run, answers=1)
             case AskQuestion():
-                told = QuestionAnswer(need, await fill_form(runtime.models, need.question))
+                answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
 
 
 async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer: QuestionAnswer | None) -> NextAction:
@@ -55,7 +54,7 @@ async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer:
     retry = StorageRetry("a goal", MAX_REFUSALS)
     while True:
         try:
-            return await runtime.database.write(partial(work, told=answer))
+            return await runtime.database.write(partial(work, answer=answer))
         except StorageError as error:
             if isinstance(error, CommitUncertain):
                 answer = None  # it may be committed and charged; the rows show it, so nothing is planned or charged twice
@@ -64,28 +63,28 @@ async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer:
 
 def apply_step(tx: Transaction, runtime: Runtime, limits: GoalLimits, job: Job, answer: QuestionAnswer | None) -> NextAction:
     """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
-    held = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
+    owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
     run = run_store.find(tx, job.tenant_id, job.id)
     goal = goal_store.find_locked(tx, job.tenant_id, run.goal_id) if run and run.goal_id is not None else None
     if run is None or goal is None:
         return None
-    if held is None:
-        if answer and answer.filled.call:  # the answer is no longer needed, but its cost still counts
-            spending.settle_late(tx, job.tenant_id, run.id, answer.filled.call, runtime.limits.budget)
+    if owned_job is None:
+        if answer and answer.result.call:  # the answer is no longer needed, but its cost still counts
+            spending.settle_late(tx, job.tenant_id, run.id, answer.result.call, runtime.limits.budget)
         return None
     if goal.ended:
         jobs.close(tx, job.tenant_id, job.id, "completed", "")
         return None
-    stage = PursuitStep(tx, runtime, limits, held, run, goal)
+    step = PursuitStep(tx, runtime, limits, owned_job, run, goal)
     if answer:
-        apply_answer(stage, answer)
+        apply_answer(step, answer)
     if halt_store.find_active(tx):
         return None
-    while stage.is_running:
-        need = advance(stage)
-        if need is not None:
-            return stage.settle(need)
-        stage.reload()
+    while step.is_running:
+        action = advance(step)
+        if action is not None:
+            return step.settle(action)
+        step.reload()
     return None
 
 
@@ -95,17 +94,17 @@ def apply_answer(step: PursuitStep, answer: QuestionAnswer) -> None:
     Transient failures are retried later, until the attempts are used up. An invalid answer leads to a follow-up question, which is
     asked only if there is budget.
     """
-    if answer.filled.call:
-        step.charge(answer.filled.call)
-    failure = answer.filled.failure
+    if answer.result.call:
+        step.charge(answer.result.call)
+    failure = answer.result.failure
     if failure and is_transient(failure) and not step.is_last_attempt:
         step.handle_transient_failure(failure)
         return
     step.release()
-    if answer.filled.follow_up:
-        step.again = answer.ask._replace(question=answer.filled.follow_up)
+    if answer.result.follow_up:
+        step.follow_up = answer.request._replace(question=answer.result.follow_up)
         return
-    answer.ask.answered(step, answer.filled)
+    answer.request.apply_answer(step, answer.result)
     step.reload()
     if step.is_running:
         step.clear_failures()

@@ -25,7 +25,7 @@ class AskQuestion(NamedTuple):
     """A question to a model, and the function that applies its answer."""
 
     question: Question[Any]
-    answered: Callable[["PursuitStep", FormResult[Any]], None]
+    apply_answer: Callable[["PursuitStep", FormResult[Any]], None]
 
 
 class WorkInline(NamedTuple):
@@ -51,7 +51,7 @@ class PursuitStep:
         self.job = job
         self.run = run
         self.goal = goal
-        self.again: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
+        self.follow_up: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
 
     def reload(self) -> None:
         """Reload the rows after a change."""
@@ -83,22 +83,22 @@ class PursuitStep:
         return self.goal.status == "paused" and self.goal.pause_kind == "budget"
 
     def find(self, sub_goal_id: int) -> SubGoal:
-        found = goal_store.find_sub_goal(self.tx, self.goal.tenant_id, sub_goal_id)
-        assert found is not None, "sub-goals are never deleted"
-        return found
+        sub_goal = goal_store.find_sub_goal(self.tx, self.goal.tenant_id, sub_goal_id)
+        assert sub_goal is not None, "sub-goals are never deleted"
+        return sub_goal
 
     def list_running(self) -> list[SubGoal]:
-        return [one for one in self.at_hand if one.status == "in-progress" and one.mode == "agent"]
+        return [sub_goal for sub_goal in self.at_hand if sub_goal.status == "in-progress" and sub_goal.mode == "agent"]
 
     def list_interrupted(self) -> list[SubGoal]:
         """List the sub-goals that a crash interrupted and that have not been reviewed."""
-        return [one for one in self.at_hand if one.interrupted]
+        return [sub_goal for sub_goal in self.at_hand if sub_goal.interrupted]
 
     def experience(self) -> list[Experience]:
         return goal_store.list_experience(self.tx, self.goal.tenant_id)
 
     def list_unjudged(self) -> list[SubGoal]:
-        return [one for one in self.at_hand if one.ended]
+        return [sub_goal for sub_goal in self.at_hand if sub_goal.ended]
 
     def notify_operator(self, kind: str, text: str) -> None:
         notices.notify(self.tx, self.goal.tenant_id, kind, text, NoticeSubject(goal_id=self.goal.id))
@@ -125,31 +125,31 @@ class PursuitStep:
 
     def handle_transient_failure(self, failure: Exception) -> None:
         self.release()
-        asked = failure.retry_after_s if isinstance(failure, ModelFailed) else None
-        self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, asked)
+        retry_after_s = failure.retry_after_s if isinstance(failure, ModelFailed) else None
+        self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
         runs.tell_delay(self.tx, self.run, self.job, str(failure))
 
     def settle(self, request: AskQuestion | WorkInline | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a question; returns None if the goal has to wait."""
         if isinstance(request, Rest):
-            bound = self.goal.deadline_at if self.goal.status == "active" else 0
-            self.rest(min(request.until, bound or NEVER))
+            deadline = self.goal.deadline_at if self.goal.status == "active" else 0
+            self.rest(min(request.until, deadline or NEVER))
             return None
         if isinstance(request, AskQuestion):
-            funded = spending.reserve(self.tx, self.run, self.estimate(request.question), self.runtime.limits.budget)
-            if funded is None:
+            run = spending.reserve(self.tx, self.run, self.estimate(request.question), self.runtime.limits.budget)
+            if run is None:
                 self.rest(self.tx.now + BUDGET_CHECK_MS)
                 goals.pause_run(self.tx, self.run, POOL_EXHAUSTED)
                 return None
-            self.keep(funded)
+            self.keep(run)
             if self.is_out_of_budget or self.run.status != "running":
                 self.keep(goals.resume_run(self.tx, self.run))
         return request
 
     def estimate(self, question: Question[Any]) -> int:
         times = 1 + len(question.exchange) // 2  # each retry sends the text again
-        sent = len(question.text) * times + len(question.partial)
-        return self.runtime.models.estimate(question.tier, lambda: sent + OVERHEAD_CHARACTERS)
+        characters = len(question.text) * times + len(question.partial)
+        return self.runtime.models.estimate(question.tier, lambda: characters + OVERHEAD_CHARACTERS)
 
     def rest(self, until: int) -> None:
         jobs.delay(self.tx, self.job, until)

@@ -18,49 +18,49 @@ from headway.storage.transaction import Transaction
 GOALS_LIMIT = 10
 
 
-def recover_goals(tx: Transaction, taken: Sequence[Job], stagger_ms: int) -> None:
+def recover_goals(tx: Transaction, recovered_jobs: Sequence[Job], stagger_ms: int) -> None:
     """Recover the goals among jobs that the engine took over from a dead process. Restarts are staggered across all tenants."""
-    line = count(tx.now, stagger_ms)
-    for tenant_id in dict.fromkeys(job.tenant_id for job in taken):
-        notify_tenant(tx, tenant_id, [job for job in taken if job.tenant_id == tenant_id], line)
+    start_times = count(tx.now, stagger_ms)
+    for tenant_id in dict.fromkeys(job.tenant_id for job in recovered_jobs):
+        notify_tenant(tx, tenant_id, [job for job in recovered_jobs if job.tenant_id == tenant_id], start_times)
 
 
-def notify_tenant(tx: Transaction, tenant_id: int, taken: Sequence[Job], line: Iterator[int]) -> None:
+def notify_tenant(tx: Transaction, tenant_id: int, recovered_jobs: Sequence[Job], start_times: Iterator[int]) -> None:
     """Emit one event for the tenant's jobs, and send one notice if goals were among them."""
-    runs = [run for job in taken if (run := run_store.find(tx, tenant_id, job.id))]
-    affected = {run.goal_id for run in runs if run.goal_id is not None}
-    known = [goal_store.find(tx, tenant_id, goal_id) for goal_id in affected]
-    found = sorted((goal for goal in known if goal and not goal.ended), key=lambda goal: (goal.priority, goal.id))
-    for goal in found:
-        at_work = [run for run in runs if run.goal_id == goal.id]
-        half_done = mark_interrupted(tx, goal, at_work)
+    runs = [run for job in recovered_jobs if (run := run_store.find(tx, tenant_id, job.id))]
+    goal_ids = {run.goal_id for run in runs if run.goal_id is not None}
+    candidates = [goal_store.find(tx, tenant_id, goal_id) for goal_id in goal_ids]
+    open_goals = sorted((goal for goal in candidates if goal and not goal.ended), key=lambda goal: (goal.priority, goal.id))
+    for goal in open_goals:
+        goal_runs = [run for run in runs if run.goal_id == goal.id]
+        interrupted_ids = mark_interrupted(tx, goal, goal_runs)
         if goal.status == "active":
-            requeue_goal(tx, goal, [run for run in at_work if run.sub_goal_id in half_done], next(line))
-    data = {"runs": len(taken), "goals": len(found), "at": tx.now // 1000}
+            requeue_goal(tx, goal, [run for run in goal_runs if run.sub_goal_id in interrupted_ids], next(start_times))
+    data = {"runs": len(recovered_jobs), "goals": len(open_goals), "at": tx.now // 1000}
     tx.emit(Event(tenant_id, "recovered", encode_json(data)))
-    if found:
-        named = "; ".join(
-            f"#{goal.id} “{to_one_line(goal.description)[:80]}” ({format_agents(runs, goal)})" for goal in found[:GOALS_LIMIT]
+    if open_goals:
+        names = "; ".join(
+            f"#{goal.id} “{to_one_line(goal.description)[:80]}” ({format_agents(runs, goal)})" for goal in open_goals[:GOALS_LIMIT]
         )
-        more = f" and {len(found) - GOALS_LIMIT} more" if len(found) > GOALS_LIMIT else ""
-        about = NoticeSubject(goal_id=found[0].id if len(found) == 1 else None)
-        notices.notify(tx, tenant_id, "recovered", f"Interrupted, resuming from the last checkpoint: {named}{more}.", about)
+        more = f" and {len(open_goals) - GOALS_LIMIT} more" if len(open_goals) > GOALS_LIMIT else ""
+        subject = NoticeSubject(goal_id=open_goals[0].id if len(open_goals) == 1 else None)
+        notices.notify(tx, tenant_id, "recovered", f"Interrupted, resuming from the last checkpoint: {names}{more}.", subject)
 
 
 def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[int]:
     """Record that the goal's cycle was interrupted, and mark its running sub-goals for review. Returns their ids."""
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "interrupted")
-    at = {run.sub_goal_id for run in runs}
-    half_done = [
+    sub_goal_ids = {run.sub_goal_id for run in runs}
+    interrupted = [
         sub_goal
         for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)
-        if sub_goal.status == "in-progress" and sub_goal.id in at
+        if sub_goal.status == "in-progress" and sub_goal.id in sub_goal_ids
     ]
-    for one in half_done:
-        sub_goals.change(tx, one, interrupted=1)
-    about = {"agents": [run.role for run in runs], "sub_goals": [one.id for one in half_done]}
-    journal.append(tx, goal.tenant_id, goal.id, "interrupted", about)
-    return {one.id for one in half_done}
+    for sub_goal in interrupted:
+        sub_goals.change(tx, sub_goal, interrupted=1)
+    data = {"agents": [run.role for run in runs], "sub_goals": [sub_goal.id for sub_goal in interrupted]}
+    journal.append(tx, goal.tenant_id, goal.id, "interrupted", data)
+    return {sub_goal.id for sub_goal in interrupted}
 
 
 def requeue_goal(tx: Transaction, goal: Goal, runs: Sequence[Run], due_at: int) -> None:

@@ -27,27 +27,27 @@ class ResumptionForm(Form):
     sub_goals: list[InterruptedSubGoal] = []
 
 
-def build_question(goal: Goal, half_done: Sequence[SubGoal]) -> Question[ResumptionForm]:
-    return Question("mid", prompts.RESUMER, prompts.render_interrupted(goal, half_done), {}, SUBMIT_RESUMPTION, ResumptionForm)
+def build_question(goal: Goal, interrupted: Sequence[SubGoal]) -> Question[ResumptionForm]:
+    return Question("mid", prompts.RESUMER, prompts.render_interrupted(goal, interrupted), {}, SUBMIT_RESUMPTION, ResumptionForm)
 
 
-def apply_decisions(tx: Transaction, goal: Goal, half_done: Sequence[SubGoal], filled: FormResult[ResumptionForm]) -> None:
+def apply_decisions(tx: Transaction, goal: Goal, interrupted: Sequence[SubGoal], result: FormResult[ResumptionForm]) -> None:
     """Apply the review's decision for each interrupted sub-goal.
 
     Without a decision it resumes, which neither loses nor repeats completed work. The downtime does not count toward any timeout.
     """
-    answers = {sub_goal.id.removeprefix("#"): sub_goal for sub_goal in filled.form.sub_goals} if filled.form else {}
-    decided: dict[str, ResumptionAction] = {}
-    for found in half_done:
-        answer = answers.get(str(found.id))
-        decided[str(found.id)] = answer.action if answer else "resume"
-        one = sub_goals.change(tx, found, interrupted=0, checked_at=tx.now, progress_at=tx.now)
+    answers = {sub_goal.id.removeprefix("#"): sub_goal for sub_goal in result.form.sub_goals} if result.form else {}
+    decisions: dict[str, ResumptionAction] = {}
+    for sub_goal in interrupted:
+        answer = answers.get(str(sub_goal.id))
+        decisions[str(sub_goal.id)] = answer.action if answer else "resume"
+        resumed = sub_goals.change(tx, sub_goal, interrupted=0, checked_at=tx.now, progress_at=tx.now)
         if answer and answer.action == "retry":
-            run = run_store.find(tx, one.tenant_id, one.run_id or "")
+            run = run_store.find(tx, resumed.tenant_id, resumed.run_id or "")
             if run:
-                check_ins.restart(tx, one, run)
+                check_ins.restart(tx, resumed, run)
         elif answer and answer.action == "replan":  # the new plan decides whether its agents continue
-            goals.save(tx, goal._replace(replan_why=f"After an interruption, #{one.id} no longer fits: {answer.reason}"))
+            goals.save(tx, goal._replace(replan_why=f"After an interruption, #{resumed.id} no longer fits: {answer.reason}"))
         else:
-            runs.release_workers(tx, one.tenant_id, one.id)
-    journal.append(tx, goal.tenant_id, goal.id, "recovered", {"sub_goals": decided})
+            runs.release_workers(tx, resumed.tenant_id, resumed.id)
+    journal.append(tx, goal.tenant_id, goal.id, "recovered", {"sub_goals": decisions})

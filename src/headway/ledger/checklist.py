@@ -41,7 +41,7 @@ class ChecklistItem(NamedTuple):
 
 class RenderedChecklist(NamedTuple):
     text: str
-    lost: list[str]  # what the checklist format cannot express
+    losses: list[str]  # what the checklist format cannot express
 
 
 class ChecklistLine(NamedTuple):
@@ -60,29 +60,29 @@ def parse(document: str) -> list[ChecklistItem]:
             details.append([])
         elif line.parent is not None:
             details[line.parent].append(MARGIN.sub("", line.text))
-    return [item._replace(description="\n".join(said)) for item, said in zip(items, details, strict=True)]
+    return [item._replace(description="\n".join(lines)) for item, lines in zip(items, details, strict=True)]
 
 
 def count_skipped_lines(document: str) -> int:
     """Count the list lines that are neither checklist items nor part of one."""
-    left = (line.text for line in parse_lines(document) if not line.item and line.parent is None)
-    return sum(bool(LIST_LINE.match(text)) and not HORIZONTAL_RULE.match(text) for text in left)
+    texts = (line.text for line in parse_lines(document) if not line.item and line.parent is None)
+    return sum(bool(LIST_LINE.match(text)) and not HORIZONTAL_RULE.match(text) for text in texts)
 
 
 def parse_lines(document: str) -> Iterator[ChecklistLine]:
     """Yield the non-blank lines, each with the index of the item it is nested under."""
-    above: list[tuple[int, int]] = []  # (indent, index) of the items that enclose this line
+    ancestors: list[tuple[int, int]] = []  # (indent, index) of the items that enclose this line
     items = 0
     for line in strip_fenced_code(document.expandtabs(4).splitlines()):
         if not line.strip():
             continue
         indent = len(line) - len(line.lstrip())
-        above = [(width, place) for width, place in above if width < indent]
-        found = ChecklistLine(line.rstrip(), ITEM.match(line.rstrip()), above[-1][1] if above else None)
-        if found.item:
-            above.append((indent, items))
+        ancestors = [(width, index) for width, index in ancestors if width < indent]
+        parsed_line = ChecklistLine(line.rstrip(), ITEM.match(line.rstrip()), ancestors[-1][1] if ancestors else None)
+        if parsed_line.item:
+            ancestors.append((indent, items))
             items += 1
-        yield found
+        yield parsed_line
 
 
 def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
@@ -93,8 +93,8 @@ def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
             mark = line.strip()
             if len(mark) >= len(fence) and set(mark) == {fence[0]}:
                 fence = ""
-        elif opening := FENCE.match(line):
-            fence = opening[1]
+        elif match := FENCE.match(line):
+            fence = match[1]
         else:
             yield line
 
@@ -102,12 +102,12 @@ def strip_fenced_code(document: Iterable[str]) -> Iterator[str]:
 def render(todos: Iterable[Todo]) -> RenderedChecklist:
     """Render todos as a checklist, with the dependencies of each todo nested below it."""
     by_id = {todo.id: todo for todo in todos}
-    waits: dict[int, list[int]] = {}  # todo id → ids of the todos that depend on it
+    dependants: dict[int, list[int]] = {}  # todo id → ids of the todos that depend on it
     for todo in by_id.values():
-        for other in todo.depends_on:
-            waits.setdefault(other, []).append(todo.id)
-    written: list[str] = []
-    stack = [(todo, 0) for todo in reversed(by_id.values()) if todo.id not in waits]
+        for dependency in todo.depends_on:
+            dependants.setdefault(dependency, []).append(todo.id)
+    lines: list[str] = []
+    stack = [(todo, 0) for todo in reversed(by_id.values()) if todo.id not in dependants]
     seen: set[int] = set()
     while stack:
         todo, depth = stack.pop()
@@ -115,17 +115,17 @@ def render(todos: Iterable[Todo]) -> RenderedChecklist:
             continue
         seen.add(todo.id)
         margin = "  " * depth
-        written.append(f"{margin}- [{MARKS[todo.status]}] {to_one_line(todo.subject)}")
-        written += [f"{margin}  > {line}".rstrip() for line in to_lines(todo.description.rstrip())]
-        stack += [(by_id[other], depth + 1) for other in reversed(todo.depends_on) if other in by_id]
-    return RenderedChecklist("".join(f"{line}\n" for line in written), describe_losses(by_id, waits))
+        lines.append(f"{margin}- [{MARKS[todo.status]}] {to_one_line(todo.subject)}")
+        lines += [f"{margin}  > {line}".rstrip() for line in to_lines(todo.description.rstrip())]
+        stack += [(by_id[dependency], depth + 1) for dependency in reversed(todo.depends_on) if dependency in by_id]
+    return RenderedChecklist("".join(f"{line}\n" for line in lines), describe_losses(by_id, dependants))
 
 
-def describe_losses(by_id: dict[int, Todo], waits: dict[int, list[int]]) -> list[str]:
-    shared = [todo for todo in by_id.values() if len(waits.get(todo.id, ())) > 1]
-    said = [f"that several todos wait for #{todo.id} ({to_one_line(todo.subject)[:60]})" for todo in shared]
-    for field, word in UNSUPPORTED_FIELDS.items():
-        having = sum(bool(getattr(todo, field)) for todo in by_id.values())
-        if having:
-            said.append(f"the {word} of {having} todo{'s' if having > 1 else ''}")
-    return said
+def describe_losses(by_id: dict[int, Todo], dependants: dict[int, list[int]]) -> list[str]:
+    shared_todos = [todo for todo in by_id.values() if len(dependants.get(todo.id, ())) > 1]
+    losses = [f"that several todos wait for #{todo.id} ({to_one_line(todo.subject)[:60]})" for todo in shared_todos]
+    for field, label in UNSUPPORTED_FIELDS.items():
+        count = sum(bool(getattr(todo, field)) for todo in by_id.values())
+        if count:
+            losses.append(f"the {label} of {count} todo{'s' if count > 1 else ''}")
+    return losses

@@ -46,10 +46,10 @@ class CursorCodec(NamedTuple, Generic[KeysT]):
 
         try:
             name, *keys = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-            given_out = name == self.list_name and self.encode(cast("KeysT", keys)) == cursor
+            is_genuine = name == self.list_name and self.encode(cast("KeysT", keys)) == cursor
         except (ValueError, TypeError, RecursionError):  # not base64, not JSON or not a list
-            given_out = False
-        if not given_out:
+            is_genuine = False
+        if not is_genuine:
             raise BadCursor
         return tuple(keys)
 

@@ -59,8 +59,8 @@ def get_frame_start_pattern() -> re.Pattern[str]:
 
 def format_inline(text: str, limit: int = INLINE_LIMIT) -> str:
     """Format untrusted text as one line that cannot forge a frame."""
-    shown = get_frame_start_pattern().sub("(", to_one_line(text))
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+    line = get_frame_start_pattern().sub("(", to_one_line(text))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def escape_frames(text: str) -> str:

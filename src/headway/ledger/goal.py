@@ -191,22 +191,24 @@ class Experience(NamedTuple):
 
 def list_ready(sub_goals: Sequence[SubGoal]) -> list[SubGoal]:
     """List the pending sub-goals that can start, highest worth first. Each dependency must be completed and judged."""
-    good = {sub_goal.id for sub_goal in sub_goals if sub_goal.status == "completed" and sub_goal.divergence is not None}
-    waiting = [
-        sub_goal for sub_goal in sub_goals if sub_goal.status == "pending" and all(below in good for below in sub_goal.depends_on)
+    completed_ids = {sub_goal.id for sub_goal in sub_goals if sub_goal.status == "completed" and sub_goal.divergence is not None}
+    ready = [
+        sub_goal
+        for sub_goal in sub_goals
+        if sub_goal.status == "pending" and all(dependency in completed_ids for dependency in sub_goal.depends_on)
     ]
-    return sorted(waiting, key=lambda one: (-one.worth, one.id))
+    return sorted(ready, key=lambda sub_goal: (-sub_goal.worth, sub_goal.id))
 
 
 def list_stranded(sub_goals: Sequence[SubGoal]) -> list[tuple[SubGoal, SubGoal]]:
     """List the pending sub-goals that can never start, each with the failed or skipped dependency that blocks it."""
-    lost = {sub_goal.id: sub_goal for sub_goal in sub_goals if sub_goal.status in ("failed", "skipped")}
+    dead_ends = {sub_goal.id: sub_goal for sub_goal in sub_goals if sub_goal.status in ("failed", "skipped")}
     return [
-        (sub_goal, lost[below])
+        (sub_goal, dead_ends[dependency])
         for sub_goal in sub_goals
         if sub_goal.status == "pending"
-        for below in sub_goal.depends_on
-        if below in lost
+        for dependency in sub_goal.depends_on
+        if dependency in dead_ends
     ]
 
 
@@ -216,15 +218,17 @@ def find_replan_reason(goal: Goal, sub_goals: Sequence[SubGoal]) -> str | None:
     if goal.replan_why:
         return goal.replan_why
     judged = [sub_goal for sub_goal in sub_goals if sub_goal.judged_under == goal.plan_no and sub_goal.divergence is not None]
-    major = next((one for one in judged if one.divergence == "major"), None)
+    major = next((sub_goal for sub_goal in judged if sub_goal.divergence == "major"), None)
     if major:
         return f"#{major.id} diverged: {major.divergence_reason}"
-    minor = [one for one in judged if one.divergence == "minor"]
+    minor = [sub_goal for sub_goal in judged if sub_goal.divergence == "minor"]
     if len(minor) > MINOR_DIVERGENCE_LIMIT or (len(judged) >= MIN_JUDGED and len(minor) * 2 > len(judged)):
-        return f"{len(minor)} of {len(judged)} outcomes diverged slightly: " + " ".join(one.divergence_reason for one in minor[:5])
-    lost = list_stranded(sub_goals)
-    if lost:
-        return f"#{lost[0][0].id} waits for #{lost[0][1].id}, which was {lost[0][1].status}."
+        return f"{len(minor)} of {len(judged)} outcomes diverged slightly: " + " ".join(
+            sub_goal.divergence_reason for sub_goal in minor[:5]
+        )
+    stranded = list_stranded(sub_goals)
+    if stranded:
+        return f"#{stranded[0][0].id} waits for #{stranded[0][1].id}, which was {stranded[0][1].status}."
     return None
 
 

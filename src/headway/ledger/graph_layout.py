@@ -67,32 +67,34 @@ class LayeredGraph(NamedTuple):
         return (self.width(left) + self.width(right)) / 2 + gap
 
 
-def compute_layout(nodes: Sequence[int], edges: Edges, before: Mapping[int, CardPosition] | None = None) -> Layout:
+def compute_layout(nodes: Sequence[int], edges: Edges, previous: Mapping[int, CardPosition] | None = None) -> Layout:
     """Lay out the graph with edges pointing down, from each node to those that depend on it.
 
     Edges to unknown nodes are ignored, and edges that close a cycle are reversed. Given the positions of the previous layout in
-    `before`, cards move as little as possible.
+    `previous`, cards move as little as possible.
     """
     if not nodes:
         return Layout(0, 0, (), ())
-    places = before or {}
-    ids = sorted(dict.fromkeys(nodes), key=lambda node: places[node].x if node in places else inf)
-    number = {node: place for place, node in enumerate(ids)}
-    links = sorted({(number[a], number[b]) for a, b in edges if a in number and b in number and a != b})
+    known_positions = previous or {}
+    ids = sorted(dict.fromkeys(nodes), key=lambda node: known_positions[node].x if node in known_positions else inf)
+    index_of = {node: index for index, node in enumerate(ids)}
+    links = sorted({(index_of[a], index_of[b]) for a, b in edges if a in index_of and b in index_of and a != b})
     order, downward = break_cycles(len(ids), links)
-    web = build_layered_graph(range(len(ids)) if places else order, assign_layers(order, downward), downward)
+    web = build_layered_graph(range(len(ids)) if known_positions else order, assign_layers(order, downward), downward)
     web = web._replace(rows=reduce_crossings(web))
     centres = straighten_edges(web, compute_centres(web))
     left = min(centre - web.width(vertex) / 2 for vertex, centre in centres.items())
     right = max(centre + web.width(vertex) / 2 for vertex, centre in centres.items())
     tops = {vertex: layer * (CARD_HEIGHT + LAYER_GAP) for layer, row in enumerate(web.rows) for vertex in row}
-    shifted = {vertex: centre - left for vertex, centre in centres.items()}
+    shifted_centres = {vertex: centre - left for vertex, centre in centres.items()}
     return Layout(
         width=round(right - left),
         height=len(web.rows) * (CARD_HEIGHT + LAYER_GAP) - LAYER_GAP,
-        positions=tuple(CardPosition(node, round(shifted[place] - CARD_WIDTH / 2), tops[place]) for node, place in number.items()),
+        positions=tuple(
+            CardPosition(node, round(shifted_centres[index] - CARD_WIDTH / 2), tops[index]) for node, index in index_of.items()
+        ),
         paths=tuple(
-            EdgePath(ids[a], ids[b], format_edge_path(web, chain, shifted, tops))
+            EdgePath(ids[a], ids[b], format_edge_path(web, chain, shifted_centres, tops))
             for (a, b), chain in zip(links, web.chains, strict=True)
         ),
     )
@@ -102,7 +104,7 @@ def break_cycles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, i
     """Return the vertices in topological order and the edges, reversing each edge that would close a cycle."""
     after = build_links(count, edges)
     order: list[int] = []
-    open_, seen, turned = set[int](), set[int](), set[tuple[int, int]]()
+    open_, seen, reversed_edges = set[int](), set[int](), set[tuple[int, int]]()
     for root in range(count):
         if root in seen:
             continue
@@ -117,12 +119,12 @@ def break_cycles(count: int, edges: Edges) -> tuple[list[int], list[tuple[int, i
                 order.append(vertex)
                 trail.pop()
             elif following in open_:
-                turned.add((vertex, following))
+                reversed_edges.add((vertex, following))
             elif following not in seen:
                 seen.add(following)
                 open_.add(following)
                 trail.append((following, iter(after[following])))
-    return order[::-1], [(b, a) if (a, b) in turned else (a, b) for a, b in edges]
+    return order[::-1], [(b, a) if (a, b) in reversed_edges else (a, b) for a, b in edges]
 
 
 def build_links(count: int, edges: Edges) -> Links:
@@ -140,12 +142,12 @@ def assign_layers(order: Sequence[int], edges: Edges) -> list[int]:
     above = build_links(len(order), [(b, a) for a, b in edges])
     rank = [0] * len(order)
     for vertex in order:
-        rank[vertex] = max((rank[one] + 1 for one in above[vertex]), default=0)
+        rank[vertex] = max((rank[neighbour] + 1 for neighbour in above[vertex]), default=0)
     for vertex in reversed(order):
         if len(below[vertex]) > len(above[vertex]):
-            rank[vertex] = min(rank[one] for one in below[vertex]) - 1
+            rank[vertex] = min(rank[neighbour] for neighbour in below[vertex]) - 1
     lowest = min(rank)
-    return [one - lowest for one in rank]
+    return [layer - lowest for layer in rank]
 
 
 def build_layered_graph(order: Sequence[int], rank: list[int], edges: Edges) -> LayeredGraph:
@@ -181,19 +183,19 @@ def reduce_crossings(web: LayeredGraph) -> Rows:
             sort_by_middle(rows[layer], rows[layer - 1 if downwards else layer + 1], web.above if downwards else web.below)
         for layer in range(len(rows)):
             swap_neighbours(rows, layer, web)
-        crossed = count_crossings(rows, web.below)
-        if crossed < fewest:
-            best, fewest = rows, crossed
+        crossings = count_crossings(rows, web.below)
+        if crossings < fewest:
+            best, fewest = rows, crossings
     return best
 
 
 def count_crossings(rows: Rows, below: Links) -> int:
     total = 0
     for upper, lower in pairwise(rows):
-        place = index_row(lower)
+        index_of = index_row(lower)
         ends_so_far: list[int] = []
         for vertex in upper:
-            ends = sorted(place[one] for one in below[vertex])
+            ends = sorted(index_of[target] for target in below[vertex])
             total += sum(len(ends_so_far) - bisect_right(ends_so_far, end) for end in ends)
             for end in ends:
                 insort(ends_so_far, end)
@@ -201,28 +203,35 @@ def count_crossings(rows: Rows, below: Links) -> int:
 
 
 def index_row(row: list[int]) -> dict[int, int]:
-    return {vertex: place for place, vertex in enumerate(row)}
+    return {vertex: index for index, vertex in enumerate(row)}
 
 
-def sort_by_middle(row: list[int], fixed: list[int], near: Links) -> None:
-    place, here = index_row(fixed), index_row(row)
+def sort_by_middle(row: list[int], fixed: list[int], links: Links) -> None:
+    fixed_index, row_index = index_row(fixed), index_row(row)
 
     def middle(vertex: int) -> float:
         """Return the mean index of the neighbours. A vertex without neighbours keeps its place."""
-        around = near[vertex]
-        return sum(place[one] for one in around) / len(around) if around else here[vertex]
+        neighbours = links[vertex]
+        return sum(fixed_index[neighbour] for neighbour in neighbours) / len(neighbours) if neighbours else row_index[vertex]
 
     row.sort(key=middle)
 
 
 def swap_neighbours(rows: Rows, layer: int, web: LayeredGraph) -> None:
     row = rows[layer]
-    around = [
-        (near, index_row(rows[other])) for near, other in ((web.above, layer - 1), (web.below, layer + 1)) if 0 <= other < len(rows)
+    adjacent_rows = [
+        (links, index_row(rows[other]))
+        for links, other in ((web.above, layer - 1), (web.below, layer + 1))
+        if 0 <= other < len(rows)
     ]
     for k in range(len(row) - 1):
         a, b = row[k], row[k + 1]
-        gain = sum((place[x] > place[y]) - (place[x] < place[y]) for near, place in around for x in near[a] for y in near[b])
+        gain = sum(
+            (index_of[x] > index_of[y]) - (index_of[x] < index_of[y])
+            for links, index_of in adjacent_rows
+            for x in links[a]
+            for y in links[b]
+        )
         if gain > 0:
             row[k], row[k + 1] = b, a
 
@@ -239,26 +248,30 @@ def compute_centres(web: LayeredGraph) -> dict[int, float]:
         downwards = turn % 2 == 0
         last = turn >= PASSES - 2
         for row in web.rows if downwards else reversed(web.rows):
-            near = [web.above[one] + web.below[one] if last else (web.above if downwards else web.below)[one] for one in row]
-            wanted = [
-                sum(centres[one] for one in around) / len(around) if around else centres[vertex]
-                for vertex, around in zip(row, near, strict=True)
+            neighbours_by_vertex = [
+                web.above[vertex] + web.below[vertex] if last else (web.above if downwards else web.below)[vertex] for vertex in row
+            ]
+            targets = [
+                sum(centres[neighbour] for neighbour in neighbours) / len(neighbours) if neighbours else centres[vertex]
+                for vertex, neighbours in zip(row, neighbours_by_vertex, strict=True)
             ]
             weights = [
-                8.0 if web.is_bend(vertex) and any(map(web.is_bend, around)) else 1.0 + len(around)
-                for vertex, around in zip(row, near, strict=True)
+                8.0 if web.is_bend(vertex) and any(map(web.is_bend, neighbours)) else 1.0 + len(neighbours)
+                for vertex, neighbours in zip(row, neighbours_by_vertex, strict=True)
             ]
-            centres |= place_row(row, wanted, weights, web.distance)
+            centres |= place_row(row, targets, weights, web.distance)
     return centres
 
 
-def place_row(row: list[int], wanted: list[float], weights: list[float], distance: Callable[[int, int], float]) -> dict[int, float]:
+def place_row(
+    row: list[int], targets: list[float], weights: list[float], distance: Callable[[int, int], float]
+) -> dict[int, float]:
     """Find the positions closest to the wanted ones that keep the order and the distances (pool adjacent violators)."""
     offsets: list[float] = []
     blocks: list[tuple[float, float, int]] = []  # (mean, weight, number of vertices)
-    for place, vertex in enumerate(row):
-        offsets.append(offsets[-1] + distance(row[place - 1], vertex) if place else 0.0)
-        mean, weight, count = wanted[place] - offsets[place], weights[place], 1
+    for index, vertex in enumerate(row):
+        offsets.append(offsets[-1] + distance(row[index - 1], vertex) if index else 0.0)
+        mean, weight, count = targets[index] - offsets[index], weights[index], 1
         while blocks and blocks[-1][0] > mean:
             mean_left, weight_left, count_left = blocks.pop()
             mean = (mean * weight + mean_left * weight_left) / (weight + weight_left)
@@ -271,15 +284,15 @@ def place_row(row: list[int], wanted: list[float], weights: list[float], distanc
 def straighten_edges(web: LayeredGraph, centres: dict[int, float]) -> dict[int, float]:
     """Make each long edge run straight down for as many layers as the free space allows."""
     centres = dict(centres)
-    beside = {
-        vertex: (row[place - 1] if place else None, row[place + 1] if place + 1 < len(row) else None)
+    neighbours = {
+        vertex: (row[index - 1] if index else None, row[index + 1] if index + 1 < len(row) else None)
         for row in web.rows
-        for place, vertex in enumerate(row)
+        for index, vertex in enumerate(row)
         if web.is_bend(vertex)
     }
 
     def room(bend: int) -> tuple[float, float]:
-        left, right = beside[bend]
+        left, right = neighbours[bend]
         lowest = -inf if left is None else centres[left] + web.distance(left, bend)
         highest = inf if right is None else centres[right] - web.distance(bend, right)
         return lowest, highest
@@ -308,12 +321,12 @@ def align_bends(run: list[int], low: float, high: float, centres: dict[int, floa
 
 def format_edge_path(web: LayeredGraph, chain: list[int], centres: Mapping[int, float], tops: Mapping[int, int]) -> str:
     x, y = centres[chain[0]], tops[chain[0]] + CARD_HEIGHT
-    drawn = f"M{round(x)} {y}"
+    path = f"M{round(x)} {y}"
     for vertex in chain[1:]:
         to_x, to_y = centres[vertex], tops[vertex]
         half = (y + to_y) // 2
-        drawn += f"C{round(x)} {half} {round(to_x)} {half} {round(to_x)} {to_y}"
+        path += f"C{round(x)} {half} {round(to_x)} {half} {round(to_x)} {to_y}"
         x, y = to_x, to_y + CARD_HEIGHT
         if web.is_bend(vertex):
-            drawn += f"L{round(x)} {y}"
-    return drawn
+            path += f"L{round(x)} {y}"
+    return path

@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
     def count_trailing_failures(self, error: str) -> int:
         """Count how many times in a row, up to now, the job failed with this error."""
-        others = (place for place, one in enumerate(reversed(json.loads(self.errors))) if one != error)
+        others = (index for index, earlier_error in enumerate(reversed(json.loads(self.errors))) if earlier_error != error)
         return next(others, len(json.loads(self.errors)))
 
     def as_json(self) -> dict[str, Any]:
@@ -71,10 +71,10 @@ class Job(NamedTuple):
         }
 
 
-def compute_backoff_ms(attempts: int, limits: Limits, chance: float, asked_s: float | None = None) -> int:
+def compute_backoff_ms(attempts: int, limits: Limits, chance: float, retry_after_s: float | None = None) -> int:
     """Compute the delay before the next attempt. A delay that the provider asked for is used up to `retry_after_max_ms`; otherwise
     the delay doubles with each attempt, with 25% jitter. `chance` is a random number from 0 to 1."""
-    if asked_s is not None:
-        return int(min(max(asked_s, 0.0) * 1000, limits.retry_after_max_ms))
+    if retry_after_s is not None:
+        return int(min(max(retry_after_s, 0.0) * 1000, limits.retry_after_max_ms))
     delay = min(limits.retry_delay_ms * 2 ** min(attempts - 1, 30), MAX_DELAY_MS)
     return int(delay * (1 - JITTER + 2 * JITTER * chance))

@@ -6,10 +6,10 @@ from typing import NamedTuple
 class Redactor(NamedTuple):
     secrets: tuple[str, ...] = ()  # longest first, because one may contain another
 
-    def __call__(self, words: str) -> str:
+    def __call__(self, text: str) -> str:
         for secret in self.secrets:
-            words = words.replace(secret, "…")
-        return words
+            text = text.replace(secret, "…")
+        return text
 
     def __repr__(self) -> str:
         return f"Redactor({len(self.secrets)} secrets)"

@@ -71,8 +71,8 @@ def to_lines(text: str) -> list[str]:
 
 def format_json(data: Any) -> str:
     """Format readable JSON whose control characters are escaped, so that it is safe to print to a terminal."""
-    written = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
-    return "\n".join(line if line.isprintable() else escape_line(line) for line in written)
+    lines = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
+    return "\n".join(line if line.isprintable() else escape_line(line) for line in lines)
 
 
 def escape_line(line: str) -> str:
@@ -87,8 +87,8 @@ def check_numbers(value: Any, path: tuple[str | int, ...] = ()) -> None:
     if len(path) > MAX_DEPTH:
         raise Invalid(f"Invalid arguments: {format_path(path[:3])}…: nested too deeply")
     if isinstance(value, dict | list):
-        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
-            check_numbers(one, (*path, name))
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            check_numbers(item, (*path, name))
     elif isinstance(value, int) and not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
         raise Invalid(f"Invalid arguments: {format_path(path)}: the number does not fit in 64 bits")
     elif isinstance(value, float) and not isfinite(value):
@@ -100,9 +100,9 @@ def check_texts(value: Any, path: tuple[str | int, ...] = ()) -> None:
     if isinstance(value, str):
         check_text(value, format_path(path))
     elif isinstance(value, dict | list):
-        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
             check_texts(name, path)
-            check_texts(one, (*path, name))
+            check_texts(item, (*path, name))
 
 
 def format_path(path: tuple[str | int, ...]) -> str:

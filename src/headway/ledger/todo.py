@@ -31,11 +31,11 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 
-def parse_status(word: str) -> Status:
+def parse_status(name: str) -> Status:
     """Parse a status. Both spellings, "canceled" and "cancelled", are accepted."""
-    status = "canceled" if word == "cancelled" else word
+    status = "canceled" if name == "cancelled" else name
     if status not in STATUSES:
-        raise UnknownStatus(f"Unknown status {word[:40]!r}. Known: {', '.join(STATUSES)}.")
+        raise UnknownStatus(f"Unknown status {name[:40]!r}. Known: {', '.join(STATUSES)}.")
     return status
 
 
@@ -172,11 +172,11 @@ class Change(NamedTuple):
         if self.completion_criteria is not UNSET:
             todo = todo._replace(completion_criteria=text.check_text(self.completion_criteria, "completion_criteria"))
         if self.agent_type is not UNSET:
-            kind = self.agent_type
-            todo = todo._replace(agent_type=None if kind is None else text.check_name(kind, "agent_type"))
+            agent_type = self.agent_type
+            todo = todo._replace(agent_type=None if agent_type is None else text.check_name(agent_type, "agent_type"))
         if self.outcome is not UNSET:
-            said = self.outcome
-            todo = todo._replace(outcome=None if said is None else text.check_text(said, "outcome"))
+            outcome = self.outcome
+            todo = todo._replace(outcome=None if outcome is None else text.check_text(outcome, "outcome"))
         return todo
 
 

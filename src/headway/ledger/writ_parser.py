@@ -42,9 +42,9 @@ class WritParser:
     """Parses writs from chunks of text: call `feed` for each chunk, then `finish`."""
 
     def __init__(self) -> None:
-        self.where = ParserState.TEXT
+        self.state = ParserState.TEXT
         self.line = ""  # the part of the current line received so far
-        self.shown = 0  # how much of that line has been returned already
+        self.shown_length = 0  # how much of that line has been returned already
         self.fence = ""  # the marker that opened the current fence
         self.head = ""  # the rest of the pending writ's first line
         self.body: list[str] = []
@@ -52,9 +52,9 @@ class WritParser:
         self.writs: list[Writ] = []
 
     def feed(self, piece: str) -> ParsedText:
-        *whole, last = piece.split("\n")
-        for part in whole:
-            self.line += part
+        *complete_lines, last = piece.split("\n")
+        for line in complete_lines:
+            self.line += line
             self._end_line("\n")
         self.line += last
         self._show_early()
@@ -64,11 +64,11 @@ class WritParser:
         """Signal the end of the text and return what was still pending."""
         if self.line:
             self._end_line("")
-        if self.where is ParserState.AFTER_ADD:
+        if self.state is ParserState.AFTER_ADD:
             self._add_writ(Writ("todo", self.head))
-        elif self.where is ParserState.BODY:
+        elif self.state is ParserState.BODY:
             self._add_writ(Writ("todo", self.head, "\n".join(self.body), complete=False))
-        elif self.where is ParserState.PARALLEL:
+        elif self.state is ParserState.PARALLEL:
             self._add_writ(Writ("parallel", self.head, "\n".join(self.body), complete=False))
         return self._take_parsed()
 
@@ -79,23 +79,23 @@ class WritParser:
 
     def _add_writ(self, writ: Writ) -> None:
         self.writs.append(writ)
-        self.where = ParserState.TEXT
+        self.state = ParserState.TEXT
         self.body = []
 
     def _show_early(self) -> None:
         """Return the current line as soon as it can no longer become a writ."""
-        if self.where is ParserState.TEXT and (self.shown or self.fence or not could_be_writ(self.line)):
-            self.visible.append(self.line[self.shown :])
-            self.shown = len(self.line)
+        if self.state is ParserState.TEXT and (self.shown_length or self.fence or not could_be_writ(self.line)):
+            self.visible.append(self.line[self.shown_length :])
+            self.shown_length = len(self.line)
 
     def _end_line(self, newline: str) -> None:
         raw, self.line = self.line, ""
-        shown, self.shown = self.shown, 0
+        shown_length, self.shown_length = self.shown_length, 0
         line = raw.removesuffix("\r")
-        if self.where is ParserState.BODY or self.where is ParserState.PARALLEL:
+        if self.state is ParserState.BODY or self.state is ParserState.PARALLEL:
             self._block_line(line)
             return
-        if self.where is ParserState.AFTER_ADD:
+        if self.state is ParserState.AFTER_ADD:
             if self._begins_body(line):
                 return
             self._add_writ(Writ("todo", self.head))
@@ -103,7 +103,7 @@ class WritParser:
         if word in ("todo", "agent", "parallel", "schedule"):
             self._begin_writ(word, rest)
             return
-        self.visible.append(raw[shown:] + newline)
+        self.visible.append(raw[shown_length:] + newline)
         self._follow_fence(line)
 
     def _begins_body(self, line: str) -> bool:
@@ -111,32 +111,32 @@ class WritParser:
         word, _ = split_writ(line)
         if not line.strip() or word not in ("", "endtodo"):
             return False
-        self.where = ParserState.BODY
+        self.state = ParserState.BODY
         self._block_line(line)
         return True
 
     def _begin_writ(self, word: str, rest: str) -> None:
         self.head = rest
         if word == "parallel":
-            self.where = ParserState.PARALLEL
+            self.state = ParserState.PARALLEL
         elif word == "todo" and rest.split(maxsplit=1)[:1] == ["add"]:
-            self.where = ParserState.AFTER_ADD
+            self.state = ParserState.AFTER_ADD
         else:
             self._add_writ(Writ(word, rest))
 
     def _block_line(self, line: str) -> None:
         """Add the line to the body of the current block, or close the block if the line ends it."""
-        terminator = "/endtodo" if self.where is ParserState.BODY else "/endparallel"
+        terminator = "/endtodo" if self.state is ParserState.BODY else "/endparallel"
         if line.rstrip() != terminator:
             self.body.append(line)
             return
-        self._add_writ(Writ("todo" if self.where is ParserState.BODY else "parallel", self.head, "\n".join(self.body)))
+        self._add_writ(Writ("todo" if self.state is ParserState.BODY else "parallel", self.head, "\n".join(self.body)))
 
     def _follow_fence(self, line: str) -> None:
-        found = FENCE.match(line)
-        if not found:
+        match = FENCE.match(line)
+        if not match:
             return
-        mark, info = found[1], found[2]
+        mark, info = match[1], match[2]
         if not self.fence:
             if mark[0] == "~" or "`" not in info:  # ```like this``` on one line is not a fence
                 self.fence = mark

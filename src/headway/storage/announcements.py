@@ -17,9 +17,9 @@ STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
 class AnnouncementListener:
     """A thread that listens for notifications on a dedicated connection."""
 
-    def __init__(self, url: str, heard: CommitListener) -> None:
+    def __init__(self, url: str, on_commit: CommitListener) -> None:
         self.url = url
-        self.heard = heard
+        self.on_commit = on_commit
         self.stop_requested = threading.Event()
         self.thread = threading.Thread(target=self._listen, name="headway-announcements", daemon=True)
         self.thread.start()
@@ -42,4 +42,4 @@ class AnnouncementListener:
         while not self.stop_requested.is_set():
             for notice in connection.notifies(timeout=STOP_CHECK_S):
                 tenants = (part for part in notice.payload.split(",") if part.isascii() and part.isdigit())
-                self.heard(frozenset(map(int, tenants)))
+                self.on_commit(frozenset(map(int, tenants)))

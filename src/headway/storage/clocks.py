@@ -39,17 +39,17 @@ def drop_small_drift(drift: int) -> int:
 
 def build_machine_drift() -> DriftReader:
     """Build the drift reader for SQLite. It compares the boot clock with the offset stored since the machine's last boot."""
-    known: list[int] = []
+    offsets: list[int] = []
 
     def drift(tx: Transaction) -> int:
-        if not known:
+        if not offsets:
             boot = read_boot_id()
             row = tx.one("SELECT ahead_ms FROM machine_clocks WHERE boot_id = ?", boot)
             if row is None:
                 store_boot_offset(tx, boot)
                 return 0
-            known.append(int(row[0]))  # safe to cache before the commit: a later writer would store nearly the same
-        return drop_small_drift(known[0] + read_steady_ms() - tx.now)
+            offsets.append(int(row[0]))  # safe to cache before the commit: a later writer would store nearly the same
+        return drop_small_drift(offsets[0] + read_steady_ms() - tx.now)
 
     return drift
 
@@ -78,8 +78,8 @@ class ServerClock:
         self.answer = 0
 
     def now(self, ask: Callable[[str], int]) -> int:
-        began = read_steady_ms()
-        if began - self.asked_at >= SERVER_CLOCK_TTL_MS:
+        start = read_steady_ms()
+        if start - self.asked_at >= SERVER_CLOCK_TTL_MS:
             self.answer = ask(SERVER_TIME_SQL)
-            self.asked_at = (began + read_steady_ms()) // 2  # assume that the answer was made halfway through the round trip
+            self.asked_at = (start + read_steady_ms()) // 2  # assume that the answer was made halfway through the round trip
         return self.answer + read_steady_ms() - self.asked_at

@@ -37,12 +37,12 @@ class Submission(NamedTuple):
 class ThreadPool:
     """Threads that each own a connection and take submissions from a shared queue."""
 
-    def __init__(self, name: str, size: int, open_connection: Callable[[], Connection], group: int, *, reading: bool) -> None:
-        self.waiting: SimpleQueue[Submission | None] = SimpleQueue()
+    def __init__(self, name: str, size: int, open_connection: Callable[[], Connection], group: int, *, read_only: bool) -> None:
+        self.queue: SimpleQueue[Submission | None] = SimpleQueue()
         self.open_connection = open_connection
         self.group = group
-        self.reading = reading
-        self.door = threading.Lock()
+        self.read_only = read_only
+        self.lock = threading.Lock()
         self.closed = False
         self.threads = [threading.Thread(target=self._serve, name=f"headway-{name}-{n}", daemon=True) for n in range(size)]
         for thread in self.threads:
@@ -51,71 +51,72 @@ class ThreadPool:
     async def run(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        with self.door:
+        with self.lock:
             if self.closed:
                 raise StorageError(CLOSED_MESSAGE)
-            self.waiting.put(Submission(work, future, loop))
+            self.queue.put(Submission(work, future, loop))
         return await future
 
     def close(self) -> None:
         """Finish the queued work and stop the threads. Later submissions are rejected."""
-        with self.door:
+        with self.lock:
             self.closed = True
             for _ in self.threads:
-                self.waiting.put(None)
+                self.queue.put(None)
         for thread in self.threads:
             thread.join()
 
     def _serve(self) -> None:
         connection: Connection | None = None
-        while (jobs := self._next_submissions()) is not None:
-            jobs = [job for job in jobs if not job.future.cancelled()]  # skip cancelled work: its caller may submit it again
-            if not jobs:
+        while (submissions := self._next_submissions()) is not None:
+            # Skip cancelled work: its caller may submit it again.
+            submissions = [submission for submission in submissions if not submission.future.cancelled()]
+            if not submissions:
                 continue
             try:
                 connection = connection or self.open_connection()
-                outcomes = self._run(connection, jobs)
+                outcomes = self._run(connection, submissions)
             except Exception as error:  # noqa: BLE001  every caller must get an answer, or it would wait forever
-                outcomes = [WorkOutcome(error=error)] * len(jobs)
-            deliver_outcomes(jobs, outcomes)
+                outcomes = [WorkOutcome(error=error)] * len(submissions)
+            deliver_outcomes(submissions, outcomes)
         if connection is not None:
             connection.close()
 
     def _next_submissions(self) -> list[Submission] | None:
-        first = self.waiting.get()
+        first = self.queue.get()
         if first is None:
             return None
-        jobs = [first]
-        while len(jobs) < self.group and not self.waiting.empty():
-            job = self.waiting.get()
-            if job is None:
-                self.waiting.put(None)  # keep the stop signal until the work before it is done
+        submissions = [first]
+        while len(submissions) < self.group and not self.queue.empty():
+            submission = self.queue.get()
+            if submission is None:
+                self.queue.put(None)  # keep the stop signal until the work before it is done
                 break
-            jobs.append(job)
-        return jobs
+            submissions.append(submission)
+        return submissions
 
-    def _run(self, connection: Connection, jobs: list[Submission]) -> list[WorkOutcome]:
-        if len(jobs) > 1:
-            return connection.write_group([job.work for job in jobs])
-        work = jobs[0].work
+    def _run(self, connection: Connection, submissions: list[Submission]) -> list[WorkOutcome]:
+        if len(submissions) > 1:
+            return connection.write_group([submission.work for submission in submissions])
+        work = submissions[0].work
         try:
-            return [WorkOutcome(connection.read(work) if self.reading else connection.write(work))]
+            return [WorkOutcome(connection.read(work) if self.read_only else connection.write(work))]
         except Exception as error:  # noqa: BLE001  returned to the caller
             return [WorkOutcome(error=error)]
 
 
-def deliver_outcomes(jobs: list[Submission], outcomes: list[WorkOutcome]) -> None:
+def deliver_outcomes(submissions: list[Submission], outcomes: list[WorkOutcome]) -> None:
     """Deliver each outcome to its caller, waking each event loop only once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], WorkOutcome]]] = {}
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        by_loop.setdefault(job.loop, []).append((job.future, outcome))
-    for loop, answers in by_loop.items():
+    for submission, outcome in zip(submissions, outcomes, strict=True):
+        by_loop.setdefault(submission.loop, []).append((submission.future, outcome))
+    for loop, results in by_loop.items():
         with suppress(RuntimeError):  # the event loop is closed, so no caller is waiting
-            loop.call_soon_threadsafe(resolve_futures, answers)
+            loop.call_soon_threadsafe(resolve_futures, results)
 
 
-def resolve_futures(answers: "list[tuple[asyncio.Future[Any], WorkOutcome]]") -> None:
-    for future, outcome in answers:
+def resolve_futures(results: "list[tuple[asyncio.Future[Any], WorkOutcome]]") -> None:
+    for future, outcome in results:
         if future.cancelled():
             continue
         if outcome.error is None:
@@ -137,22 +138,22 @@ class InlineReader:
 
     def __init__(self, open_connection: Callable[[], Connection]) -> None:
         self.open_connection = open_connection
-        self.own = threading.local()
-        self.opened: list[Connection] = []
+        self.local = threading.local()
+        self.connections: list[Connection] = []
         self.closed = False
 
     async def run(self, work: Work[T]) -> T:
         if self.closed:
             raise StorageError(CLOSED_MESSAGE)
-        connection: Connection | None = getattr(self.own, "connection", None)
+        connection: Connection | None = getattr(self.local, "connection", None)
         if connection is None:
-            connection = self.own.connection = self.open_connection()
-            self.opened.append(connection)
+            connection = self.local.connection = self.open_connection()
+            self.connections.append(connection)
         return connection.read(work)
 
     def close(self) -> None:
         self.closed = True
-        for connection in self.opened:
+        for connection in self.connections:
             connection.close()
 
 
@@ -172,11 +173,11 @@ class Database:
             first.close()
         self.readers: ThreadPool | InlineReader
         if is_sqlite(url):
-            self.writers = ThreadPool("writer", 1, open_connection, GROUP_LIMIT, reading=False)
+            self.writers = ThreadPool("writer", 1, open_connection, GROUP_LIMIT, read_only=False)
             self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S))
         else:
-            self.writers = ThreadPool("postgres", POSTGRES_CONNECTIONS, open_connection, 1, reading=False)
-            self.readers = ThreadPool("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, reading=True)
+            self.writers = ThreadPool("postgres", POSTGRES_CONNECTIONS, open_connection, 1, read_only=False)
+            self.readers = ThreadPool("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, read_only=True)
 
     async def write(self, work: Work[T]) -> T:
         return await self.writers.run(work)

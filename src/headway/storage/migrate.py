@@ -22,11 +22,11 @@ def get_newest_version() -> int:
 
 def migrate(connection: Connection) -> None:
     """Apply the missing migrations in one transaction, under a lock, so that several processes can start at once."""
-    known = list_migrations()
+    migrations = list_migrations()
     newest = get_newest_version()
     version = connection.read(get_current_version)
     if version < newest:
-        version = connection.write(partial(apply_missing, known=known))
+        version = connection.write(partial(apply_missing, migrations=migrations))
     if version > newest:
         raise DatabaseTooNew(
             f"The database is at schema version {version}; this Headway knows versions up to {newest}. Upgrade Headway."
@@ -43,12 +43,12 @@ def get_current_version(tx: Transaction) -> int:
     return int(row[0]) if row and row[0] is not None else 0
 
 
-def apply_missing(tx: Transaction, known: list[tuple[int, str]]) -> int:
+def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
     if tx.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE already takes the lock
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
     version = get_current_version(tx)
-    for number, name in known:
+    for number, name in migrations:
         if number > version:
             with open(os.path.join(MIGRATIONS_FOLDER, name), encoding="utf-8") as file:
                 text = file.read()

@@ -109,13 +109,13 @@ class PostgresTransaction(LoggedTransaction):
         else:  # one round trip: the join takes the lock before any row gets its sequence number
             self.run(build_insert_events(len(self.events)), LOG_LOCK, to_lock_key(last), *self.flatten_rows(self.events))
 
-    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         self.set_savepoints()  # a lock timeout aborts a Postgres transaction; a savepoint lets the caller continue after it
         self.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
         try:
             value = work(self)
         except errors.LockNotAvailable as error:
-            raise gave_up from error
+            raise timeout_error from error
         self.run("SET LOCAL lock_timeout TO DEFAULT")
         return value
 

@@ -73,8 +73,8 @@ class Transaction(Protocol):
         """Run an optional query. Return None if it fails for any reason, including a database error."""
         ...
 
-    def run_with_lock_timeout(self, wait_ms: int, work: "Work[T]", gave_up: HeadwayError) -> T:
-        """Run work that waits at most `wait_ms` for locks, then raises `gave_up`."""
+    def run_with_lock_timeout(self, wait_ms: int, work: "Work[T]", timeout_error: HeadwayError) -> T:
+        """Run work that waits at most `wait_ms` for locks, then raises `timeout_error`."""
         ...
 
     def emit(self, event: Event) -> None:
@@ -138,8 +138,8 @@ class LoggedTransaction(ABC):
     def write_log(self) -> None:
         """Insert the events in order. Rows of one statement get their sequence numbers in order too."""
         for start in range(0, len(self.events), EVENTS_PER_INSERT):
-            some = self.events[start : start + EVENTS_PER_INSERT]
-            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(some) - 1), *self.flatten_rows(some))
+            batch = self.events[start : start + EVENTS_PER_INSERT]
+            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *self.flatten_rows(batch))
 
     def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
         rows = ((event.tenant_id, event.conversation_id, event.turn_id, event.kind, event.data, self.now) for event in events)
@@ -147,13 +147,13 @@ class LoggedTransaction(ABC):
 
     def attempt(self, work: Work[T]) -> T:
         """Run work that can be undone. The savepoint is set at its first write, because reads leave nothing to undo."""
-        told, closing = len(self.events), dict(self.closing)
+        event_count, closing_work = len(self.events), dict(self.closing)
         self.unset += 1
         try:
             value = work(self)
         except HeadwayError:  # other errors, above all the database's, abort the whole transaction
-            del self.events[told:]
-            self.closing = closing
+            del self.events[event_count:]
+            self.closing = closing_work
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
         self._leave("RELEASE SAVEPOINT attempt")
@@ -183,7 +183,7 @@ class LoggedTransaction(ABC):
             self.run("ROLLBACK TO SAVEPOINT glance")
             self.run("RELEASE SAVEPOINT glance")
 
-    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], gave_up: HeadwayError) -> T:
+    def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         return work(self)  # with a single writer there is no lock to wait for
 
 

@@ -15,7 +15,7 @@ def jump_with(path: str) -> None:
     real = time.time_ns
 
     def time_ns() -> int:
-        return real() + struct.unpack("<q", shared[:8])[0] * 1_000_000_000
+        return real() + int(struct.unpack("<q", shared[:8])[0]) * 1_000_000_000
 
     time.time_ns = time_ns
     time.time = lambda: time_ns() / 1e9

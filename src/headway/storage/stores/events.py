@@ -16,17 +16,17 @@ def list_after(tx: Transaction, tenant_id: int, seq: int, limit: int) -> list[Lo
 
 def list_after_in_conversation(tx: Transaction, tenant_id: int, conversation_id: int, seq: int, limit: int) -> list[LoggedEvent]:
     """List the events of a conversation together with the tenant-wide ones."""
-    rows: list[LoggedEvent] = []
-    for one in (conversation_id, TENANT_WIDE):
-        found = tx.all(
+    events: list[LoggedEvent] = []
+    for list_id in (conversation_id, TENANT_WIDE):
+        rows = tx.all(
             f"SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? ORDER BY seq LIMIT ?",
             tenant_id,
-            one,
+            list_id,
             seq,
             limit,
         )
-        rows += [LoggedEvent._make(row) for row in found]
-    return sorted(rows)[:limit]
+        events += [LoggedEvent._make(row) for row in rows]
+    return sorted(events)[:limit]
 
 
 def find_turn_start(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int:

@@ -79,9 +79,9 @@ def find_with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal,
 
 def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int) -> list[Goal]:
     """List goals with an id below `before`, newest first."""
-    chosen, parameters = ("AND status = ?", (status,)) if status else ("", ())
+    condition, parameters = ("AND status = ?", (status,)) if status else ("", ())
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? {chosen} AND id < ? ORDER BY id DESC LIMIT ?",
+        f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? {condition} AND id < ? ORDER BY id DESC LIMIT ?",
         tenant_id,
         *parameters,
         before,
@@ -133,7 +133,7 @@ def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
         tx.now,
     )
     assert row is not None
-    update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, moved={"pending": 1})
+    update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, changes={"pending": 1})
     return int(row[0])
 
 
@@ -148,29 +148,29 @@ def list_sub_goals(tx: Transaction, tenant_id: int, goal_id: int) -> list[SubGoa
 
 
 def change_sub_goal(
-    tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None, **changed: Any
+    tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None, **changes: Any
 ) -> tuple[SubGoal, JournalEntry | None]:
     """Change a sub-goal; all changes go through here. This also appends a journal entry if one is given, updates the goal's
     counters, and recomputes what the dependent sub-goals wait for."""
-    after = sub_goal._replace(updated_at=tx.now, **changed)
-    moved = {sub_goal.status: -1, after.status: 1} if after.status != sub_goal.status else {}
-    written = None
-    if entry or moved:
-        number = update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=int(entry is not None), moved=moved)
-        written = write_entry(tx, sub_goal.tenant_id, sub_goal.goal_id, number, entry) if entry else None
-    sets = "".join(f"{name} = ?, " for name in changed)
+    after = sub_goal._replace(updated_at=tx.now, **changes)
+    counter_changes = {sub_goal.status: -1, after.status: 1} if after.status != sub_goal.status else {}
+    stored_entry = None
+    if entry or counter_changes:
+        number = update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=int(entry is not None), changes=counter_changes)
+        stored_entry = write_entry(tx, sub_goal.tenant_id, sub_goal.goal_id, number, entry) if entry else None
+    sets = "".join(f"{name} = ?, " for name in changes)
     row = tx.one(
         f"UPDATE sub_goals SET {sets}updated_at = ? WHERE tenant_id = ? AND id = ? AND status = ? RETURNING id",
-        *changed.values(),
+        *changes.values(),
         tx.now,
         sub_goal.tenant_id,
         sub_goal.id,
         sub_goal.status,
     )
     assert row is not None, "lock the goal before changing its sub-goals"
-    if "divergence" in changed or after.status in ("failed", "skipped"):
+    if "divergence" in changes or after.status in ("failed", "skipped"):
         tx.run(f"{UPDATE_WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", sub_goal.id)
-    return after, written
+    return after, stored_entry
 
 
 def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
@@ -180,14 +180,14 @@ def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 def replace_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> None:
     tx.run("DELETE FROM sub_goal_edges WHERE sub_goal_id = ?", sub_goal_id)
-    for below in sorted(set(depends_on)):
-        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, below)
+    for dependency in sorted(set(depends_on)):
+        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, dependency)
     tx.run(f"{UPDATE_WAITS} WHERE id = ?", sub_goal_id)
 
 
-def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, moved: Mapping[SubGoalStatus, int]) -> int:
+def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, changes: Mapping[SubGoalStatus, int]) -> int:
     """Add to the goal's journal and sub-goal counters. Returns the number of the last journal entry."""
-    row = tx.one(UPDATE_COUNTERS, entries, *(moved.get(status, 0) for status in STATUSES), tenant_id, goal_id)
+    row = tx.one(UPDATE_COUNTERS, entries, *(changes.get(status, 0) for status in STATUSES), tenant_id, goal_id)
     assert row is not None
     return int(row[0])
 
@@ -204,8 +204,8 @@ def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
         EXPERIENCE_SAMPLE,
     )
     return [
-        Experience(kind, int(tried), int(good), int(cost) // int(tried), int(took) // int(tried))
-        for kind, tried, good, cost, took in rows
+        Experience(kind, int(attempts), int(successes), int(cost) // int(attempts), int(duration) // int(attempts))
+        for kind, attempts, successes, cost, duration in rows
     ]
 
 
@@ -213,13 +213,15 @@ def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
 
 
 def append_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: NewJournalEntry) -> JournalEntry:
-    return write_entry(tx, tenant_id, goal_id, update_counters(tx, tenant_id, goal_id, entries=1, moved={}), entry)
+    return write_entry(tx, tenant_id, goal_id, update_counters(tx, tenant_id, goal_id, entries=1, changes={}), entry)
 
 
 def write_entry(tx: Transaction, tenant_id: int, goal_id: int, number: int, entry: NewJournalEntry) -> JournalEntry:
-    written = JournalEntry(number, *entry, tx.now)
-    tx.run("INSERT INTO journal (goal_id, tenant_id, n, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)", goal_id, tenant_id, *written)
-    return written
+    stored_entry = JournalEntry(number, *entry, tx.now)
+    tx.run(
+        "INSERT INTO journal (goal_id, tenant_id, n, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)", goal_id, tenant_id, *stored_entry
+    )
+    return stored_entry
 
 
 def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:

@@ -15,8 +15,8 @@ ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs
 
 
 def insert(tx: Transaction, job: Job) -> None:
-    stored = job._replace(due_at=to_steady_time(tx, job.due_at))
-    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *stored)
+    row = job._replace(due_at=to_steady_time(tx, job.due_at))
+    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
 
 def load_job(tx: Transaction, row: Row) -> Job:
@@ -75,9 +75,9 @@ def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
 
 def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: tuple[int, str] = NEWEST) -> list[Job]:
     """List jobs, newest first. `before` is the creation time and id of the last job of the previous page."""
-    chosen, parameters = ("AND state = ?", (state,)) if state else ("", ())
+    condition, parameters = ("AND state = ?", (state,)) if state else ("", ())
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {chosen} AND (created_at, id) < (?, ?)
+        f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {condition} AND (created_at, id) < (?, ?)
             ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
         *parameters,
@@ -98,13 +98,13 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
     """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
-    gone = tx.all(
+    rows = tx.all(
         """DELETE FROM jobs WHERE id IN (
                SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
         before,
         limit,
     )
-    return len(gone)
+    return len(rows)
 
 
 # For the engine only: these work across all tenants, and no surface calls them.
@@ -117,21 +117,21 @@ def find_next_due(tx: Transaction, kinds: Collection[str]) -> int | None:
     return int(row[0]) - tx.drift if row else None
 
 
-def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, only: set[str] | None = None) -> list[Job]:
+def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: int, job_ids: set[str] | None = None) -> list[Job]:
     """Lock and return waiting jobs of these kinds that are due and whose family has a free slot. Jobs locked by other processes are
-    skipped. `only` restricts this to the given jobs and those they started."""
-    known = ", ".join("?" * len(kinds))
-    marks = ", ".join("?" * len(only or ()))
-    chosen = "" if only is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
+    skipped. `job_ids` restricts this to the given jobs and those they started."""
+    kind_marks = ", ".join("?" * len(kinds))
+    marks = ", ".join("?" * len(job_ids or ()))
+    condition = "" if job_ids is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({known}) {chosen}
+        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({kind_marks}) {condition}
             AND (family = '' OR (
                 SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         to_steady_time(tx, tx.now),
         *kinds,
-        *(only or ()),
-        *(only or ()),
+        *(job_ids or ()),
+        *(job_ids or ()),
         per_family,
         limit,
     )
@@ -160,13 +160,13 @@ def has_orphans(tx: Transaction, lease_ms: int) -> bool:
     return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHAN_CONDITION} LIMIT 1", read_clock(tx) - lease_ms) is not None
 
 
-def lock_orphans(tx: Transaction, lease_ms: int, limit: int, only: Sequence[str] | None = None) -> list[Job]:
-    """Lock and return running jobs whose process has no current heartbeat. `only` restricts this to the given jobs."""
-    chosen = "" if only is None else f"AND id IN ({', '.join('?' * len(only)) or 'NULL'})"
+def lock_orphans(tx: Transaction, lease_ms: int, limit: int, job_ids: Sequence[str] | None = None) -> list[Job]:
+    """Lock and return running jobs whose process has no current heartbeat. `job_ids` restricts this to the given jobs."""
+    condition = "" if job_ids is None else f"AND id IN ({', '.join('?' * len(job_ids)) or 'NULL'})"
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM jobs WHERE {ORPHAN_CONDITION} {chosen} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
+        f"SELECT {COLUMNS} FROM jobs WHERE {ORPHAN_CONDITION} {condition} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
         read_clock(tx) - lease_ms,
-        *(only or ()),
+        *(job_ids or ()),
         limit,
     )
     return [load_job(tx, row) for row in rows]
@@ -201,21 +201,21 @@ def list_ended_ids(tx: Transaction, job_ids: Sequence[str]) -> list[str]:
         return []
     marks = ", ".join("?" * len(job_ids))
     rows = tx.all(f"SELECT id FROM jobs WHERE id IN ({marks}) AND state IN ('queued', 'running', 'delayed')", *job_ids)
-    going = {str(row[0]) for row in rows}
-    return [job_id for job_id in job_ids if job_id not in going]
+    unfinished = {str(row[0]) for row in rows}
+    return [job_id for job_id in job_ids if job_id not in unfinished]
 
 
 def list_settled_ids(tx: Transaction, job_ids: Collection[str]) -> set[str]:
     """Return those of the given jobs that have ended and whose own jobs have all ended too."""
-    known, going = sorted(job_ids), "state IN ('queued', 'running', 'delayed')"
+    ids, condition = sorted(job_ids), "state IN ('queued', 'running', 'delayed')"
     busy: set[str] = set()
-    for start in range(0, len(known), IDS_PER_QUERY):
-        some = known[start : start + IDS_PER_QUERY]
-        marks = ", ".join("?" * len(some))
-        sql = f"""SELECT id FROM jobs WHERE id IN ({marks}) AND {going}
-                  UNION SELECT family FROM jobs WHERE family IN ({marks}) AND {going}"""
-        busy.update(str(row[0]) for row in tx.all(sql, *some, *some))
-    return set(known) - busy
+    for start in range(0, len(ids), IDS_PER_QUERY):
+        batch = ids[start : start + IDS_PER_QUERY]
+        marks = ", ".join("?" * len(batch))
+        sql = f"""SELECT id FROM jobs WHERE id IN ({marks}) AND {condition}
+                  UNION SELECT family FROM jobs WHERE family IN ({marks}) AND {condition}"""
+        busy.update(str(row[0]) for row in tx.all(sql, *batch, *batch))
+    return set(ids) - busy
 
 
 def requeue(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:

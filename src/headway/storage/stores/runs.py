@@ -74,14 +74,14 @@ def list_page(
     tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, goal_id: int | None = None, before: tuple[int, str] = NEWEST
 ) -> list[Run]:
     """List runs, newest first. `before` is the creation time and id of the last run of the previous page."""
-    named = {"turn_id": turn_id, "goal_id": goal_id}
-    chosen = {column: value for column, value in named.items() if value is not None}
-    where = "".join(f" AND {column} = ?" for column in chosen)
+    columns = {"turn_id": turn_id, "goal_id": goal_id}
+    filters = {column: value for column, value in columns.items() if value is not None}
+    where = "".join(f" AND {column} = ?" for column in filters)
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} AND (created_at, id) < (?, ?)
             ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
-        *chosen.values(),
+        *filters.values(),
         *before,
         limit,
     )

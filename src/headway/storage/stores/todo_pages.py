@@ -38,12 +38,12 @@ class ListPart(NamedTuple):
 
 
 def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
-    chosen = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
+    columns_or_none = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
     if selection.turn_id is None:  # a turn already identifies its list
-        chosen["conversation_id"] = selection.conversation_id
-    known = {column: value for column, value in chosen.items() if value is not None}
-    columns, values = tuple(known), tuple(known.values())
-    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if known.get("conversation_id") else (values,))
+        columns_or_none["conversation_id"] = selection.conversation_id
+    filters = {column: value for column, value in columns_or_none.items() if value is not None}
+    columns, values = tuple(filters), tuple(filters.values())
+    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if filters.get("conversation_id") else (values,))
 
 
 @cache
@@ -51,7 +51,10 @@ def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ..
     """Build the queries for a selection of this shape. There are few shapes, so the results are cached."""
     where = " AND ".join(f"{column} = ?" for column in columns)
     parts = [
-        build_open_part(where, status, one) for status in ("in_progress", "pending") if status in statuses for one in range(lists)
+        build_open_part(where, status, list_index)
+        for status in ("in_progress", "pending")
+        if status in statuses
+        for list_index in range(lists)
     ]
     ended = [status for status in ("completed", "canceled") if status in statuses]
     if len(ended) == 1:
@@ -59,10 +62,10 @@ def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ..
     return [*parts, build_ended_part(where, tuple(range(lists)))] if ended else parts
 
 
-def build_open_part(where: str, status: Status, one: int) -> ListPart:
+def build_open_part(where: str, status: Status, list_index: int) -> ListPart:
     select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at = 0 AND status = '{status}'"
     order = "ORDER BY position, id LIMIT ?"
-    return ListPart(f"{select} {order}", f"{select} AND (position, id) > (?, ?) {order}", (one,))
+    return ListPart(f"{select} {order}", f"{select} AND (position, id) > (?, ?) {order}", (list_index,))
 
 
 def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
@@ -73,19 +76,19 @@ def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
 
 def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
     columns, lists = select_lists(tenant_id, selection)
-    wanted = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
-    parts = build_parts(columns, len(lists), wanted)
+    statuses = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
+    parts = build_parts(columns, len(lists), statuses)
     first_part, *last_keys = CURSORS.decode(cursor)
     todos: list[Todo] = []
     last_part = 0
     for number in range(first_part, len(parts)):
         after = last_keys if cursor and number == first_part else None
         room = limit - len(todos)
-        found = read_part(tx, parts[number], lists, room + 1, after)  # one more, to see whether there is a next page
-        if found and room:
+        rows = read_part(tx, parts[number], lists, room + 1, after)  # one more, to see whether there is a next page
+        if rows and room:
             last_part = number
-        todos += found[:room]
-        if len(found) > room:
+        todos += rows[:room]
+        if len(rows) > room:
             last = todos[-1]
             sort_key = last.completed_at if last.ended else last.position
             return TodoListPage(todos, CURSORS.encode((last_part, sort_key, last.id)))
@@ -96,8 +99,12 @@ def read_part(
     tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: list[int] | None
 ) -> list[Todo]:
     todos: list[Todo] = []
-    for one in part.lists:
-        rows = tx.all(part.from_cursor, *lists[one], *after, limit) if after else tx.all(part.from_start, *lists[one], limit)
+    for list_index in part.lists:
+        rows = (
+            tx.all(part.from_cursor, *lists[list_index], *after, limit)
+            if after
+            else tx.all(part.from_start, *lists[list_index], limit)
+        )
         todos += map(load_todo, rows)
     if len(part.lists) > 1:
         todos.sort(key=lambda todo: (-todo.completed_at, -todo.id))

@@ -43,7 +43,7 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     row = tx.one(APPEND_TO_LIST[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first)
     assert row is not None
     started_at, completed_at = compute_timestamps(draft, tx.now)
-    stored = (  # in the order of Todo's fields and of the statement's columns
+    values = (  # in the order of Todo's fields and of the statement's columns
         draft.conversation_id,
         draft.turn_id,
         draft.agent_id,
@@ -60,12 +60,12 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
         completed_at,
     )
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    row = tx.one(INSERT, uuid, tenant_id, *stored, blocked_by)
+    row = tx.one(INSERT, uuid, tenant_id, *values, blocked_by)
     assert row is not None
     todo_id = int(row[0])
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
-    return Todo(todo_id, uuid, *stored, tuple(sorted(draft.depends_on)))
+    return Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
@@ -119,13 +119,13 @@ def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[str, int]:
     """Return those of the UUIDs that the tenant already has, with their ids."""
-    known: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for start in range(0, len(uuids), IDS_PER_QUERY):
-        some = uuids[start : start + IDS_PER_QUERY]
-        marks = ", ".join("?" * len(some))
-        rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *some)
-        known |= {str(uuid): int(todo_id) for uuid, todo_id in rows}
-    return known
+        batch = uuids[start : start + IDS_PER_QUERY]
+        marks = ", ".join("?" * len(batch))
+        rows = tx.all(f"SELECT uuid, id FROM todos WHERE tenant_id = ? AND uuid IN ({marks})", tenant_id, *batch)
+        ids |= {str(uuid): int(todo_id) for uuid, todo_id in rows}
+    return ids
 
 
 def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
@@ -190,8 +190,10 @@ def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> lis
     run = [int(todo_id) for _, (todo_id, _) in unbroken]
     if len(run) > SHIFT_LIMIT:
         raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a position closer to the end.")
-    for place, todo_id in enumerate(run, position + 1):
-        tx.run("UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", place, tx.now, tenant_id, todo_id)
+    for new_position, todo_id in enumerate(run, position + 1):
+        tx.run(
+            "UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", new_position, tx.now, tenant_id, todo_id
+        )
     reserve_positions(tx, tenant_id, todo, position + len(run))
     return run
 

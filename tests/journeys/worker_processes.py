@@ -11,13 +11,13 @@ from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
 from headway.actions import conversations, turns
-from headway.engine import LEASE_MS
 from headway.ledger.events import TURN_ENDS
+from headway.ledger.job import LEASE_MS
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
-from tests.journeys.lives import older
+from tests.journeys.forked_process import age_beats
 from tests.model_server import Reachable, environment
-from tests.surfaces.serving import until
+from tests.surfaces.server_harness import wait_until
 from tests.warm_start import Program
 
 OWN = '''
@@ -36,19 +36,19 @@ def note(name: str) -> str:
 FOREVER_S = 600
 
 
-def furnish(folder: Path) -> Path:
+def make_home(folder: Path) -> Path:
     """A home with a tool whose effect can be counted, and must not be repeated."""
     (folder / "home" / "tools").mkdir(parents=True)
     (folder / "home" / "tools" / "own.py").write_text(OWN)
     return folder / "home"
 
 
-def notes(folder: Path) -> Counter[str]:
+def count_notes(folder: Path) -> Counter[str]:
     path = folder / "home" / "notes.txt"
     return Counter(path.read_text().split() if path.exists() else [])
 
 
-def surroundings(folder: Path, model: Reachable, **settings: str) -> dict[str, str]:
+def build_environment(folder: Path, model: Reachable, **settings: str) -> dict[str, str]:
     """What every process of the crew finds."""
     chosen = {f"HEADWAY_{name.upper()}": value for name, value in settings.items()}
     return {**environment(model), "HEADWAY_HOME": str(folder / "home"), "SSL_CERT_DIR": str(folder), **chosen}
@@ -57,11 +57,11 @@ def surroundings(folder: Path, model: Reachable, **settings: str) -> dict[str, s
 # What is said. Each turn has a name, notes it once, and says so.
 
 
-def named(numbers: Iterable[int]) -> list[str]:
+def make_names(numbers: Iterable[int]) -> list[str]:
     return [f"n{number:03}" for number in numbers]
 
 
-def noting(names: Iterable[str], stuck_before: Iterable[str] = (), stuck_after: Iterable[str] = ()) -> list[dict[str, Any]]:
+def build_rules(names: Iterable[str], stuck_before: Iterable[str] = (), stuck_after: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Rules for these turns. A stuck one gets no answer before, or after, it noted its name; whoever asks again does."""
     before, after = set(stuck_before), set(stuck_after)
     rules: list[dict[str, Any]] = []
@@ -104,7 +104,7 @@ class Worker(NamedTuple):
 
 
 @contextmanager
-def working(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator[Worker]:
+def run_worker(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator[Worker]:
     """Run `headway worker` until the block ends."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
     command = ["worker", "--json", "--database-url", database_url]
@@ -116,33 +116,33 @@ def working(database_url: str, folder: Path, env: Mapping[str, str]) -> Iterator
             process.kill()
 
 
-def lapse(desk: TenantHarness, owner: str = "%") -> None:
+def expire_leases(desk: TenantHarness, owner: str = "%") -> None:
     """As if so much time had passed since it was heard of that it must be dead."""
-    desk.database.write(lambda tx: older(tx, LEASE_MS + 1, owner))
+    desk.database.write(lambda tx: age_beats(tx, LEASE_MS + 1, owner))
 
 
 # What is left
 
 
-def rows(desk: TenantHarness, sql: str, *parameters: Any) -> list[Row]:
+def read_rows(desk: TenantHarness, sql: str, *parameters: Any) -> list[Row]:
     return desk.database.read(lambda tx: tx.all(sql, *parameters))
 
 
-def owners(desk: TenantHarness) -> Counter[str]:
+def count_owners(desk: TenantHarness) -> Counter[str]:
     """Who works on how many jobs."""
-    return Counter(str(owner) for (owner,) in rows(desk, "SELECT owner FROM jobs WHERE state = 'running'"))
+    return Counter(str(owner) for (owner,) in read_rows(desk, "SELECT owner FROM jobs WHERE state = 'running'"))
 
 
-def unfinished(desk: TenantHarness) -> int:
-    return len(rows(desk, "SELECT id FROM turns WHERE ended_at = 0"))
+def count_unfinished(desk: TenantHarness) -> int:
+    return len(read_rows(desk, "SELECT id FROM turns WHERE ended_at = 0"))
 
 
-def told(desk: TenantHarness, kind: str) -> list[dict[str, Any]]:
+def list_events(desk: TenantHarness, kind: str) -> list[dict[str, Any]]:
     return [json.loads(data) for name, data in desk.events() if name == kind]
 
 
-def all_end(desk: TenantHarness) -> None:
-    until(lambda: unfinished(desk) == 0, "every turn ends")
+def wait_until_all_end(desk: TenantHarness) -> None:
+    wait_until(lambda: count_unfinished(desk) == 0, "every turn ends")
 
 
 def check_each_ended_once(desk: TenantHarness, names: Iterable[str]) -> None:
@@ -155,6 +155,6 @@ def check_each_ended_once(desk: TenantHarness, names: Iterable[str]) -> None:
     assert len(ends) == len({turn_id for _, turn_id in ends}) == len(wanted)
     effects = desk.read(lambda tx, tenant_id: tx.all("SELECT arguments, state FROM effects WHERE tenant_id = ?", tenant_id))
     assert sorted((json.loads(given)["name"], state) for given, state in effects) == [(name, "succeeded") for name in wanted]
-    assert len(told(desk, "tool_call")) == len(told(desk, "tool_result")) == len(wanted)
+    assert len(list_events(desk, "tool_call")) == len(list_events(desk, "tool_result")) == len(wanted)
     states = desk.read(lambda tx, tenant_id: tx.all("SELECT state, owner FROM jobs WHERE tenant_id = ?", tenant_id))
     assert set(states) == {("completed", "")}

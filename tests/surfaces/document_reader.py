@@ -1,6 +1,6 @@
-"""Following a page of the documents: typing what stands in it, at a terminal, and seeing what it shows.
+"""Follows a page of the documentation: types its commands at a terminal and compares the output.
 
-Only what cannot be the same is exchanged: the port, and where Postgres is.
+Only the port and the address of Postgres are replaced.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from pathlib import Path
 from struct import pack
 from typing import NamedTuple
 
-from tests.surfaces.shell import read_terminal, screen
+from tests.surfaces.shell import read_terminal, render_screen
 
 ROOT = Path(__file__).parents[2]
 PORT = "8484"
@@ -27,7 +27,7 @@ STAYS = re.compile(r"headway (serve|worker)\b|curl -N ")
 TYPED = 'source "$STATE"; {command}\ncode=$?; export -p > "$STATE"; exit $code'
 
 
-class Typed(NamedTuple):
+class TypedCommand(NamedTuple):
     command: str
     shown: list[str]  # what the README says it prints
 
@@ -36,23 +36,23 @@ class Typed(NamedTuple):
         return re.sub(r"\s+# .*", "", self.command).strip()
 
 
-def blocks(page: str, kind: str) -> list[str]:
+def list_blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
 
 
-def session(page: str) -> list[Typed]:
-    found: list[Typed] = []
-    for line in "\n".join(blocks(page, "console")).splitlines():
+def parse_session(page: str) -> list[TypedCommand]:
+    found: list[TypedCommand] = []
+    for line in "\n".join(list_blocks(page, "console")).splitlines():
         if line.startswith("$ "):
-            found.append(Typed(line[2:], []))
+            found.append(TypedCommand(line[2:], []))
         elif line:
             found[-1].shown.append(line)
     return found
 
 
-def pasted(page: str) -> list[Typed]:
+def list_pasted_commands(page: str) -> list[TypedCommand]:
     """The commands of the blocks that readers copy as a whole."""
-    return [Typed(line, []) for line in "\n".join(blocks(page, "sh")).splitlines() if line]
+    return [TypedCommand(line, []) for line in "\n".join(list_blocks(page, "sh")).splitlines() if line]
 
 
 class Reader:
@@ -60,7 +60,7 @@ class Reader:
 
     def __init__(self, folder: Path, postgres_url: str) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = find_free_port()
         self.postgres_url = postgres_url
         self.state = folder.parent / "exported"
         self.state.write_text("", encoding="utf-8")
@@ -70,12 +70,12 @@ class Reader:
         path = f"{Path(sys.executable).parent}:{ours['PATH']}"
         self.env = {**ours, "PATH": path, "STATE": str(self.state), "HEADWAY_PORT": self.port, "TERM": "xterm-256color"}
 
-    def follow(self, one: Typed) -> None:
+    def follow(self, one: TypedCommand) -> None:
         """Type it, and see what is promised."""
-        printed = self.type(made(one.words) if one.words.startswith("make ") else one.command)
+        printed = self.type(expand_make_target(one.words) if one.words.startswith("make ") else one.command)
         left = list(printed)
         for line in one.shown:
-            found = next((place for place, shown in enumerate(left) if like(line).search(shown)), None)
+            found = next((place for place, shown in enumerate(left) if build_pattern(line).search(shown)), None)
             assert found is not None, "\n".join([one.command, "does not show", line, "but", *printed])
             left = left[found + 1 :]
 
@@ -89,7 +89,7 @@ class Reader:
             seen += more
         os.close(terminal)
         assert process.wait(60) == 0, (command, seen.decode())
-        return screen(seen.decode())
+        return render_screen(seen.decode())
 
     def leave_running(self, command: str) -> list[str]:
         """Until it has said its first words."""
@@ -97,7 +97,7 @@ class Reader:
             self.close()  # one server at a time has the port
         process, terminal = self.start(command)
         self.windows.append((command, process, terminal))
-        return screen(read_terminal(terminal).decode())
+        return render_screen(read_terminal(terminal).decode())
 
     def start(self, command: str) -> "tuple[subprocess.Popen[bytes], int]":
         ours, theirs = pty.openpty()
@@ -132,7 +132,7 @@ class Reader:
 
 
 @contextmanager
-def reading(folder: Path, postgres_url: str) -> Iterator[Reader]:
+def open_reader(folder: Path, postgres_url: str) -> Iterator[Reader]:
     reader = Reader(folder, postgres_url)
     try:
         yield reader
@@ -141,18 +141,18 @@ def reading(folder: Path, postgres_url: str) -> Iterator[Reader]:
         reader.abandon()
 
 
-def free_port() -> str:
+def find_free_port() -> str:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return str(free.getsockname()[1])
 
 
-def like(line: str) -> re.Pattern[str]:
+def build_pattern(line: str) -> re.Pattern[str]:
     """As it is printed, with other spaces, times and whatever stands for … ."""
     pattern = r"\s+".join(re.escape(word) for word in line.split())
     return re.compile(pattern.replace("…", ".*").replace(r"\ ", r"\s+"))
 
 
-def made(words: str) -> str:
+def expand_make_target(words: str) -> str:
     """What a target of the Makefile runs when all is installed."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(rf"^{words.removeprefix('make ')}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)

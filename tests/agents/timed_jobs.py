@@ -1,6 +1,6 @@
-"""Jobs that only note when they ran: what an engine does with any kind of job.
+"""Jobs that only record when they ran, to see how an engine schedules any kind of job.
 
-Run as a process it is one engine among several, which works until nothing is left.
+As a script, it is one engine among several, which works until no job is left.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ RAN = "CREATE TABLE IF NOT EXISTS ran (job TEXT, family TEXT, owner TEXT, began 
 TAKES_S = 0.004
 
 
-class Ran(NamedTuple):
+class TimedRun(NamedTuple):
     job: str
     family: str
     owner: str
@@ -35,15 +35,15 @@ def enqueue(tx: Transaction, tenant_id: int, families: Iterable[str]) -> list[Jo
     return [jobs.create(tx, tenant_id, KIND, {"place": place}, family=family) for place, family in enumerate(families)]
 
 
-def ran(tx: Transaction) -> list[Ran]:
-    return [Ran._make(row) for row in tx.all("SELECT job, family, owner, began, ended FROM ran ORDER BY began")]
+def list_runs(tx: Transaction) -> list[TimedRun]:
+    return [TimedRun._make(row) for row in tx.all("SELECT job, family, owner, began, ended FROM ran ORDER BY began")]
 
 
-def bury(tx: Transaction, job: Job, error: str) -> None:
+def fail_job(tx: Transaction, job: Job, error: str) -> None:
     jobs.fail_permanently(tx, job, error)
 
 
-async def work(database: Database, owner: str, job: Job, during: Callable[[], Awaitable[object]]) -> None:
+async def record_run(database: Database, owner: str, job: Job, during: Callable[[], Awaitable[object]]) -> None:
     began = time.monotonic_ns()
     await during()
 
@@ -57,28 +57,28 @@ async def work(database: Database, owner: str, job: Job, during: Callable[[], Aw
     await database.write(end)
 
 
-async def a_moment() -> None:
+async def sleep_briefly() -> None:
     await asyncio.sleep(TAKES_S)
 
 
-def counting(
+def build_engine(
     database: Database,
     owner: str,
     limits: EngineLimits | None = None,
-    during: Callable[[], Awaitable[object]] = a_moment,
+    during: Callable[[], Awaitable[object]] = sleep_briefly,
 ) -> Engine:
     async def run(job: Job) -> None:
-        await work(database, owner, job, during)
+        await record_run(database, owner, job, during)
 
-    return Engine(database, owner, {KIND: JobHandler(run, bury)}, limits)
+    return Engine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
 
 
-def left(tx: Transaction) -> int:
+def count_unfinished(tx: Transaction) -> int:
     row = tx.one("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'delayed', 'running')")
     return int(row[0]) if row else 0
 
 
-def most_at_once(rows: Iterable[Ran]) -> int:
+def count_most_at_once(rows: Iterable[TimedRun]) -> int:
     """How many of them overlapped at most."""
     moments = sorted([(one.began, 1) for one in rows] + [(one.ended, -1) for one in rows])
     now = most = 0
@@ -88,9 +88,9 @@ def most_at_once(rows: Iterable[Ran]) -> int:
     return most
 
 
-async def work_off(engine: Engine) -> None:
+async def run_until_empty(engine: Engine) -> None:
     engine.start()
-    while await engine.database.read(left):
+    while await engine.database.read(count_unfinished):
         await asyncio.sleep(0.02)
     await engine.stop()
 
@@ -99,7 +99,7 @@ async def main(url: str, owner: str, slots: int, per_family: int) -> None:
     database = Database(url)
     print("ready", flush=True)
     await asyncio.to_thread(input)
-    await work_off(counting(database, owner, EngineLimits(slots, per_family)))
+    await run_until_empty(build_engine(database, owner, EngineLimits(slots, per_family)))
     database.close()
 
 

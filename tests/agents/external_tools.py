@@ -1,4 +1,4 @@
-"""Calls of the tools that reach beyond the ledger, as a runtime makes them."""
+"""Calls the tools that reach outside the ledger, as the runtime calls them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from typing import Any
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
-from tests.agents.working import Agent
+from tests.agents.agent_harness import Agent
 
 
-class Hands:
+class ToolCaller:
     """An agent's tools of one kind, with the context they are called in."""
 
     def __init__(self, execution: Execution, tools: Iterable[Tool]) -> None:
@@ -40,5 +40,5 @@ class Hands:
 NOTHING_BEYOND = ExternalAccess()
 
 
-def hands(agent: Agent, workspace: object = "", world: ExternalAccess = NOTHING_BEYOND) -> Hands:
-    return Hands(agent.execution._replace(workspace=str(workspace)), build_builtin_tools(world))
+def build_caller(agent: Agent, workspace: object = "", world: ExternalAccess = NOTHING_BEYOND) -> ToolCaller:
+    return ToolCaller(agent.execution._replace(workspace=str(workspace)), build_builtin_tools(world))

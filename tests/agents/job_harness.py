@@ -1,4 +1,4 @@
-"""Looking at the job of a turn, and at moments that a test cannot wait for."""
+"""The job of a turn: its state, and ways to bring about moments that a test cannot wait for."""
 
 import json
 from collections.abc import Callable
@@ -7,25 +7,25 @@ from typing import Any
 from headway.actions import conversations, dead_letters, turns
 from headway.ledger.job import Job
 from headway.storage.stores import runs as run_store
-from tests.agents.turning import Talk
+from tests.agents.turn_harness import Talk
 
 LONG_S = "60"  # a delay that no test waits for
 
 
-def errors(talk: Talk) -> list[str]:
+def list_errors(talk: Talk) -> list[str]:
     found: list[str] = json.loads(talk.job().errors)
     return found
 
 
-async def until_state(talk: Talk, state: str) -> Job:
+async def wait_for_state(talk: Talk, state: str) -> Job:
     await talk.until(lambda: talk.job().state == state)
     return talk.job()
 
 
-async def delayed(talk: Talk) -> Job:
+async def begin_delayed_turn(talk: Talk) -> Job:
     """A turn is begun, and its model fails in a way that may pass."""
     await talk.begin()
-    job = await until_state(talk, "delayed")
+    job = await wait_for_state(talk, "delayed")
     await talk.until(lambda: not talk.headway.engine.tasks)
     return job
 
@@ -46,7 +46,7 @@ def spoil_transcript(talk: Talk, message: str) -> list[str]:
     return talk.database.write(spoil)
 
 
-async def over(talk: Talk) -> dict[str, Any]:
+async def wait_for_end(talk: Talk) -> dict[str, Any]:
     await talk.until(lambda: bool(talk.turn()["ended_at"]))
     return talk.turn()
 
@@ -73,13 +73,13 @@ def cancel(talk: Talk) -> None:
     talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
 
 
-def another_turn_ends(talk: Talk, content: str = "Something else.") -> None:
+def run_another_turn(talk: Talk, content: str = "Something else.") -> None:
     """Whoever waits in the queue before it had its chance by then. The talk goes on looking at the turn it looked at."""
     before, conversation_id = talk.run, talk.conversation_id
     enqueue(talk, content)
-    talk.wait(over(talk))
+    talk.wait(wait_for_end(talk))
     talk.run, talk.conversation_id = before, conversation_id
 
 
-def row_of(talk: Talk, read: Callable[..., Any] = run_store.find) -> Any:
+def read_row(talk: Talk, read: Callable[..., Any] = run_store.find) -> Any:
     return talk.database.read(lambda tx: read(tx, talk.tenant_id, talk.job().id))

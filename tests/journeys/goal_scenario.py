@@ -1,5 +1,5 @@
 """A goal of ten errands, each of which leaves a line in a file: how it is planned, the model that runs them, and the home they
-are run from. What the model says depends on the request alone, so whoever asks again after a crash hears the same."""
+are run from. What the model says depends on the request alone, so a request repeated after a crash gets the same reply."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.journeys.crew import FOREVER_S, OWN
-from tests.journeys.lives import Life
-from tests.journeys.party_home import PRICES
+from tests.journeys.forked_process import ProcessPlan
+from tests.journeys.turn_home import PRICES
+from tests.journeys.worker_processes import FOREVER_S, OWN
 from tests.model_server import Reply, Request, calls, slow, text
 
 GOAL = "Run every errand there is."
@@ -83,23 +83,23 @@ class Script:
     def __call__(self, request: Request) -> Reply:
         match request.tools:
             case ["submit_plan"]:
-                return planned(next(steps for goal, steps in self.plans.items() if goal in request.last))
+                return plan_reply(next(steps for goal, steps in self.plans.items() if goal in request.last))
             case ["submit_evaluation"]:
-                return handed_in(request, divergence="none", reason="As expected.")
+                return form_reply(request, divergence="none", reason="As expected.")
             case ["submit_verdict"]:
-                return handed_in(request, met=True)
+                return form_reply(request, met=True)
             case ["submit_resumption"]:
                 return self.decide(request)
             case ["submit_replan"] if self.replan:
-                return self.replan(numbers(request))
+                return self.replan(get_sub_goal_ids(request))
         return self.run(request)
 
     def decide(self, request: Request) -> Reply:
-        found = {name: number for name, number in numbers(request).items() if name in self.decisions}
-        return handed_in(request, sub_goals=[{"id": number, "action": self.decisions[name]} for name, number in found.items()])
+        found = {name: number for name, number in get_sub_goal_ids(request).items() if name in self.decisions}
+        return form_reply(request, sub_goals=[{"id": number, "action": self.decisions[name]} for name, number in found.items()])
 
     def run(self, request: Request) -> Reply:
-        name = errand_of(request)
+        name = get_errand(request)
         stage = name, len(request.tool_results)
         if stage in self.stuck:
             self.stuck.remove(stage)
@@ -108,36 +108,36 @@ class Script:
         if name in self.gated and not self.gate.is_set():
             self.waiting.append(name)
             self.gate.wait(FOREVER_S)
-        return running(request)
+        return errand_reply(request)
 
 
 def reply(request: Request) -> Reply:
     return Script({GOAL: TEN})(request)
 
 
-def planned(errands: Sequence[Errand]) -> Reply:
+def plan_reply(errands: Sequence[Errand]) -> Reply:
     return calls(("submit_plan", {"sub_goals": [errand.as_json() for errand in errands]}), usage=USAGE)
 
 
-def handed_in(request: Request, **answer: Any) -> Reply:
+def form_reply(request: Request, **answer: Any) -> Reply:
     (form,) = request.tools
     return calls((form, answer), usage=USAGE)
 
 
-def numbers(request: Request) -> dict[str, str]:
+def get_sub_goal_ids(request: Request) -> dict[str, str]:
     """Of the sub-goals that are asked about, by errand."""
     return {name: number for number, name in NUMBERED.findall(request.last)}
 
 
-def errand_of(request: Request) -> str:
+def get_errand(request: Request) -> str:
     """What an agent is sent for: its task stands on a line of its own, and what others did never does."""
     (name,) = {name for said in request.texts for name in ERRAND.findall(said)}
     return str(name)
 
 
-def running(request: Request) -> Reply:
+def errand_reply(request: Request) -> Reply:
     """Noted once. Who is told that nobody knows whether it was noted does not note it again."""
-    name = errand_of(request)
+    name = get_errand(request)
     if request.tool_results:
         return text(f"Saw to {name}.", usage=USAGE)
     return calls(("note", {"name": name}), usage=USAGE)
@@ -146,7 +146,7 @@ def running(request: Request) -> Reply:
 # The home
 
 
-def furnish(home: Path) -> None:
+def make_home(home: Path) -> None:
     for folder, name, content in (
         ("tools", "own.py", OWN),
         ("agents", "index.toml", MAIN),
@@ -157,16 +157,16 @@ def furnish(home: Path) -> None:
         (home / folder / name).write_text(content)
 
 
-def build(folder: Path, database_url: str) -> Life:
+def build_scenario(folder: Path, database_url: str) -> ProcessPlan:
     """A home from which nothing was done yet, and a tenant who has a goal."""
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
-        return move_in(folder, database_url, desk, [GOAL])
+        return build_process_plan(folder, database_url, desk, [GOAL])
 
 
-def move_in(folder: Path, database_url: str, desk: TenantHarness, goals: Sequence[str]) -> Life:
-    furnish(folder / "home")
-    return Life(str(folder / "home"), database_url, desk.tenant.id, 0, goals=goals)
+def build_process_plan(folder: Path, database_url: str, desk: TenantHarness, goals: Sequence[str]) -> ProcessPlan:
+    make_home(folder / "home")
+    return ProcessPlan(str(folder / "home"), database_url, desk.tenant.id, 0, goals=goals)
 
 
 # What is left
@@ -182,9 +182,9 @@ def check_once(left: dict[str, Any], done: Counter[str], errands: Sequence[Erran
     assert all(one["ended_at"] for one in left["sub_goals"])
     ids = sorted(one["id"] for one in left["sub_goals"])
     for kind in ("sub_goal_started", "sub_goal_ended", "evaluated"):
-        assert sorted(entry["sub_goal_id"] for entry in entries(left, kind)) == ids, kind
-    assert {entry["status"] for entry in entries(left, "sub_goal_ended")} == {"completed"}
-    assert len(entries(left, "planned")) == len(entries(left, "completed")) == len(entries(left, "goal_set")) == 1
+        assert sorted(entry["sub_goal_id"] for entry in list_entries(left, kind)) == ids, kind
+    assert {entry["status"] for entry in list_entries(left, "sub_goal_ended")} == {"completed"}
+    assert len(list_entries(left, "planned")) == len(list_entries(left, "completed")) == len(list_entries(left, "goal_set")) == 1
     certain = {json.loads(one["arguments"])["name"] for one in left["effects"] if one["state"] == "succeeded"}
     assert len(left["effects"]) == len(names)
     assert {one["state"] for one in left["effects"]} <= {"succeeded", "unknown"}
@@ -192,15 +192,15 @@ def check_once(left: dict[str, Any], done: Counter[str], errands: Sequence[Erran
     assert set(done.values()) <= {1}
 
 
-def check_books(left: dict[str, Any]) -> None:
+def check_journal(left: dict[str, Any]) -> None:
     """Journal and rows agree; nothing is left set aside or under way."""
     (goal,) = left["goals"]
     assert [entry["n"] for entry in left["journal"]] == list(range(1, goal["journaled"] + 1))
     cycles = Counter(one["status"] for one in left["planning_cycles"])
     assert cycles["active"] == 0
     assert cycles["completed"] == 1
-    assert cycles["interrupted"] <= len(entries(left, "interrupted")) == len(told(left, "recovered"))
-    assert [one["kind"] for one in left["notices"]] == ["recovered"] * len(entries(left, "interrupted"))
+    assert cycles["interrupted"] <= len(list_entries(left, "interrupted")) == len(list_events(left, "recovered"))
+    assert [one["kind"] for one in left["notices"]] == ["recovered"] * len(list_entries(left, "interrupted"))
     (pool,) = left["pools"]
     assert pool["reserved"] == 0
     assert pool["spent"] == sum(run["cost"] for run in left["runs"]) == sum(call["cost"] for call in left["model_calls"]) > 0
@@ -208,14 +208,14 @@ def check_books(left: dict[str, Any]) -> None:
     assert len(left["runs"]) == 1 + sum(one["mode"] == "agent" for one in left["sub_goals"])
 
 
-def entries(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def list_entries(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [json.loads(one["data"]) for one in left["journal"] if one["kind"] == kind]
 
 
-def told(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def list_events(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [json.loads(one["data"]) for one in left["events"] if one["kind"] == kind]
 
 
-def notes(life: Life) -> Counter[str]:
-    path = Path(life.home) / "notes.txt"
+def count_notes(plan: ProcessPlan) -> Counter[str]:
+    path = Path(plan.home) / "notes.txt"
     return Counter(path.read_text().split() if path.exists() else [])

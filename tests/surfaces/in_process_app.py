@@ -1,4 +1,4 @@
-"""The app in this process, for what takes too long to wait for in a server of its own."""
+"""The app in the test process, for cases that take too long in a separate server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,26 +15,26 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.app import WebApp
 
 
-class Inside(NamedTuple):
+class InProcessApp(NamedTuple):
     app: WebApp
     client: httpx.AsyncClient
     token: NewToken
 
 
-def first_token(tx: Transaction) -> NewToken:
+def create_first_token(tx: Transaction) -> NewToken:
     return tenants.create_token(tx, tenants.ensure_local(tx).id)
 
 
 @asynccontextmanager
-async def inside(folder: Path, heartbeat_s: float = 0.02) -> AsyncIterator[Inside]:
+async def open_app(folder: Path, heartbeat_s: float = 0.02) -> AsyncIterator[InProcessApp]:
     """A running app whose heart beats fast, and a client with a token. A stream can be read when it has ended."""
     headway = Headway(settings.load({"home": str(folder)}))
     headway.feed.heartbeat_s = heartbeat_s
     app = WebApp(headway)
     async with app.lifespan(app):
-        token = await headway.database.write(first_token)
+        token = await headway.database.write(create_first_token)
         headers = {"Authorization": f"Bearer {token.secret}"}
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=headers, timeout=30
         ) as client:
-            yield Inside(app, client, token)
+            yield InProcessApp(app, client, token)

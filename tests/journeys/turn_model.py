@@ -1,5 +1,5 @@
-"""The model of a story: it prepares a party, over every path of the loop. What it says depends on the request alone, so whoever
-asks again after a crash hears the same.
+"""The model of the turn scenario: it prepares a party, over every path of the loop. Its reply depends on the request alone, so a
+request that is repeated after a crash gets the same reply.
 
 It also is the moment at which some of its clients die. A key tells how: `before.3.4711` has process 4711 killed when its third
 request has arrived, `after.3.4711` when that has been answered, and with `hold.3` the third reply is held back until `release`.
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.model_server import Door, ModelProcess, ModelServer, Reply, Request, call, calls, text, text_of
+from tests.model_server import ChatHandler, ModelProcess, ModelServer, Reply, Request, call, calls, get_text, text
 
 REQUEST = "Prepare the party: read who comes, order what we need, and tell everybody."
 STRONG, CHEAP = "fake-strong", "fake-cheap"
@@ -35,38 +35,40 @@ def reply(request: Request) -> Reply:
     if request.model == CHEAP:
         assert LONG in request.last
         return text(SUMMARY, usage=(500, 50))
-    return supervisor(request)
+    return supervisor_reply(request)
 
 
-def supervisor(request: Request) -> Reply:
+def supervisor_reply(request: Request) -> Reply:
     """Derived from what was said last, as the loop's own next step is."""
-    said = [one for one in request.messages if not text_of(one).startswith("[TURN CONTEXT]")]
-    answered = tools_that_answered(said)
-    return after_tools(request, answered, said) if answered else after_words(request, text_of(said[-1]))
+    said = [one for one in request.messages if not get_text(one).startswith("[TURN CONTEXT]")]
+    answered = list_answered_tools(said)
+    return reply_after_tools(request, answered, said) if answered else reply_after_text(request, get_text(said[-1]))
 
 
-def after_words(request: Request, last: str) -> Reply:
+def reply_after_text(request: Request, last: str) -> Reply:
     if last.startswith("Not finished"):
-        return made(request, ended(request, ORDER))
+        return number_calls(request, complete_call(request, ORDER))
     if "clean up afterwards" in last:
         return text(LONG, finish="length", usage=USAGE)
     if SUMMARY in last:
-        return made(request, ended(request, TELL))
+        return number_calls(request, complete_call(request, TELL))
     assert last == REQUEST, last
-    return made(request, ("create_todo", {"items": [{"title": one} for one in (READ, ORDER, TELL)]}), text="First a plan.")
+    return number_calls(request, ("create_todo", {"items": [{"title": one} for one in (READ, ORDER, TELL)]}), text="First a plan.")
 
 
-def after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any]]) -> Reply:
-    results = "".join(text_of(message) for message in newest_results(said))
+def reply_after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any]]) -> Reply:
+    results = "".join(get_text(message) for message in list_newest_results(said))
     match tools:
         case ["create_todo"]:
-            return made(request, ("read_file", {"path": "guests.txt"}), ("invite", {"guest": "Ada"}), ended(request, READ))
+            return number_calls(
+                request, ("read_file", {"path": "guests.txt"}), ("invite", {"guest": "Ada"}), complete_call(request, READ)
+            )
         case ["read_file", "invite", "complete_todo"]:
-            return made(request, *(("order", {"what": what}) for what in WANTED), text="There is much to order.")
+            return number_calls(request, *(("order", {"what": what}) for what in WANTED), text="There is much to order.")
         case ["order", *_] if UNKNOWN in results:
-            return made(request, ("read_file", {"path": "orders.txt"}))
+            return number_calls(request, ("read_file", {"path": "orders.txt"}))
         case ["read_file"] if missing := [what for what in WANTED if what not in results]:
-            return made(request, *(("order", {"what": what}) for what in missing))
+            return number_calls(request, *(("order", {"what": what}) for what in missing))
         case ["complete_todo"] if ORDER in results:
             return text("I keep in mind what is left.\n/todo add clean up afterwards\n\nNow the letter.", usage=USAGE)
         case ["complete_todo"]:
@@ -74,35 +76,35 @@ def after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any
     return text("Everything is ordered, so I am done.", usage=USAGE)
 
 
-def made(request: Request, *wanted: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+def number_calls(request: Request, *wanted: tuple[str, dict[str, Any]], text: str = "") -> Reply:
     """Calls with ids that tell them apart wherever they stand: what was called before is called -again."""
     taken = {one["id"] for message in request.messages for one in message.get("tool_calls") or []}
-    named = [call(name, given, id=untaken("-".join([name, *key(given)]), taken)) for name, given in wanted]
+    named = [call(name, given, id=find_free_id("-".join([name, *list_key_parts(given)]), taken)) for name, given in wanted]
     return calls(*named, text=text, usage=USAGE)
 
 
-def untaken(id: str, taken: set[str]) -> str:
-    return untaken(f"{id}{AGAIN}", taken) if id in taken else id
+def find_free_id(id: str, taken: set[str]) -> str:
+    return find_free_id(f"{id}{AGAIN}", taken) if id in taken else id
 
 
-def key(arguments: dict[str, Any]) -> Iterator[str]:
+def list_key_parts(arguments: dict[str, Any]) -> Iterator[str]:
     return (value.replace(" ", "_") for name, value in arguments.items() if isinstance(value, str) and name != "todoId")
 
 
-def ended(request: Request, title: str) -> tuple[str, dict[str, Any]]:
+def complete_call(request: Request, title: str) -> tuple[str, dict[str, Any]]:
     """The id of an item is in the context, which shows the plan as it is now."""
     found = re.search(rf"- \[\w+\] {title} \(id ([0-9a-f-]{{36}})\)", request.last)
     assert found, f"no open item {title!r} in {request.last!r}"
     return "complete_todo", {"todoId": found[1], "outcome": f"done: {title}"}
 
 
-def tools_that_answered(said: Sequence[dict[str, Any]]) -> list[str]:
+def list_answered_tools(said: Sequence[dict[str, Any]]) -> list[str]:
     """The tools whose results are the last thing that was said; none if somebody spoke since."""
     names = {one["id"]: one["function"]["name"] for message in said for one in message.get("tool_calls") or []}
-    return [names[message["tool_call_id"]] for message in newest_results(said)]
+    return [names[message["tool_call_id"]] for message in list_newest_results(said)]
 
 
-def newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def list_newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     before = max((place for place, message in enumerate(said) if message["role"] != "tool"), default=-1)
     return list(said[before + 1 :])
 
@@ -110,7 +112,7 @@ def newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 # The process
 
 
-class Fatal(Door):
+class KillingHandler(ChatHandler):
     """Answers like the other, and does to its clients what their keys ask for."""
 
     asked: Counter[str] = Counter()
@@ -136,7 +138,7 @@ def kill(process: int) -> None:
 
 
 @contextmanager
-def party_model() -> Iterator[ModelProcess]:
+def run_turn_model() -> Iterator[ModelProcess]:
     """Run it in a process of its own until the block ends."""
     path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True, env=path) as process:
@@ -151,7 +153,7 @@ def main() -> None:
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, which inherit it
     server = ModelServer(reply)
-    server.RequestHandlerClass = Fatal
+    server.RequestHandlerClass = KillingHandler
     with server:
         print(json.dumps({"url": server.url}), flush=True)
         signal.sigwait(ends)

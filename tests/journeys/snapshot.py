@@ -1,4 +1,4 @@
-"""What a turn left in the database, as plain data, and as it is told apart from that of another run of the same story."""
+"""The state that a turn left in the database, as plain data, and a normal form in which two runs of one scenario compare equal."""
 
 import json
 import re
@@ -25,16 +25,16 @@ TABLES = {
     "planning_cycles": "id, goal_id, status, started_at, ended_at",
 }
 ORDER = {"effects": "run_id, n, place", "journal": "goal_id, n"}
-Remains = dict[str, Any]
+Snapshot = dict[str, Any]
 
 
-def read(database_url: str, tenant_id: int) -> Remains:
+def read_snapshot(database_url: str, tenant_id: int) -> Snapshot:
     with DirectDatabase(database_url) as database:
-        return database.read(lambda tx: {"transcript": spoken(tx, tenant_id), **tables(tx, tenant_id)})
+        return database.read(lambda tx: {"transcript": read_transcripts(tx, tenant_id), **read_tables(tx, tenant_id)})
 
 
-def tables(tx: Transaction, tenant_id: int) -> Remains:
-    found: Remains = {}
+def read_tables(tx: Transaction, tenant_id: int) -> Snapshot:
+    found: Snapshot = {}
     for table, columns in TABLES.items():
         names = columns.split(", ")
         order = ORDER.get(table, names[0])
@@ -43,7 +43,7 @@ def tables(tx: Transaction, tenant_id: int) -> Remains:
     return found
 
 
-def spoken(tx: Transaction, tenant_id: int) -> list[Remains]:
+def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
     """The journaled messages, decoded as the loop decodes them."""
     ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)]
     entries = [entry for run_id in ids if (run := run_store.find(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
@@ -57,7 +57,7 @@ ACCIDENTAL = re.compile(r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=
 NUMBERED = {"id", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
 
 
-def essence(remains: Any) -> Any:
+def normalize(remains: Any) -> Any:
     """The same without when it was and without names that were given at random; who is who stays visible."""
     names: dict[str, str] = {}
 
@@ -67,7 +67,7 @@ def essence(remains: Any) -> Any:
     def plain(value: Any) -> Any:
         match value:
             case dict():
-                return {name: None if is_accidental(name, one) else plain(one) for name, one in value.items()}
+                return {name: None if is_volatile(name, one) else plain(one) for name, one in value.items()}
             case list():
                 return [plain(one) for one in value]
             case str() if value.startswith("{"):
@@ -79,5 +79,5 @@ def essence(remains: Any) -> Any:
     return plain(remains)
 
 
-def is_accidental(name: str, value: Any) -> bool:
+def is_volatile(name: str, value: Any) -> bool:
     return name in NUMBERED and isinstance(value, int)

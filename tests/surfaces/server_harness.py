@@ -21,7 +21,7 @@ from tests.warm_start import Program
 PATIENCE_S = 30
 
 
-def plain(url: str) -> dict[str, Any]:
+def client_options(url: str) -> dict[str, Any]:
     """How to talk to a server of ours. Certificates take a tenth of a second to load, and there are none."""
     return {"base_url": url, "timeout": PATIENCE_S, "verify": False, "trust_env": False}
 
@@ -34,7 +34,7 @@ class Client(httpx.Client):
         self.desk = desk
         self.secret = made.secret
         self.token_id = made.token.id
-        super().__init__(headers={"Authorization": f"Bearer {made.secret}"}, **plain(url))
+        super().__init__(headers={"Authorization": f"Bearer {made.secret}"}, **client_options(url))
 
     def ok(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
         """The document of an answer that has to have this status."""
@@ -45,7 +45,7 @@ class Client(httpx.Client):
 
     def refused(self, method: str, path: str, status: int, code: str, **options: Any) -> str:
         """What an answer that has to be this refusal says."""
-        return problem(self.request(method, path, **options), status, code)
+        return check_problem(self.request(method, path, **options), status, code)
 
     def add(self, subject: str = "write it down", **fields: Any) -> dict[str, Any]:
         todo: dict[str, Any] = self.ok("POST", "/v1/todos", 201, json={"subject": subject, **fields})["todo"]
@@ -69,7 +69,7 @@ class Client(httpx.Client):
         return Client(str(self.base_url), self.desk)
 
 
-def problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
+def check_problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
     """The detail of a refusal, which looks alike wherever it comes from."""
     assert answer.status_code == status, (answer.status_code, answer.text)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -82,7 +82,7 @@ def problem(answer: httpx.Response, status: int, code: str | None = None) -> str
     return str(document["detail"])
 
 
-class Ended(NamedTuple):
+class ServerExit(NamedTuple):
     code: int
     seconds: float
 
@@ -119,10 +119,10 @@ class Service:
         with DirectDatabase(self.database_url, FixedClock(int((time.time() - seconds) * 1000))) as earlier:
             yield earlier
 
-    def end(self, by: signal.Signals = signal.SIGTERM) -> Ended:
+    def end(self, by: signal.Signals = signal.SIGTERM) -> ServerExit:
         began = time.monotonic()
         self.process.send_signal(by)
-        return Ended(self.process.wait(PATIENCE_S), time.monotonic() - began)
+        return ServerExit(self.process.wait(PATIENCE_S), time.monotonic() - began)
 
     def lines(self) -> list[dict[str, Any]]:
         """What it logged."""
@@ -137,7 +137,7 @@ class Service:
 
 
 @contextmanager
-def serving(
+def run_server(
     database_url: str, folder: Path, flags: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Iterator[Service]:
     """Run `headway serve` until the block ends. A failure that it had to log fails the test."""
@@ -159,7 +159,7 @@ def serving(
                 service.database.close()
 
 
-def until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
     """Look again and again until it is so."""
     deadline = time.monotonic() + patience_s
     while not condition():

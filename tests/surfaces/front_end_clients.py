@@ -1,4 +1,4 @@
-"""Chat front ends that others made, in front of a server: their own packages, run by node."""
+"""The published client packages of two chat front ends, run by node against a server."""
 
 import fcntl
 import hashlib
@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 TESTS = Path(__file__).parent.parent
 SCRIPTS = TESTS / "clients"
@@ -20,7 +20,7 @@ AG_UI = ("@ag-ui/client", "ag-ui-client-0")
 AI_SDK = ("ai-5", "ai-6", "ai-7")
 
 
-def installed() -> Path:
+def install_clients() -> Path:
     """A folder with the pinned packages, made once. Without node, or without packages, the tests fail: nobody has looked."""
     node = shutil.which("npm") and shutil.which("node")
     assert node, "the front ends' own clients need node and npm"
@@ -42,19 +42,19 @@ def installed() -> Path:
     return folder
 
 
-def run(script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...]) -> dict[str, Any]:
+def run_client(script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...]) -> dict[str, Any]:
     """What the client has of the conversation after it said these things in it."""
     url = f"{str(client.base_url).rstrip('/')}{path}"
     command = ["node", script, library, url, client.secret, key, *requests]
-    ran = subprocess.run(command, cwd=installed(), capture_output=True, text=True, timeout=TALKING_S)
+    ran = subprocess.run(command, cwd=install_clients(), capture_output=True, text=True, timeout=TALKING_S)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
 
 
 def ag_ui(library: str, client: Client, *requests: str, key: str = "thread") -> dict[str, Any]:
-    return run("ag_ui.mjs", library, client, "/v1/ag-ui", key, requests)
+    return run_client("ag_ui.mjs", library, client, "/v1/ag-ui", key, requests)
 
 
 def ui_stream(library: str, client: Client, *requests: str, key: str = "chat") -> dict[str, Any]:
-    return run("ui_stream.mjs", library, client, "/v1/ui-stream", key, requests)
+    return run_client("ui_stream.mjs", library, client, "/v1/ui-stream", key, requests)

@@ -1,4 +1,4 @@
-"""The routes as the OpenAPI document names them: what a test says of all of them also holds for those to come."""
+"""The routes of the OpenAPI document, so that tests over all routes cover future ones too."""
 
 import re
 from typing import Any, NamedTuple
@@ -26,17 +26,17 @@ class Operation(NamedTuple):
         return re.sub(r"\{.*?\}", str(value), self.path)
 
 
-def document_of(client: httpx.Client) -> dict[str, Any]:
+def get_document(client: httpx.Client) -> dict[str, Any]:
     answer = client.get("/openapi.json")
     assert answer.status_code == 200
     document: dict[str, Any] = answer.json()
     return document
 
 
-def operations(client: httpx.Client) -> list[Operation]:
+def list_operations(client: httpx.Client) -> list[Operation]:
     found = [
         Operation(method.upper(), path, definition)
-        for path, methods in document_of(client)["paths"].items()
+        for path, methods in get_document(client)["paths"].items()
         for method, definition in methods.items()
         if method.upper() in METHODS
     ]

@@ -1,7 +1,6 @@
-"""Lives of a Headway, each a process of its own that takes no second to be born: it is forked off one that has loaded everything.
+"""Headway in processes that start within milliseconds: each is forked from one that has loaded every module.
 
-A life takes up the turn or the goal that the one before it left behind, or begins it if nobody knows of it, and ends with it, or
-earlier.
+A process resumes the turn or the goal that the one before it left, or begins it, and ends with it unless it is killed earlier.
 """
 
 import asyncio
@@ -23,14 +22,14 @@ from typing import Any, NamedTuple
 PATIENCE_S = 60
 
 
-class Life(NamedTuple):
-    """What to live for, and when to die."""
+class ProcessPlan(NamedTuple):
+    """What a process has to do, and before which point it is killed."""
 
     home: str
     database_url: str
     tenant_id: int
     conversation_id: int
-    number: int | None = None  # of the moment before which it dies,
+    number: int | None = None  # of the point before which it is killed,
     only: str = ""  # counting only those of that sort
     key: str = "alive"  # what the model is shown
     goals: Sequence[str] = ()  # to be pursued; without any, a turn is answered
@@ -47,8 +46,8 @@ class Life(NamedTuple):
         return Path(self.home) / "left.json"
 
     @property
-    def birth(self) -> Path:
-        """Which process is alive, or was the last to be."""
+    def pid_file(self) -> Path:
+        """The id of the process that runs the plan, or ran it last."""
         return Path(self.home) / "process"
 
     @property
@@ -56,41 +55,41 @@ class Life(NamedTuple):
         return Path(self.home) / "workspace" / str(self.tenant_id)
 
     @property
-    def diary(self) -> Path:
+    def point_log(self) -> Path:
         return Path(self.home) / "last moment"
 
 
-class Zygote:
-    """Seen from outside: a process to which lives are given one after the other."""
+class ForkServer:
+    """The parent's handle on the process that forks one child per plan, one after the other."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
-    def live(self, life: Life) -> bool:
+    def run_plan(self, plan: ProcessPlan) -> bool:
         """Whether it ended by itself, and was not killed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(life) + "\n")
+        self.process.stdin.write(json.dumps(plan) + "\n")
         self.process.stdin.flush()
         code = json.loads(self.process.stdout.readline())
-        assert code in (0, -signal.SIGKILL), (code, life)
+        assert code in (0, -signal.SIGKILL), (code, plan)
         return bool(code == 0)
 
 
 @contextmanager
-def zygote(model_url: str, folder: Path) -> Iterator[Zygote]:
-    """To be used until the block ends. What lives have to complain about is shown with the test's output."""
+def run_fork_server(model_url: str, folder: Path) -> Iterator[ForkServer]:
+    """Run the fork server until the block ends. Tracebacks of its children appear in the test's output."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "SSL_CERT_"))}
     env = {
         **own,
         "OPENAI_BASE_URL": model_url,
         "PYTHONPATH": str(Path(__file__).parents[2]),
-        "SSL_CERT_DIR": str(folder),  # certificates, which nobody needs here, take each life a tenth of a second to load
+        "SSL_CERT_DIR": str(folder),  # certificates, which nobody needs here, take each plan a tenth of a second to load
     }
     command = [sys.executable, __file__]
     with subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield Zygote(process)
+            yield ForkServer(process)
         finally:
             process.terminate()
 
@@ -99,10 +98,11 @@ def zygote(model_url: str, folder: Path) -> Iterator[Zygote]:
 
 
 def main() -> None:
-    from tests.journeys.mortality import count_statements  # noqa: PLC0415
+    from tests.journeys.kill_points import count_statements  # noqa: PLC0415
 
     count_statements()
-    asyncio.run(be(Life._make(json.loads(sys.stdin.readline()))))  # the first is lived here: it loads all that takes long
+    # The first plan runs here: that loads every module.
+    asyncio.run(run_headway(ProcessPlan._make(json.loads(sys.stdin.readline()))))
     print(0, flush=True)
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
@@ -110,16 +110,16 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            be_born(Life._make(json.loads(line)))
+            run_child(ProcessPlan._make(json.loads(line)))
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def be_born(life: Life) -> None:
+def run_child(plan: ProcessPlan) -> None:
     faulthandler.dump_traceback_later(PATIENCE_S, exit=True)  # whoever hangs says where
     code = 1
     try:
-        asyncio.run(be(life))
+        asyncio.run(run_headway(plan))
         code = 0
     except BaseException:  # noqa: BLE001  whatever it is, it must not go on in the parent's code
         traceback.print_exc()
@@ -128,75 +128,75 @@ def be_born(life: Life) -> None:
         os._exit(code)
 
 
-async def be(life: Life) -> None:
+async def run_headway(plan: ProcessPlan) -> None:
     from headway import settings  # noqa: PLC0415
     from headway.assembly import Headway  # noqa: PLC0415
-    from tests.journeys.mortality import doom  # noqa: PLC0415
-    from tests.journeys.party_model import CHEAP, STRONG  # noqa: PLC0415
+    from tests.journeys.kill_points import arm  # noqa: PLC0415
+    from tests.journeys.turn_model import CHEAP, STRONG  # noqa: PLC0415
 
-    os.environ["OPENAI_API_KEY"] = f"{life.key}.{os.getpid()}"
+    os.environ["OPENAI_API_KEY"] = f"{plan.key}.{os.getpid()}"
     names = {"model": f"openai-chat:{STRONG}", "model_cheap": f"openai-chat:{CHEAP}"}
-    age_leases(life.database_url)
-    found = remains(life)
-    life.found.write_text(json.dumps(found))
-    life.birth.write_text(str(os.getpid()))
-    pace = {"restart_stagger_s": life.stagger_s, "retry_delay_s": "0.01"}
-    headway = Headway(settings.load({"home": life.home, "database_url": life.database_url, **names, **pace}))
+    age_leases(plan.database_url)
+    found = read_state(plan)
+    plan.found.write_text(json.dumps(found))
+    plan.pid_file.write_text(str(os.getpid()))
+    pace = {"restart_stagger_s": plan.stagger_s, "retry_delay_s": "0.01"}
+    headway = Headway(settings.load({"home": plan.home, "database_url": plan.database_url, **names, **pace}))
     headway.start()
     await headway.database.write(lambda _tx: None)  # behind the housekeeping, which is not what we look at
-    if life.number is not None:
-        doom(life.number, str(life.diary), life.only)
-    headway.start_agents(alone=not found["runs"] and not life.goals)
+    if plan.number is not None:
+        arm(plan.number, str(plan.point_log), plan.only)
+    headway.start_agents(alone=not found["runs"] and not plan.goals)
     await headway.agents_ready()
-    await (pursue(headway, life, found) if life.goals else answer(headway, life, found))
+    await (pursue(headway, plan, found) if plan.goals else answer(headway, plan, found))
     await headway.stop_agents()
     headway.close()
-    life.left.write_text(json.dumps(remains(life)))
+    plan.left.write_text(json.dumps(read_state(plan)))
 
 
-async def answer(headway: Any, life: Life, found: dict[str, Any]) -> None:
-    from tests.journeys.party_model import REQUEST  # noqa: PLC0415
+async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
+    from tests.journeys.turn_model import REQUEST  # noqa: PLC0415
 
     if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
-        await headway.run_turn(life.tenant_id, life.conversation_id, REQUEST)
+        await headway.run_turn(plan.tenant_id, plan.conversation_id, REQUEST)
     elif not found["runs"][0]["ended_at"]:
         await headway.engine.ended(found["runs"][0]["id"])
 
 
-async def pursue(headway: Any, life: Life, found: dict[str, Any]) -> None:
+async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
     """All of its goals, until each has ended or is stopped by a fault."""
     from headway.actions import goals  # noqa: PLC0415
 
     known = {goal["description"]: goal["run_id"] for goal in found["goals"]}
     over = {goal["run_id"] for goal in found["goals"] if goal["ended_at"]}
-    for description in life.goals:
+    for description in plan.goals:
         if description not in known:
             wanted = goals.NewGoal(description, "Everything is noted.")
-            goal = await headway.database.write(partial(goals.add, tenant_id=life.tenant_id, wanted=wanted))
+            goal = await headway.database.write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=wanted))
             headway.nudge()
             known[description] = goal.run_id
     await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))
 
 
-def remains(life: Life) -> dict[str, Any]:
+def read_state(plan: ProcessPlan) -> dict[str, Any]:
     """What is in the database, and which tools were called outside of it."""
-    from tests.journeys.remains import read  # noqa: PLC0415
+    from tests.journeys.snapshot import read_snapshot  # noqa: PLC0415
 
-    calls = life.workspace / "calls.jsonl"
+    calls = plan.workspace / "calls.jsonl"
     ran = [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
-    return {**read(life.database_url, life.tenant_id), "ran": ran}
+    return {**read_snapshot(plan.database_url, plan.tenant_id), "ran": ran}
 
 
 def age_leases(database_url: str) -> None:
-    """As if so much time had passed that whoever was alive must be dead."""
-    from headway.engine import LEASE_MS  # noqa: PLC0415
+    """Expire every lease, as if the processes that held them had been dead for a while."""
+    from headway.ledger.job import LEASE_MS  # noqa: PLC0415
     from headway.storage.direct import DirectDatabase  # noqa: PLC0415
 
     with DirectDatabase(database_url) as database:
-        database.write(partial(older, by=LEASE_MS + 1))
+        database.write(partial(age_beats, by=LEASE_MS + 1))
 
 
-def older(tx: Any, by: int, owner: str = "%") -> None:
+def age_beats(tx: Any, by: int, owner: str = "%") -> None:
     tx.run("UPDATE worker_leases SET beat_at = beat_at - ? WHERE executor_id LIKE ?", by, owner)
 
 

@@ -58,7 +58,7 @@ def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
     return SubGoal(**{name: 0 for name in SubGoal._fields if name != "depends_on"} | whole | fields)
 
 
-def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **fields: Any) -> dict[str, int]:
+def add_plan(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **fields: Any) -> dict[str, int]:
     """Sub-goals of a first plan by what they say, each after those it names; their ids."""
     ids: dict[str, int] = {}
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
@@ -66,44 +66,46 @@ def planned(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **f
         ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
         goal_store.replace_edges(tx, ids[words], [ids[below] for below in after])
     for number in ids.values():
-        sub_goals.change(tx, found(tx, goal, number))
+        sub_goals.change(tx, get_sub_goal(tx, goal, number))
     goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))
     return ids
 
 
-def main_run(tx: Transaction, goal: Goal) -> Run:
+def get_main_run(tx: Transaction, goal: Goal) -> Run:
     run = run_store.find(tx, goal.tenant_id, goal.run_id or "")
     assert run is not None
     return run
 
 
-def found(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
+def get_sub_goal(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
     one = goal_store.find_sub_goal(tx, goal.tenant_id, sub_goal_id)
     assert one is not None
     return one
 
 
 def start(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
-    return sub_goals.start(tx, found(tx, goal, sub_goal_id), main_run(tx, goal))
+    return sub_goals.start(tx, get_sub_goal(tx, goal, sub_goal_id), get_main_run(tx, goal))
 
 
 def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is done.", error: str | None = None) -> SubGoal:
     """Begun if it was not, and over."""
-    one = found(tx, goal, sub_goal_id)
+    one = get_sub_goal(tx, goal, sub_goal_id)
     if one.status == "pending":
         one = start(tx, goal, sub_goal_id)
     result = {"status": "failed" if error else "completed", "summary": summary, "error": error}
-    return sub_goals.end(tx, one, main_run(tx, goal), result)
+    return sub_goals.end(tx, one, get_main_run(tx, goal), result)
 
 
-def judge(tx: Transaction, goal: Goal, sub_goal_id: int, divergence: Divergence = "none", reason: str = "As expected.") -> SubGoal:
+def evaluate(
+    tx: Transaction, goal: Goal, sub_goal_id: int, divergence: Divergence = "none", reason: str = "As expected."
+) -> SubGoal:
     held = goals.get(tx, goal.tenant_id, goal.id)
-    return sub_goals.judge(tx, held, found(tx, goal, sub_goal_id), divergence, reason, "rules")
+    return sub_goals.judge(tx, held, get_sub_goal(tx, goal, sub_goal_id), divergence, reason, "rules")
 
 
-def begun(tx: Transaction, tenant_id: int, description: str = "reach it", **fields: Any) -> Goal:
+def add_begun_goal(tx: Transaction, tenant_id: int, description: str = "reach it", **fields: Any) -> Goal:
     """A goal with a plan of two steps, the first of them begun."""
     goal = goals.add(tx, tenant_id, NewGoal(description, **fields))
-    ids = planned(tx, goal, {"go": [], "arrive": ["go"]})
+    ids = add_plan(tx, goal, {"go": [], "arrive": ["go"]})
     start(tx, goal, ids["go"])
     return goals.get(tx, tenant_id, goal.id)

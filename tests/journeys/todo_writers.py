@@ -1,5 +1,5 @@
-"""Writers, each a process of its own that is forked off one that has loaded everything: several todos at once, over and over, until
-somebody kills it. What was acknowledged to it, it writes down elsewhere, after the fact."""
+"""Processes that add todos, several at once, until they are killed. Each is forked from one that has loaded every module, and notes
+in a file which todos were acknowledged to it."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ class Writing(NamedTuple):
     name: str
 
 
-class Office:
+class WriterServer:
     """Seen from outside: a process that sends writers out, and says which they are."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -45,11 +45,11 @@ class Office:
 
 
 @contextmanager
-def office() -> Iterator[Office]:
+def run_writer_server() -> Iterator[WriterServer]:
     command = [sys.executable, __file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield Office(process)
+            yield WriterServer(process)
         finally:
             process.terminate()
 
@@ -79,7 +79,7 @@ async def add(database: Database, writing: Writing, name: str, acknowledged: int
         os.write(acknowledged, f"{todo.id} pending\n".encode())
         if number % 3 == 0:
             ended = Change(status="completed")
-            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, wanted=ended))
+            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, changes=ended))
             os.write(acknowledged, f"{todo.id} completed\n".encode())
 
 

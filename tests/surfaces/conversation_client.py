@@ -1,4 +1,4 @@
-"""Saying something in a conversation, and hearing what comes of it."""
+"""Sends messages to a conversation and reads the turns that answer them."""
 
 import json
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from typing import Any
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Row
 from tests.model_server import ModelServer, Reply, Request, Script, calls, text
-from tests.surfaces.listening import Stream, Told, listening
-from tests.surfaces.serving import Client, until
+from tests.surfaces.event_stream import Stream, StreamEvent, open_stream
+from tests.surfaces.server_harness import Client, wait_until
 from tests.surfaces.shell import Shell
 from tests.warm_start import Program
 
@@ -29,78 +29,78 @@ def say(client: Client, conversation: int, content: str = "hello", **options: An
 
 
 @contextmanager
-def talking(
+def open_turn_stream(
     client: Client, conversation: int, content: str = "hello", mode: str = "plan", key: str | None = None
 ) -> Iterator[Stream]:
     """The turn's own stream."""
     headers = {"Accept": "text/event-stream"} | ({"Idempotency-Key": key} if key else {})
     body = {"content": content, "mode": mode}
-    with listening(client, messages_path(conversation), "POST", json=body, headers=headers) as stream:
+    with open_stream(client, messages_path(conversation), "POST", json=body, headers=headers) as stream:
         assert stream.answer.headers["content-type"].startswith("text/event-stream")
         yield stream
 
 
-def whole_turn(client: Client, conversation: int, content: str = "hello", **options: Any) -> list[Told]:
+def read_turn(client: Client, conversation: int, content: str = "hello", **options: Any) -> list[StreamEvent]:
     """All that the turn's own stream tells before it ends by itself."""
-    with talking(client, conversation, content, **options) as stream:
+    with open_turn_stream(client, conversation, content, **options) as stream:
         return list(stream.events())
 
 
-def heard_to_the_end(stream: Stream) -> list[Told]:
+def read_until_turn_ends(stream: Stream) -> list[StreamEvent]:
     """What a stream that does not end by itself tells until a turn ends."""
     heard = []
     for told in stream.events():
         heard.append(told)
         if told.event in TURN_ENDS:
             return heard
-    raise AssertionError(f"the stream ended before a turn did: {kinds(heard)}")
+    raise AssertionError(f"the stream ended before a turn did: {list_kinds(heard)}")
 
 
-def kinds(told: list[Told]) -> list[str]:
+def list_kinds(told: list[StreamEvent]) -> list[str]:
     """The names of what was told; words that came one by one count once."""
     names = [one.event for one in told]
     return [name for place, name in enumerate(names) if name != "text_delta" or names[place - 1 : place] != [name]]
 
 
-def logged(told: list[Told]) -> list[Told]:
+def list_logged(told: list[StreamEvent]) -> list[StreamEvent]:
     return [one for one in told if one.id]
 
 
-def spoken(told: list[Told]) -> str:
+def join_text(told: list[StreamEvent]) -> str:
     return "".join(one.data["text"] for one in told if one.event == "text_delta")
 
 
-def begin_with_patience(client: Client, conversation: int, model: ModelServer) -> str:
+def begin_retrying_turn(client: Client, conversation: int, model: ModelServer) -> str:
     """The id of a turn whose model may fail more than once; these servers have no patience of their own."""
     model.hold()
     turn_id = say(client, conversation)
     model.wait_for_requests(1)
-    give_patience(client)
+    allow_retries(client)
     model.release()
     return turn_id
 
 
-def give_patience(client: Client) -> None:
+def allow_retries(client: Client) -> None:
     client.desk.write(lambda tx, tenant_id: tx.run("UPDATE jobs SET max_attempts = 5 WHERE tenant_id = ?", tenant_id))
 
 
-def turn(client: Client, turn_id: str) -> dict[str, Any]:
+def get_turn(client: Client, turn_id: str) -> dict[str, Any]:
     found: dict[str, Any] = client.ok("GET", f"/v1/turns/{turn_id}")["turn"]
     return found
 
 
-def ended(client: Client, turn_id: str) -> dict[str, Any]:
+def wait_for_turn(client: Client, turn_id: str) -> dict[str, Any]:
     """The turn, once it has ended."""
-    until(lambda: turn(client, turn_id)["status"] not in ("running", "paused"), "the turn ends")
-    return turn(client, turn_id)
+    wait_until(lambda: get_turn(client, turn_id)["status"] not in ("running", "paused"), "the turn ends")
+    return get_turn(client, turn_id)
 
 
-def said(client: Client, conversation: int, **query: Any) -> list[tuple[str, str]]:
+def list_messages(client: Client, conversation: int, **query: Any) -> list[tuple[str, str]]:
     found = client.ok("GET", messages_path(conversation), params=query)["messages"]
     return [(one["role"], one["content"]) for one in found]
 
 
-def drains(*titles: str, answer: str = "All done.") -> Script:
+def plan_and_drain(*titles: str, answer: str = "All done.") -> Script:
     """A model that plans these items, ends one after the other, and answers."""
 
     def script(request: Request) -> Reply:
@@ -115,7 +115,7 @@ def drains(*titles: str, answer: str = "All done.") -> Script:
     return script
 
 
-def replies(*given: Reply) -> Script:
+def reply_in_order(*given: Reply) -> Script:
     """These, one after the other; the last again and again."""
     waiting = list(given)
     return lambda _request: waiting.pop(0) if len(waiting) > 1 else waiting[0]
@@ -124,21 +124,21 @@ def replies(*given: Reply) -> Script:
 # The same at a shell: what `headway chat` left in its ledger, and what runs at another terminal
 
 
-def rows(headway: Shell, sql: str) -> list[Row]:
+def read_rows(headway: Shell, sql: str) -> list[Row]:
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         return database.read(lambda tx: tx.all(sql))
 
 
-def statuses(headway: Shell) -> list[str]:
-    return [str(status) for (status,) in rows(headway, "SELECT status FROM turns ORDER BY started_at, id")]
+def list_statuses(headway: Shell) -> list[str]:
+    return [str(status) for (status,) in read_rows(headway, "SELECT status FROM turns ORDER BY started_at, id")]
 
 
-def conversations(headway: Shell) -> int:
-    return len(rows(headway, "SELECT id FROM conversations"))
+def count_conversations(headway: Shell) -> int:
+    return len(read_rows(headway, "SELECT id FROM conversations"))
 
 
 @contextmanager
-def elsewhere(*arguments: str) -> Iterator[Program]:
+def run_at_another_terminal(*arguments: str) -> Iterator[Program]:
     """The same command at another terminal, until the block ends."""
     with Program(arguments, Path.cwd()) as process:
         try:

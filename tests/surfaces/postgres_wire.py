@@ -45,7 +45,7 @@ class Wire:
         while self.ends:
             hang_up(self.ends.pop())
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
 
@@ -64,7 +64,7 @@ def forward(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextmanager
-def wire_to(database_url: str) -> Iterator[Wire]:
+def open_wire(database_url: str) -> Iterator[Wire]:
     wire = Wire(database_url)
     yield wire
     wire.cut()

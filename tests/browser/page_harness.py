@@ -1,4 +1,4 @@
-"""Using the page the way people do: by what stands on it."""
+"""Uses the page as people do: by its visible text and roles."""
 
 import os
 import shutil
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, ViewportSize, expect
 
 from headway.actions import tenants
-from tests.surfaces.serving import Client
+from tests.surfaces.server_harness import Client
 
 PATIENCE_MS = 20_000
 ROOT = Path(__file__).parent.parent.parent
 SHOTS = Path(os.environ.get("HEADWAY_SCREENSHOTS", ROOT / ".screenshots"))
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-DESK = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 844}
+DESK: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -36,7 +36,7 @@ expect.set_options(timeout=PATIENCE_MS)
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 
 
-def launched(playwright: Playwright) -> Browser:
+def launch_browser(playwright: Playwright) -> Browser:
     program = os.environ.get("HEADWAY_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
     if not program:
         pytest.fail("These tests need chromium: `apt-get install chromium`, or HEADWAY_CHROMIUM=/path/to/it. `make test` tries.")
@@ -99,7 +99,7 @@ class Visit:
 
 
 @contextmanager
-def visiting(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
+def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
 
@@ -131,7 +131,7 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
     assert answer.status == 204, answer.text()
 
 
-def flaws(visit: Visit) -> list[str]:
+def list_axe_violations(visit: Visit) -> list[str]:
     """What axe-core finds wrong with the page as it is now."""
     found = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
     return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]

@@ -1,45 +1,45 @@
-"""Whether a turn that was killed and taken up again is as good as one that was not."""
+"""Checks that a killed and resumed turn left the same state as one that was never killed."""
 
 import json
 from collections import Counter
 from typing import Any
 
 from headway.ledger.events import TURN_ENDS
-from tests.journeys.lives import Life
-from tests.journeys.party_model import AGAIN, FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
-from tests.journeys.remains import Remains, essence
+from tests.journeys.forked_process import ProcessPlan
+from tests.journeys.snapshot import Snapshot, normalize
+from tests.journeys.turn_model import AGAIN, FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
 
 PLAN = [READ, ORDER, TELL]
 
 
-def reckon(life: Life, unkilled: Remains, *found: Remains) -> None:
-    """What it left behind has to be as if nothing had happened; found is what the lives before the last one had left."""
-    left: Remains = json.loads(life.left.read_text())
+def check_all(plan: ProcessPlan, unkilled: Snapshot, *found: Snapshot) -> None:
+    """The final state must be as if no process had been killed; `found` holds the states that the earlier processes left."""
+    left: Snapshot = json.loads(plan.left.read_text())
     interrupted = {one["call_id"] for seen in found for one in seen["effects"] if is_interrupted_order(one)}
     assert {one["call_id"] for one in left["effects"] if one["state"] == "unknown"} == interrupted
-    check_story(left)
+    check_messages(left)
     check_money(left)
     check_log(left)
-    check_tools(life, left, lives=len(found) + 1)
+    check_tools(plan, left, processes=len(found) + 1)
     for seen in found:
         check_nothing_was_repeated(seen, left)
     if interrupted:
-        assert_same_but_for_a_detour(left, unkilled)
+        check_same_but_for_detour(left, unkilled)
     else:
-        assert essence(told(left)) == essence(told(unkilled))
+        assert normalize(strip_takeover(left)) == normalize(strip_takeover(unkilled))
 
 
 def is_interrupted_order(effect: dict[str, Any]) -> bool:
     return bool(effect["state"] == "started" and effect["tool"] == "order")
 
 
-def told(remains: Remains) -> Remains:
+def strip_takeover(state: Snapshot) -> Snapshot:
     """All but which process did what, and that one died whose work was taken up: the story has to be the same without it."""
-    events = [event for event in remains["events"] if event["kind"] != "recovered"]
-    return {name: rows for name, rows in remains.items() if name != "ran"} | {"events": events}
+    events = [event for event in state["events"] if event["kind"] != "recovered"]
+    return {name: rows for name, rows in state.items() if name != "ran"} | {"events": events}
 
 
-def check_story(left: Remains) -> None:
+def check_messages(left: Snapshot) -> None:
     """One request, one answer, one list."""
     (turn,) = left["turns"]
     assert (turn["status"], turn["outcome"]) == ("finished", "drained")
@@ -55,7 +55,7 @@ def check_story(left: Remains) -> None:
     assert [message["n"] for message in left["transcript"]] == list(range(len(left["transcript"])))
 
 
-def check_money(left: Remains) -> None:
+def check_money(left: Snapshot) -> None:
     """Every answer that is in the journal was paid for once."""
     (run,), (pool,) = left["runs"], left["pools"]
     answers = [message for message in left["transcript"] if message["kind"] == "response"]
@@ -68,7 +68,7 @@ def check_money(left: Remains) -> None:
     assert pool["reserved"] == 0
 
 
-def check_log(left: Remains) -> None:
+def check_log(left: Snapshot) -> None:
     """Everything was told once."""
     kinds = Counter(event["kind"] for event in left["events"])
     assert sum(kinds[kind] for kind in TURN_ENDS) == kinds["turn_started"] == kinds["refused"] == 1
@@ -82,34 +82,34 @@ def check_log(left: Remains) -> None:
     assert calls == list(effects)
 
 
-def check_tools(life: Life, left: Remains, lives: int) -> None:
+def check_tools(plan: ProcessPlan, left: Snapshot, processes: int) -> None:
     """What must not be done twice was not, and every call has its one result."""
     ran = Counter(name for name, _ in left["ran"])
     made = Counter(one["call_id"].replace(AGAIN, "") for one in left["effects"])
     assert [what for what in WANTED if ran[f"order-{what}"] > made[f"order-{what}"]] == []
-    assert 1 <= ran["invite-Ada"] <= lives
-    assert sorted((life.workspace / "orders.txt").read_text().split()) == sorted(WANTED)
-    calls, answers = ([part["tool_call_id"] for part in parts(left, kind)] for kind in ("tool-call", "tool-return"))
+    assert 1 <= ran["invite-Ada"] <= processes
+    assert sorted((plan.workspace / "orders.txt").read_text().split()) == sorted(WANTED)
+    calls, answers = ([part["tool_call_id"] for part in list_parts(left, kind)] for kind in ("tool-call", "tool-return"))
     assert calls == answers == [one["call_id"] for one in left["effects"]]
     assert len(set(calls)) == len(calls)
 
 
-def check_nothing_was_repeated(found: Remains, left: Remains) -> None:
+def check_nothing_was_repeated(found: Snapshot, left: Snapshot) -> None:
     """A call that had its result was not made again."""
-    before, after = (Counter(name for name, _ in remains["ran"]) for remains in (found, left))
+    before, after = (Counter(name for name, _ in state["ran"]) for state in (found, left))
     finished = [one["call_id"] for one in found["effects"] if one["state"] == "succeeded"]
     assert [name for name in finished if after[name] != before[name]] == []
 
 
-def parts(remains: Remains, kind: str) -> list[dict[str, Any]]:
-    return [part for message in remains["transcript"] for part in message["parts"] if part["part_kind"] == kind]
+def list_parts(state: Snapshot, kind: str) -> list[dict[str, Any]]:
+    return [part for message in state["transcript"] for part in message["parts"] if part["part_kind"] == kind]
 
 
-def assert_same_but_for_a_detour(left: Remains, unkilled: Remains) -> None:
+def check_same_but_for_detour(left: Snapshot, unkilled: Snapshot) -> None:
     """Where nobody knew whether something was ordered, the model was told so, and looked before it ordered what was missing."""
     for name in ("turns", "messages", "todos", "notices"):
-        assert essence(left[name]) == essence(unkilled[name])
-    straight, bent = spoken(unkilled), spoken(left)
+        assert normalize(left[name]) == normalize(unkilled[name])
+    straight, bent = list_transcript(unkilled), list_transcript(left)
     ordering = next(place for place, message in enumerate(straight) if '"order-cake"' in json.dumps(message))
     rest = len(straight) - ordering - 2  # without the order and its results
     assert bent[: ordering + 1] == straight[: ordering + 1]
@@ -121,7 +121,7 @@ def assert_same_but_for_a_detour(left: Remains, unkilled: Remains) -> None:
     assert called[1::2] == ["order"] * len(called[1::2])
 
 
-def spoken(remains: Remains) -> list[dict[str, Any]]:
+def list_transcript(state: Snapshot) -> list[dict[str, Any]]:
     """The transcript without the numbers, which a detour changes."""
-    essential: list[dict[str, Any]] = essence([{**message, "n": None} for message in remains["transcript"]])
+    essential: list[dict[str, Any]] = normalize([{**message, "n": None} for message in state["transcript"]])
     return essential

@@ -1,7 +1,7 @@
-"""A whole Headway that pursues goals, with a model that plays every part over real HTTP, and ways to see what came of it.
+"""A complete Headway that pursues goals, with a scripted model for every role over real HTTP, and views of the result.
 
-    with pursuing(url, tmp_path, cast(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
-        goal = pursuit.ended(pursuit.set_goal("A garden."))
+    with open_pursuit(url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        goal = pursuit.wait_until_ended(pursuit.set_goal("A garden."))
 
 Whatever a test looks at: no request broke the rules of the model's API, no money stays set aside for who is not at work, and
 every sub-goal that was tried has its end in the journal exactly once.
@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -32,7 +32,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
-from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, scripted, text
+from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, text, to_script
 
 T = TypeVar("T")
 
@@ -87,28 +87,28 @@ class Pursuit:
         try:
             self.wait(story())
         except TimeoutError:
-            raise AssertionError(self.remains()) from None
+            raise AssertionError(self.describe_state()) from None
 
-    def remains(self) -> str:
+    def describe_state(self) -> str:
         """What a test that waited in vain wants to know."""
         told = [str(self.goal()), *map(str, self.sub_goals()), *(f"{one.kind} {one.data[:300]}" for one in self.entries())]
         return "\n".join(told + [f"{job.kind} {job.state} {job.attempts} {job.errors}" for job in self.jobs()])
 
-    def until_status(self, *statuses: str) -> Goal:
+    def wait_for_status(self, *statuses: str) -> Goal:
         """The goal, as soon as it is so and nobody is in the middle of something."""
         self.until(lambda: self.goal().status in statuses and self.goal().run_id not in self.headway.engine.tasks)
         return self.goal()
 
-    def ended(self, _goal: Goal | None = None) -> Goal:
-        return self.until_status("completed", "abandoned")
+    def wait_until_ended(self, _goal: Goal | None = None) -> Goal:
+        return self.wait_for_status("completed", "abandoned")
 
-    def paused(self) -> Goal:
-        return self.until_status("paused")
+    def wait_until_paused(self) -> Goal:
+        return self.wait_for_status("paused")
 
     def achieve(self, description: str = "A garden.", **more: Any) -> Goal:
         """Set a goal and see it through."""
-        goal = self.ended(self.set_goal(description, **more))
-        assert goal.status == "completed", self.remains()
+        goal = self.wait_until_ended(self.set_goal(description, **more))
+        assert goal.status == "completed", self.describe_state()
         return goal
 
     # Looking
@@ -164,16 +164,16 @@ class Pursuit:
     def pool(self) -> Pool:
         return self.read(spending_store.get_pool)
 
-    def asked(self, part: str) -> list[Request]:
+    def list_requests(self, part: str) -> list[Request]:
         """What was asked of whoever plays that part."""
-        return [request for request in self.server.requests if part_of(request) == part]
+        return [request for request in self.server.requests if get_part(request) == part]
 
-    def worked_on(self) -> list[str]:
+    def list_started_tasks(self) -> list[str]:
         """The tasks in the order in which work on them began."""
-        return list(dict.fromkeys(task_of(request) for request in self.asked("work")))
+        return list(dict.fromkeys(get_task(request) for request in self.list_requests("work")))
 
 
-def check(pursuit: Pursuit) -> None:
+def check_goals(pursuit: Pursuit) -> None:
     """What holds for every goal."""
     database, tenant_id = pursuit.database, pursuit.tenant_id
     reserved = database.read(lambda tx: tx.one("SELECT COALESCE(SUM(reserved), 0) FROM runs WHERE tenant_id = ?", tenant_id))
@@ -190,7 +190,7 @@ def check(pursuit: Pursuit) -> None:
 
 
 @contextmanager
-def pursuing(
+def open_pursuit(
     url: str, home: Path, said: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
 ) -> Iterator[Pursuit]:
     """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
@@ -217,23 +217,23 @@ def pursuing(
         headway = Headway(settings.load(wanted))
         pursuit = Pursuit(headway, database, server, loop)
         try:
-            loop.run(started(headway))
+            loop.run(start_headway(headway))
             yield pursuit
         finally:
             server.release()
-            loop.run(stopped(headway))
-        check(pursuit)
+            loop.run(stop_headway(headway))
+        check_goals(pursuit)
         if not breaches:
             assert server.violations == []
 
 
-async def started(headway: Headway) -> None:
+async def start_headway(headway: Headway) -> None:
     headway.start()
     headway.start_agents()
     await headway.agents_ready()
 
 
-async def stopped(headway: Headway) -> None:
+async def stop_headway(headway: Headway) -> None:
     await headway.stop_agents()
     headway.close()
 
@@ -241,33 +241,33 @@ async def stopped(headway: Headway) -> None:
 # Who speaks
 
 
-def part_of(request: Request) -> str:
+def get_part(request: Request) -> str:
     """Forms are handed in by their own tools; everybody else works."""
     return next((form for form in FORMS if f"submit_{form}" in request.tools), "work")
 
 
-def task_of(request: Request) -> str:
+def get_task(request: Request) -> str:
     """The first line of the task that whoever works was handed."""
     handed = next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
     return handed.split(" CONTEXT]\n\n", 1)[1].split("\n")[0]
 
 
-def told(request: Request) -> str:
+def get_question(request: Request) -> str:
     """What a question of ours says."""
     return next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
 
 
-def cast(work: dict[str, Part] | Part | None = None, **parts: Part) -> Script:
+def by_part(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Script:
     """A part for each form, and one for each task; outcomes are as expected, and work is done, unless something else is said."""
-    scripts = {"evaluation": judged(), "verdict": verdict(), **parts}
-    by_task = work if isinstance(work, dict) else {}
-    anything = done if work is None or isinstance(work, dict) else scripted(work)
+    scripts = {"evaluation": evaluation_form(), "verdict": verdict(), **parts}
+    by_task = work if isinstance(work, Mapping) else {}
+    anything = reply_done if work is None or isinstance(work, Mapping) else to_script(work)
 
     def script(request: Request) -> Reply:
-        part = part_of(request)
+        part = get_part(request)
         if part == "work":
-            return scripted(by_task.get(task_of(request), anything))(request)
-        return scripted(scripts[part])(request)
+            return to_script(by_task.get(get_task(request), anything))(request)
+        return to_script(scripts[part])(request)
 
     return script
 
@@ -277,18 +277,18 @@ def in_order(*replies: Part) -> Script:
     met = count()
 
     def script(request: Request) -> Reply:
-        return scripted(replies[min(next(met), len(replies) - 1)])(request)
+        return to_script(replies[min(next(met), len(replies) - 1)])(request)
 
     return script
 
 
-def said(*replies: Part) -> Script:
+def by_transcript(*replies: Part) -> Script:
     """The first reply to a transcript without an answer, the second to one with one answer; the last one from then on."""
-    return lambda request: scripted(replies[min(request.assistant_turns, len(replies) - 1)])(request)
+    return lambda request: to_script(replies[min(request.assistant_turns, len(replies) - 1)])(request)
 
 
-def done(request: Request) -> Reply:
-    return text(f"Done: {task_of(request)}.")
+def reply_done(request: Request) -> Reply:
+    return text(f"Done: {get_task(request)}.")
 
 
 class Gate:
@@ -303,15 +303,15 @@ class Gate:
     def before(self, part: Part) -> Script:
         def script(request: Request) -> Reply:
             self.opened.wait(PATIENCE_S)
-            return scripted(part)(request)
+            return to_script(part)(request)
 
         return script
 
 
-def key_of(request: Request, description: str) -> str:
+def find_key(request: Request, description: str) -> str:
     """How a planner names a sub-goal that exists, as the question shows it."""
-    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", told(request))
-    assert found, told(request)
+    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", get_question(request))
+    assert found, get_question(request)
     return found[1]
 
 
@@ -336,7 +336,7 @@ def replan(*steps: dict[str, Any], **more: Any) -> Reply:
     return calls(("submit_replan", {"sub_goals": list(steps), **more}))
 
 
-def judged(divergence: str = "none", reason: str = "") -> Reply:
+def evaluation_form(divergence: str = "none", reason: str = "") -> Reply:
     return calls(("submit_evaluation", {"divergence": divergence, "reason": reason}))
 
 
@@ -349,5 +349,5 @@ def intervention(action: str, words: str = "") -> Reply:
     return calls(("submit_intervention", {"action": action, "text": words}))
 
 
-def failed(reason: str = "It rains.") -> Reply:
+def failure(reason: str = "It rains.") -> Reply:
     return calls(("report_outcome", {"summary": reason, "success": False}))

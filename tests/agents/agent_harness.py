@@ -1,4 +1,4 @@
-"""An agent at work: it has a turn of a conversation, and calls tools by name as a runtime does for it."""
+"""An agent in a turn of a conversation. It calls tools by name, as the runtime does."""
 
 import asyncio
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ class Agent:
 
 
 @contextmanager
-def at_work(
+def open_agent(
     desk: TenantHarness, url: str, folder: Path, clock: FixedClock, on_commit: CommitListener = ignore_commit
 ) -> Iterator[Agent]:
     database = Database(url, clock, on_commit)

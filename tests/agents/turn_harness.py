@@ -1,9 +1,9 @@
-"""A whole Headway that answers in one conversation, with a model that says what it is told, and ways to see what came of it.
+"""A complete Headway that answers in one conversation with a scripted model, and views of the result.
 
-    with talking(url, tmp_path, in_order(calls(("now", {})), text("It is late."))) as talk:
+    with open_talk(url, tmp_path, in_order(calls(("now", {})), text("It is late."))) as talk:
         turn = talk.say("What time is it?")
 
-Whatever a test looks at: every turn that ended told so exactly once, and no request broke the rules of the model's API.
+After every test: each turn that ended emitted its end exactly once, and no request broke the rules of the model's API.
 """
 
 import asyncio
@@ -58,15 +58,15 @@ class EffectRow(NamedTuple):
     result: str
 
 
-class Watched(Headway):
+class WatchedHeadway(Headway):
     """Keeps what a live watcher hears."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.whispers: list[dict[str, Any]] = []
+        self.streamed: list[dict[str, Any]] = []
 
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
-        self.whispers.append(data)
+        self.streamed.append(data)
         super()._stream_text(run, data)
 
 
@@ -89,7 +89,7 @@ class SharedDatabase(DirectDatabase):
 class Talk:
     """One conversation of one tenant, and the process that answers in it."""
 
-    def __init__(self, headway: Watched, database: DirectDatabase, server: ModelServer, loop: asyncio.Runner) -> None:
+    def __init__(self, headway: WatchedHeadway, database: DirectDatabase, server: ModelServer, loop: asyncio.Runner) -> None:
         self.headway = headway
         self.database = database
         self.server = server
@@ -108,7 +108,7 @@ class Talk:
         """Say something and wait until the turn has ended, or stopped here; the turn as it then is."""
 
         async def story() -> None:
-            await self.ended(await self.begin(content, mode))
+            await self.wait_until_ended(await self.begin(content, mode))
 
         self.wait(story())
         return self.turn()
@@ -121,12 +121,12 @@ class Talk:
         headway.engine.take(job)
         return headway.engine.tasks[job.id]
 
-    async def ended(self, task: "asyncio.Task[None]") -> None:
+    async def wait_until_ended(self, task: "asyncio.Task[None]") -> None:
         """Until the turn has ended, or nobody here will go on with it."""
         await asyncio.wait([task])
-        await self.until(lambda: bool(self.turn()["ended_at"]) or self.rests())
+        await self.until(lambda: bool(self.turn()["ended_at"]) or self.is_resting())
 
-    def rests(self) -> bool:
+    def is_resting(self) -> bool:
         """Whether it waits for money, for the end of a halt, or for somebody else."""
         if self.job().id in self.headway.engine.tasks:
             return False
@@ -138,7 +138,7 @@ class Talk:
         assert run is not None
         return self.database.read(lambda tx: jobs.get(tx, self.tenant_id, run.id))
 
-    async def asked(self, number: int) -> None:
+    async def wait_for_requests(self, number: int) -> None:
         """Until the model was asked so often."""
         await asyncio.to_thread(self.server.wait_for_requests, number)
 
@@ -170,9 +170,9 @@ class Talk:
         """(kind, data) of the log, in order; of these kinds, if any are named."""
         sql = "SELECT kind, data FROM events WHERE tenant_id = ? ORDER BY seq"
         rows = self.database.read(lambda tx: tx.all(sql, self.tenant_id))
-        return [(kind, strict(data)) for kind, data in rows if not kinds or kind in kinds]
+        return [(kind, parse_strict_json(data)) for kind, data in rows if not kinds or kind in kinds]
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
+    def list_event_data(self, kind: str) -> list[dict[str, Any]]:
         """The data of the events of one kind."""
         return [data for _, data in self.events(kind)]
 
@@ -187,7 +187,7 @@ class Talk:
         turn_id = self.run.turn_id or ""
         return self.database.read(lambda tx: todo_store.list_by_turn(tx, self.tenant_id, turn_id))
 
-    def sent(self) -> list[ModelMessage]:
+    def list_sent_messages(self) -> list[ModelMessage]:
         """What is still sent of the journal."""
         return [entry.message for entry in self.entries() if entry.sent]
 
@@ -221,15 +221,15 @@ class Talk:
         with DirectDatabase(self.headway.settings.database_url) as database:
             database.write(change)
 
-    def heard(self) -> str:
+    def read_streamed_text(self) -> str:
         """What a watcher has on the screen in the end: what a restart withdrew is gone."""
         shown = ""
-        for whisper in self.headway.whispers:
+        for whisper in self.headway.streamed:
             shown = "" if whisper.get("restart") else shown + whisper["text"]
         return shown
 
     @property
-    def asked_so_far(self) -> list[Request]:
+    def requests(self) -> list[Request]:
         return self.server.requests
 
     # The end of a process
@@ -249,17 +249,17 @@ class Talk:
 
     def revive(self, *, sweeping: bool = True) -> None:
         """Another process on the same database takes the place of the one that answered so far."""
-        self.headway = another(self.headway)
-        self.wait(started(self.headway, sweeping=sweeping))
+        self.headway = restart_headway(self.headway)
+        self.wait(start_headway(self.headway, sweeping=sweeping))
 
-    def goes_on(self) -> dict[str, Any]:
+    def resume_turn(self) -> dict[str, Any]:
         """Crashed before: a second process finds the turn and sees it through."""
         self.revive()
         self.wait(self.until(lambda: bool(self.turn()["ended_at"])))
         return self.turn()
 
 
-def strict(data: str) -> dict[str, Any]:
+def parse_strict_json(data: str) -> dict[str, Any]:
     """What browsers take for JSON, and no more."""
 
     def refuse(constant: str) -> None:
@@ -269,7 +269,7 @@ def strict(data: str) -> dict[str, Any]:
     return document
 
 
-def check(talk: Talk) -> None:
+def check_turns(talk: Talk) -> None:
     """What holds for every turn."""
     ends: list[str] = []
     for kind, data in talk.events(*TURN_ENDS, "turn_resumed"):
@@ -290,18 +290,18 @@ def check(talk: Talk) -> None:
     assert not (unfinished and all(ended_at for _, ended_at in rows)), unfinished
 
 
-def another(headway: Watched) -> Watched:
-    return Watched(headway.settings, headway.models_by_name)
+def restart_headway(headway: WatchedHeadway) -> WatchedHeadway:
+    return WatchedHeadway(headway.settings, headway.models_by_name)
 
 
-async def started(headway: Headway, *, sweeping: bool) -> None:
+async def start_headway(headway: Headway, *, sweeping: bool) -> None:
     headway.start()
     headway.start_agents(alone=not sweeping)
     await headway.agents_ready()
     LIVING.append(headway)
 
 
-async def stopped(headway: Headway) -> None:
+async def stop_headway(headway: Headway) -> None:
     await headway.stop_agents()
     headway.close()
 
@@ -310,7 +310,7 @@ LIVING: list[Headway] = []
 
 
 @contextmanager
-def talking(
+def open_talk(
     url: str,
     home: Path,
     said: Script | Reply | Model,
@@ -333,18 +333,18 @@ def talking(
             patch.setenv(variable, value)
         patch.delenv("SSL_CERT_FILE", raising=False)  # nobody here speaks TLS, and to read every certificate takes longer
         patch.setenv("SSL_CERT_DIR", str(home))  # than the turn
-        headway = Watched(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
+        headway = WatchedHeadway(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
         if tracer:
             headway.tracer = tracer
         talk = Talk(headway, database, server, loop)
         try:
-            loop.run(started(headway, sweeping=sweeping))
+            loop.run(start_headway(headway, sweeping=sweeping))
             yield talk
         finally:
             server.release()
             while LIVING:
-                loop.run(stopped(LIVING.pop()))
-        check(talk)
+                loop.run(stop_headway(LIVING.pop()))
+        check_turns(talk)
         if not breaches:
             assert server.violations == []
 
@@ -376,24 +376,24 @@ def tiers(strong: Script | Reply, cheap: Script | Reply) -> Script:
 CHEAP_TIER = f"openai-chat:{CHEAP}"
 
 
-def planned(*titles: str) -> Reply:
+def plan_call(*titles: str) -> Reply:
     return calls(("create_todo", {"items": [{"title": title} for title in titles]}))
 
 
-def queued(*descriptions: str) -> Reply:
+def queue_call(*descriptions: str) -> Reply:
     return calls(("manage_todos", {"add": list(descriptions)}))
 
 
-def open_ids(request: Request) -> list[str]:
+def list_open_ids(request: Request) -> list[str]:
     """The ids of the plan's open items, as the context message shows them."""
     return PLAN_ID.findall(request.last)
 
 
 def complete_next(request: Request) -> Reply:
-    return calls(("complete_todo", {"todoId": open_ids(request)[0], "outcome": "done"}))
+    return calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": "done"}))
 
 
-def context_of(request: Request) -> str:
+def get_context(request: Request) -> str:
     """The context message, which has to be the last one and the only one."""
     shown = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
     assert shown == [request.last]

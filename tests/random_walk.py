@@ -1,4 +1,4 @@
-"""Somebody who does anything that may be done to todos, and what is kept beside them compared with them."""
+"""Random legal changes to todos, and a check of the stored counters and positions against the rows."""
 
 import random
 from collections import Counter
@@ -16,7 +16,7 @@ from headway.testing import TenantHarness
 REFUSED = (NotFound, Conflict, DependencyCycle)
 
 
-def contradictions(tx: Transaction, tenant_id: int) -> list[str]:
+def list_contradictions(tx: Transaction, tenant_id: int) -> list[str]:
     """Everything that is kept but does not follow from the rows."""
     rows = tx.all(
         "SELECT id, conversation_id, turn_id, status, position, completed_at, blocked_by FROM todos WHERE tenant_id = ?", tenant_id
@@ -53,7 +53,7 @@ def contradictions(tx: Transaction, tenant_id: int) -> list[str]:
     return found
 
 
-class Walk:
+class RandomWalk:
     """Somebody who does, in any order, anything that anybody may do. The seed tells the whole story."""
 
     def __init__(self, desk: TenantHarness, seed: int) -> None:

@@ -1,14 +1,14 @@
-"""The house in which the party is prepared: a home folder with the user's tools, prices and files, and a conversation."""
+"""The home folder of the turn scenario: the user's tools, prices and files, and a conversation."""
 
 from pathlib import Path
 from uuid import uuid4
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from tests.journeys.lives import Life
-from tests.journeys.party_model import CHEAP, STRONG
+from tests.journeys.forked_process import ProcessPlan
+from tests.journeys.turn_model import CHEAP, STRONG
 
-TOOLS = Path(__file__).parent / "party_tools.py"
+TOOLS = Path(__file__).parent / "turn_tools.py"
 # No more tools than the story needs: every request carries them all.
 ROLE = 'tools = ["create_todo", "complete_todo", "read_file", "own"]\n'
 PRICES = f"""
@@ -22,24 +22,24 @@ output = 1.0
 """
 
 
-def furnish(home: Path) -> None:
+def make_home(home: Path) -> None:
     for folder, name, content in (("tools", TOOLS.name, TOOLS.read_text()), ("agents", "index.toml", ROLE)):
         (home / folder).mkdir(parents=True)
         (home / folder / name).write_text(content)
     (home / "prices.toml").write_text(PRICES)
 
 
-def stock(workspace: Path) -> None:
+def fill_workspace(workspace: Path) -> None:
     workspace.mkdir(parents=True)
     (workspace / "guests.txt").write_text("Ada\n")
     (workspace / "orders.txt").write_text("")
 
 
-def build(home: Path, database_url: str) -> Life:
+def build_scenario(home: Path, database_url: str) -> ProcessPlan:
     """A house nobody has lived in."""
-    furnish(home)
+    make_home(home)
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
-        life = Life(str(home), database_url, desk.tenant.id, desk.conversation().id)
-    stock(life.workspace)
-    return life
+        plan = ProcessPlan(str(home), database_url, desk.tenant.id, desk.conversation().id)
+    fill_workspace(plan.workspace)
+    return plan

@@ -1,4 +1,4 @@
-"""A tenant that has something of everything, what of it can be named, and all that it owns."""
+"""A tenant with a row in every table, the ids of these rows, and a dump of all rows that it owns."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
-from tests.planning import begun
+from tests.goal_plans import add_begun_goal
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Ids:
     plan_item: str
 
 
-NOBODYS = Ids(
+UNKNOWN_IDS = Ids(
     987_654_321,
     987_654_321,
     str(uuid4()),
@@ -49,13 +49,13 @@ NOBODYS = Ids(
 )
 
 
-def furnish(desk: TenantHarness) -> Ids:
+def fill_tenant(desk: TenantHarness) -> Ids:
     """Give the tenant a row in every table it can have one in."""
     conversation = desk.conversation(key="somebody's")
     run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it"))
     turn = run.turn_id
     assert turn is not None
-    desk.database.write(lambda tx: work(tx, run))
+    desk.database.write(lambda tx: write_run_rows(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
@@ -67,8 +67,8 @@ def furnish(desk: TenantHarness) -> Ids:
         idempotency.IdempotentRequest("POST /v1/todos", "a key", "a hash"),
         lambda _: idempotency.Answer(201, "{}"),
     )
-    schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), say_in(conversation.id))
-    goal = desk.write(begun)
+    schedule = desk.write(schedules.put, "somebody's daily", Timing(every_ms=60_000), message_work(conversation.id))
+    goal = desk.write(add_begun_goal)
     return Ids(
         claim.todo.id,
         conversation.id,
@@ -84,11 +84,11 @@ def furnish(desk: TenantHarness) -> Ids:
     )
 
 
-def say_in(conversation_id: int) -> dict[str, Any]:
+def message_work(conversation_id: int) -> dict[str, Any]:
     return {"message": {"conversation_id": conversation_id, "content": "go"}}
 
 
-def work(tx: Transaction, run: Run) -> None:
+def write_run_rows(tx: Transaction, run: Run) -> None:
     """What an agent leaves behind."""
     run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
@@ -98,7 +98,7 @@ def work(tx: Transaction, run: Run) -> None:
     notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
 
 
-def tenants_tables(tx: Transaction) -> list[str]:
+def list_tenant_tables(tx: Transaction) -> list[str]:
     """Every table with a tenant_id, as the database itself describes them."""
     rows = tx.all(
         "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'"
@@ -108,13 +108,13 @@ def tenants_tables(tx: Transaction) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
-def belongings(desk: TenantHarness) -> dict[str, list[Row]]:
+def read_tenant_rows(desk: TenantHarness) -> dict[str, list[Row]]:
     """Every row the tenant has, by table."""
 
     def look(tx: Transaction) -> dict[str, list[Row]]:
         return {
             table: sorted(tx.all(f"SELECT * FROM {table} WHERE tenant_id = ?", desk.tenant.id), key=repr)
-            for table in tenants_tables(tx)
+            for table in list_tenant_tables(tx)
         }
 
     return desk.database.read(look)

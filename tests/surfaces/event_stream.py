@@ -1,4 +1,4 @@
-"""An open event stream, read the way the standard says."""
+"""Reads an open event stream as the SSE standard says."""
 
 import json
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import httpx
 
 from headway.storage.stores import events as event_store
-from tests.surfaces.serving import PATIENCE_S, Client
+from tests.surfaces.server_harness import PATIENCE_S, Client
 
 
-class Told(NamedTuple):
+class StreamEvent(NamedTuple):
     id: int  # 0 for what is in no log
     event: str
     data: Any
@@ -22,11 +22,11 @@ class Told(NamedTuple):
 class Stream:
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
-        told = frames(answer.iter_raw())
+        told = parse_frames(answer.iter_raw())
         self.first = next(told)
         self.told = chain([self.first], told)
 
-    def events(self) -> Iterator[Told]:
+    def events(self) -> Iterator[StreamEvent]:
         """What happens, without the heartbeats between. Waits long for an event, but not for ever."""
         deadline = monotonic() + PATIENCE_S
         for told in self.told:
@@ -35,7 +35,7 @@ class Stream:
                 deadline = monotonic() + PATIENCE_S
             assert monotonic() < deadline, "the next event does not come"
 
-    def take(self, count: int) -> list[Told]:
+    def take(self, count: int) -> list[StreamEvent]:
         return list(islice(self.events(), count))
 
     def changes(self, count: int) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ class Stream:
         return [(data["change"], data["todo"]["subject"]) for data in islice(changed, count)]
 
 
-def frames(chunks: Iterator[bytes]) -> Iterator[Told]:
+def parse_frames(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:
     """Only line feeds separate lines here; JSON may hold what else Python takes for a line's end."""
     rest = b""
     for chunk in chunks:
@@ -53,12 +53,12 @@ def frames(chunks: Iterator[bytes]) -> Iterator[Told]:
             fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
             logged = ["id"] if fields.get("event") != "text_delta" else []
             assert list(fields) == [*logged, "event", "data"], frame
-            yield Told(int(fields.get("id", 0)), fields["event"], json.loads(fields["data"]))
+            yield StreamEvent(int(fields.get("id", 0)), fields["event"], json.loads(fields["data"]))
     assert rest == b"", rest
 
 
 @contextmanager
-def listening(client: httpx.Client, path: str = "/v1/events", method: str = "GET", **options: Any) -> Iterator[Stream]:
+def open_stream(client: httpx.Client, path: str = "/v1/events", method: str = "GET", **options: Any) -> Iterator[Stream]:
     """Connect, and have heard the first thing that is told."""
     with client.stream(method, path, **options) as answer:
         assert answer.status_code == 200, answer.read()
@@ -66,6 +66,6 @@ def listening(client: httpx.Client, path: str = "/v1/events", method: str = "GET
         yield stream
 
 
-def log_of(client: Client) -> list[int]:
+def list_logged_ids(client: Client) -> list[int]:
     """The numbers of all that happened to this tenant, as the ledger has them."""
     return [event.seq for event in client.desk.read(event_store.list_after, 0, 1_000_000)]

@@ -1,4 +1,4 @@
-"""Tools of the story's user: copied into the folder of a Headway, and loaded from there."""
+"""The user's tools in the turn scenario: copied into the home folder, and loaded from there."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headway.agents.tools.custom import tool
 from headway.agents.tools.execution import Execution
-from tests.journeys.mortality import passing
+from tests.journeys.kill_points import pass_point
 
 
 @tool(idempotent=True)
@@ -14,18 +14,18 @@ def invite(guest: str, execution: Execution) -> str:
     """Put a guest on the list. Somebody who is on it already stays on it."""
     log(execution, "invite", guest)
     (Path(execution.workspace) / f"invited {guest}").touch()
-    passing("invited")
+    pass_point("invited")
     return f"{guest} is invited."
 
 
 @tool
 def order(what: str, execution: Execution) -> str:
     """Order something. Whatever is ordered is delivered and has to be paid: twice if ordered twice."""
-    passing("about to order")
+    pass_point("about to order")
     log(execution, "order", what)
     with (Path(execution.workspace) / "orders.txt").open("a") as orders:
         orders.write(f"{what}\n")
-    passing("ordered")
+    pass_point("ordered")
     return f"{what} is ordered."
 
 

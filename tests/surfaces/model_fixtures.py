@@ -1,0 +1,39 @@
+"""A model server and a Headway server that uses it, shared by all tests of a process."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.model_server import ModelServer, environment, text, to_script
+from tests.surfaces.server_harness import Service, run_server
+
+
+@pytest.fixture(scope="session")
+def shared_model() -> Iterator[ModelServer]:
+    with ModelServer(text("hello")) as server:
+        yield server
+
+
+@pytest.fixture
+def model(shared_model: ModelServer) -> Iterator[ModelServer]:
+    """The model behind servers that talk to one: it says hello until a test gives it a script of its own."""
+    shared_model.script = to_script(text("hello"))
+    shared_model.release()  # a script of the test before may have held it since, for a request that came late
+    shared_model.forget()
+    yield shared_model
+    shared_model.release()
+    violations, shared_model.violations = shared_model.violations, []
+    assert violations == []
+
+
+@pytest.fixture(scope="session")
+def sqlite_chat_service(shared_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A server that talks to that model."""
+    folder = tmp_path_factory.mktemp("served")
+    with run_server(f"sqlite:///{folder / 'headway.db'}", folder, environment=model_settings(shared_model)) as service:
+        yield service
+
+
+def model_settings(model: ModelServer) -> dict[str, str]:
+    """Settings for this model, which fails when it is told to and not by chance."""
+    return {**environment(model), "HEADWAY_MODEL_RETRIES": "0"}
