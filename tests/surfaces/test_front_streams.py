@@ -45,12 +45,12 @@ def decoded(said: str) -> list[Any]:
 
 def in_ag_ui(*told: Told, state: Any = None) -> list[Any]:
     ag_ui = AgUiEncoder("thread", "run", [REQUEST], state)
-    return decoded("".join(ag_ui.tell(kind, data) for kind, data in (STARTED, *told)))[3:]
+    return decoded("".join(ag_ui.encode(kind, data) for kind, data in (STARTED, *told)))[3:]
 
 
 def in_ui_stream(*told: Told) -> list[Any]:
     stream = UiStreamEncoder()
-    return decoded("".join(stream.tell(kind, data) for kind, data in (STARTED, *told)))[2:]
+    return decoded("".join(stream.encode(kind, data) for kind, data in (STARTED, *told)))[2:]
 
 
 def types(frames: list[Any]) -> list[str]:
@@ -59,7 +59,7 @@ def types(frames: list[Any]) -> list[str]:
 
 def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
     ag_ui = AgUiEncoder("thread", "run", [REQUEST], {"theirs": 1, "todos": "of the turn before"})
-    started, turn, snapshot = decoded(ag_ui.tell(*STARTED))
+    started, turn, snapshot = decoded(ag_ui.encode(*STARTED))
 
     assert started == {"type": "RUN_STARTED", "threadId": "thread", "runId": "run"}
     assert turn == {"type": "CUSTOM", "name": "turn_started", "value": {"turn_id": "t", "conversation_id": 7, "mode": "plan"}}
@@ -68,7 +68,7 @@ def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
 
 
 def test_state_that_is_no_object_gives_way() -> None:
-    snapshot = decoded(AgUiEncoder("thread", "run", [REQUEST], "text").tell(*STARTED))[2]
+    snapshot = decoded(AgUiEncoder("thread", "run", [REQUEST], "text").encode(*STARTED))[2]
     assert list(snapshot["snapshot"]) == ["todos"]
 
 

@@ -153,7 +153,7 @@ def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
     tx.emit(Event(run.tenant_id, "agent_changed", encode_json({"run": as_json(run, retry_at)}), run.conversation_id, run.turn_id))
 
 
-def tell_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
+def emit_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
     """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run."""
     if not run.answers_turn:
         emit_changed(tx, run, job.retry_at)

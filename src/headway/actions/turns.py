@@ -102,7 +102,7 @@ def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **enc
     tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id))
 
 
-def tell_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
+def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
     """Emit an event of the turn after the todos_updated and todos_current events that end this transaction."""
     tx.before_commit((kind, run.id), lambda tx: emit_event(tx, run, kind, data))
 
@@ -125,13 +125,13 @@ def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     append_message(tx, run, "assistant", answer)
     incomplete = list_incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
-    tell_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete})
+    emit_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete})
     return run
 
 
 def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
     run = end(tx, run, "failed", "failed", None, message)
-    tell_after_list(tx, run, "turn_failed", {"error": message, "code": code})
+    emit_after_list(tx, run, "turn_failed", {"error": message, "code": code})
     return run
 
 

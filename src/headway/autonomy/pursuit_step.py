@@ -127,7 +127,7 @@ class PursuitStep:
         self.release()
         retry_after_s = failure.retry_after_s if isinstance(failure, ModelFailed) else None
         self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
-        runs.tell_delay(self.tx, self.run, self.job, str(failure))
+        runs.emit_delay(self.tx, self.run, self.job, str(failure))
 
     def settle(self, request: AskQuestion | WorkInline | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a question; returns None if the goal has to wait."""

@@ -284,10 +284,10 @@ class AnswerStream:
         self.chunk_count = 0
 
     def on_text(self, text: str) -> None:
-        self.tell(self.parser.feed(to_storable(text)).visible)
+        self.emit(self.parser.feed(to_storable(text)).visible)
 
     def on_end(self) -> None:
-        self.tell(self.parser.finish().visible)
+        self.emit(self.parser.finish().visible)
 
     def on_withdrawn(self) -> None:
         self.parser = WritParser()
@@ -295,7 +295,7 @@ class AnswerStream:
             self.chunk_count = 0
             self.context.runtime.stream(self.context.run, RESTART_DELTA)
 
-    def tell(self, text: str) -> None:
+    def emit(self, text: str) -> None:
         if text:
             self.chunk_count += 1
             self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.index})

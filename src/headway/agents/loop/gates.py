@@ -47,7 +47,7 @@ def reject_answer(step: Step, reason: str, message: str, answer: str, last_words
     mark = fingerprint_plan(plan)
     refusals = step.run.refusals + 1 if step.run.plan_mark == mark else 1
     step.run = step.run._replace(refusals=refusals, plan_mark=mark)
-    step.tell("refused", {"remaining": len(list_open_items(plan)), "reason": reason})
+    step.emit("refused", {"remaining": len(list_open_items(plan)), "reason": reason})
     if refusals >= step.limits.refusals:
         return step.give_up(last_words, "incomplete", answer)
     step.append(build_runtime_message(message))
@@ -62,7 +62,7 @@ def fingerprint_plan(plan: list[Todo]) -> str:
 def apply_verdict(step: Step, verdict: Verdict) -> None:
     """Apply the assessor's verdict: complete the current queue item and present the next, or return the answer to the model."""
     answer = parse(get_text(step.entries[-1].message)).visible
-    step.tell("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
+    step.emit("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
     if not verdict.ok:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)
         reject_answer(step, verdict.reason, message, answer, prompts.REJECTED_ANSWER)
@@ -75,9 +75,9 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
     cap = step.limits.resubmissions
     if step.run.resubmissions >= cap:
         reason = prompts.describe_resubmission_limit(cap)
-        step.tell("todos_limit", {"max": cap, "remaining": state.remaining, "message": reason})
+        step.emit("todos_limit", {"max": cap, "remaining": state.remaining, "message": reason})
         step.give_up(reason, "limit")
         return
     step.run = step.run._replace(resubmissions=step.run.resubmissions + 1)
-    step.tell_after_list("todos_resubmitting", {"next": state.current.subject, "state": state.as_json()})
+    step.emit_after_list("todos_resubmitting", {"next": state.current.subject, "state": state.as_json()})
     step.append(build_runtime_message(prompts.render_next_item(state.current.subject)))

@@ -82,11 +82,11 @@ class Step:
         """Show the user the visible part of the model's text, without writs."""
         turns.append_message(self.tx, self.run, "assistant", parse(text).visible)
 
-    def tell(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
+    def emit(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
         turns.emit_event(self.tx, self.run, kind, data, **encoded)
 
-    def tell_after_list(self, kind: str, data: dict[str, Any]) -> None:
-        turns.tell_after_list(self.tx, self.run, kind, data)
+    def emit_after_list(self, kind: str, data: dict[str, Any]) -> None:
+        turns.emit_after_list(self.tx, self.run, kind, data)
 
     def end(self, end: RunEnd) -> Stop:
         self.run = run_ends.end_run(self.tx, self.run, end)
@@ -116,7 +116,7 @@ class Step:
         """Delay the run's job with exponential backoff. If no attempts are left, the job is dead."""
         self.job = jobs.retry_later(self.tx, self.job, error, self.limits, retry_after_s)
         if self.job.state == "delayed":
-            runs.tell_delay(self.tx, self.run, self.job, error)
+            runs.emit_delay(self.tx, self.run, self.job, error)
 
     def notify(self, kind: str, text: str) -> None:
         notices.notify_once(self.tx, self.run, kind, text)

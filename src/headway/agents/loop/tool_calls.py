@@ -67,7 +67,7 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | C
     tool = step.context.runtime.toolbox.tools.get(call.tool_name)
     encoded_arguments = to_storable(JSON_ENCODER.encode(arguments))
     effect = Effect(n, index, call.tool_call_id, call.tool_name, encoded_arguments, "started")
-    step.tell("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
+    step.emit("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, call.tool_name)}))
     if not isinstance(arguments, dict):
@@ -174,7 +174,7 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     ended = effect._replace(state=state, result=stored)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
     value = result.value if stored == text else stored
-    step.tell("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
+    step.emit("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
     if effect.tool == REPORT_TOOL and state == "succeeded":
         report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
         step.end(RunEnd.report(report.summary, report.data, success=report.success))

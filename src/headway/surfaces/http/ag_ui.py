@@ -36,7 +36,7 @@ class AgUiEncoder:
         self.todos = EMPTY_TODOS
         self.translator = TurnEventTranslator()
 
-    def tell(self, kind: str, data: Document) -> str:
+    def encode(self, kind: str, data: Document) -> str:
         turn_events = self.translator.translate(kind, data)
         return "".join(frame_data(encode_json(event)) for turn_event in turn_events for event in self.events(turn_event))
 

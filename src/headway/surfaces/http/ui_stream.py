@@ -35,7 +35,7 @@ class UiStreamEncoder:
         self.is_step_over = False  # whether the next output starts a new step
         self.translator = TurnEventTranslator()
 
-    def tell(self, kind: str, data: Document) -> str:
+    def encode(self, kind: str, data: Document) -> str:
         frames = ""
         for turn_event in self.translator.translate(kind, data):
             frames += "".join(frame_data(encode_json(part)) for part in self.parts(turn_event))

@@ -40,7 +40,7 @@ async def run_agent(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(RUN_AGENT)
     ag_ui = AgUiEncoder(body.threadId, body.runId, body.messages, body.state)
-    return await answer_with_stream(call, body.threadId, body.messages, body.mode, ag_ui.tell)
+    return await answer_with_stream(call, body.threadId, body.messages, body.mode, ag_ui.encode)
 
 
 @routes.post(
@@ -51,13 +51,13 @@ async def run_agent(request: Request) -> Response:
 async def stream_ui(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(UI_MESSAGES)
-    answer = await answer_with_stream(call, body.id, body.messages, body.mode, UiStreamEncoder().tell)
+    answer = await answer_with_stream(call, body.id, body.messages, body.mode, UiStreamEncoder().encode)
     answer.headers.update(ui_stream.UI_STREAM_HEADERS)
     return answer
 
 
 async def answer_with_stream(
-    request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, tell: EventEncoder
+    request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, encode: EventEncoder
 ) -> Response:
     query = await request.query(agents.WaitQuery)
     started_jobs: list[Job] = []
@@ -68,4 +68,4 @@ async def answer_with_stream(
         started_jobs[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
         return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
-    return await stream_turn(request, begin, started_jobs, query.wait or 0, build_encoder(tell))
+    return await stream_turn(request, begin, started_jobs, query.wait or 0, build_encoder(encode))
