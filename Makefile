@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 # Formats and lints the page's JavaScript. Installed outside of the source tree, as the tests' own JavaScript packages are.
 BIOME := .cache/biome/node_modules/.bin/biome
-# One more than there are cores: tests wait for processes, databases and browsers half of the time.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than there are cores: tests wait for processes, timers and browsers half of the time.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
