@@ -488,8 +488,11 @@ class ChatHandler(BaseHTTPRequestHandler):
         self.send({})
 
     def do_POST(self) -> None:
-        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path != "/v1/chat/completions":
+        length = int(self.headers.get("Content-Length", 0))
+        sent = self.rfile.read(length)
+        if len(sent) < length:  # the client was killed or canceled while it sent
+            self.close_connection = True
+        elif self.path != "/v1/chat/completions":
             self.lost()
         elif not re.fullmatch(r"Bearer \S+", self.headers.get("Authorization", "")):
             self.refuse(Failure(401, "You didn't provide an API key.", "invalid_api_key"))

@@ -44,8 +44,7 @@ def processes(running_model: ModelProcess, tmp_path_factory: pytest.TempPathFact
 def model(running_model: ModelProcess) -> Iterator[ModelProcess]:
     running_model.forget()
     yield running_model
-    # Whoever is killed while it sends is cut off; that is no fault of what it said.
-    assert [one for one in running_model.violations if not one.startswith("body:")] == []
+    assert running_model.violations == []
 
 
 def loaded(path: Path) -> Snapshot:

@@ -79,7 +79,7 @@ def test_the_assessors_decision_is_shown(talker: Shell, model: ModelServer) -> N
     """003: "log evaluator decisions for tuning"."""
 
     def script(request: Request) -> Reply:
-        if "You judge whether" in request.system:
+        if "Judge whether" in request.system:
             return text(json.dumps({"ok": "Two." in request.last, "reason": "the second will do"}))
         if not request.tool_results:
             return calls(("manage_todos", {"add": ["bake", "frost"]}))

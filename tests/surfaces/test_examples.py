@@ -261,7 +261,7 @@ def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> 
         for one in parse_session(page):
             reader.follow(one)
         assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
-        assert any("3 at work" in line for line in reader.type("headway doctor"))
+        assert any("3 running" in line for line in reader.type("headway doctor"))
 
 
 # MCP clients

@@ -90,15 +90,15 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "a tool that needs a turn": (
         "create_todo",
         {"items": [{"title": "x"}]},
-        "create_todo cannot be scheduled: it belongs to a turn",
+        "create_todo cannot be scheduled: it needs a turn",
     ),
     "a tool that needs an agent": (
         "delegate",
         {"agent": "writer", "task": "x"},
-        "delegate cannot be scheduled: it belongs to a turn",
+        "delegate cannot be scheduled: it needs a turn",
     ),
-    "the same by another name": ("spawn-agent", {"task": "x"}, "spawn_agent cannot be scheduled: it belongs to a turn"),
-    "a goal": ("set_goal", {"description": "x"}, "set_goal cannot be scheduled: it belongs to a turn"),
+    "the same by another name": ("spawn-agent", {"task": "x"}, "spawn_agent cannot be scheduled: it needs a turn"),
+    "a goal": ("set_goal", {"description": "x"}, "set_goal cannot be scheduled: it needs a turn"),
     "a tool that needs a conversation": ("ListTasks", {}, "ListTasks cannot be scheduled: Task list is not available"),
     "a program": ("run_command", {"command": ["ls"]}, "run_command cannot be scheduled: it runs programs on the server"),
 }
