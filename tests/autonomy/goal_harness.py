@@ -3,8 +3,8 @@
     with open_pursuit(url, tmp_path, by_part(plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
         goal = pursuit.wait_until_ended(pursuit.set_goal("A garden."))
 
-Whatever a test looks at: no request broke the rules of the model's API, no money stays set aside for who is not at work, and
-every sub-goal that was tried has its end in the journal exactly once.
+Every test also checks that no request broke the rules of the model's API, that no money stays reserved for idle runs, and that
+every sub-goal that was started has exactly one end in the journal.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 30
 PRICED: Final = f"openai-chat:{MODEL}"
-PRICES: Final = f'["{PRICED}"]\ninput = 1000.0\noutput = 1000.0\n'  # a thousand tokens are a dollar
+PRICES: Final = f'["{PRICED}"]\ninput = 1000.0\noutput = 1000.0\n'  # 1,000 tokens cost one dollar
 FORMS: Final = ("plan", "replan", "evaluation", "verdict", "intervention", "resumption")
 Part = Reply | Script
 
@@ -52,12 +52,12 @@ class Pursuit:
         self.server = server
         self.loop = loop
         self.tenant_id = database.write(lambda tx: tenants.add(tx, "acme")).id
-        self.goal_id = 0  # the last that was set
+        self.goal_id = 0  # the goal set last
 
-    # What people do
+    # Actions of the operator
 
     def act(self, action: Callable[..., T], *given: Any, **options: Any) -> T:
-        """Write something as this tenant; whoever is at work hears of it."""
+        """Write as this tenant, and wake the engine."""
         done = self.database.write(lambda tx: action(tx, self.tenant_id, *given, **options))
         self.headway.nudge()
         return done
@@ -76,7 +76,7 @@ class Pursuit:
     # Waiting
 
     def wait(self, story: Coroutine[Any, Any, T]) -> T:
-        """Let things happen until the story is over."""
+        """Run the event loop until the coroutine returns."""
         return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -90,12 +90,12 @@ class Pursuit:
             raise AssertionError(self.describe_state()) from None
 
     def describe_state(self) -> str:
-        """What a test that waited in vain wants to know."""
+        """The state of the goal, for the message of a test that timed out."""
         told = [str(self.goal()), *map(str, self.sub_goals()), *(f"{one.kind} {one.data[:300]}" for one in self.entries())]
         return "\n".join(told + [f"{job.kind} {job.state} {job.attempts} {job.errors}" for job in self.jobs()])
 
     def wait_for_status(self, *statuses: str) -> Goal:
-        """The goal, as soon as it is so and nobody is in the middle of something."""
+        """Wait until the goal has one of these statuses and no step of it is running; return it."""
         self.until(lambda: self.goal().status in statuses and self.goal().run_id not in self.headway.engine.tasks)
         return self.goal()
 
@@ -106,12 +106,12 @@ class Pursuit:
         return self.wait_for_status("paused")
 
     def achieve(self, description: str = "A garden.", **more: Any) -> Goal:
-        """Set a goal and see it through."""
+        """Set a goal and wait until it is completed."""
         goal = self.wait_until_ended(self.set_goal(description, **more))
         assert goal.status == "completed", self.describe_state()
         return goal
 
-    # Looking
+    # Views
 
     def read(self, view: Callable[..., T], *given: Any) -> T:
         return self.database.read(lambda tx: view(tx, self.tenant_id, *given))
@@ -123,7 +123,7 @@ class Pursuit:
         return self.read(goal_store.list_sub_goals, goal_id or self.goal_id)
 
     def sub_goal(self, description: str) -> SubGoal:
-        """The last that says so."""
+        """The newest sub-goal with this description."""
         return next(one for one in reversed(self.sub_goals()) if one.description == description)
 
     def statuses(self) -> dict[str, str]:
@@ -165,16 +165,16 @@ class Pursuit:
         return self.read(spending_store.get_pool)
 
     def list_requests(self, part: str) -> list[Request]:
-        """What was asked of whoever plays that part."""
+        """The requests sent to the model in this role."""
         return [request for request in self.server.requests if get_part(request) == part]
 
     def list_started_tasks(self) -> list[str]:
-        """The tasks in the order in which work on them began."""
+        """The tasks, in the order in which work on them started."""
         return list(dict.fromkeys(get_task(request) for request in self.list_requests("work")))
 
 
 def check_goals(pursuit: Pursuit) -> None:
-    """What holds for every goal."""
+    """Check the invariants of every goal."""
     database, tenant_id = pursuit.database, pursuit.tenant_id
     reserved = database.read(lambda tx: tx.one("SELECT COALESCE(SUM(reserved), 0) FROM runs WHERE tenant_id = ?", tenant_id))
     at_work = database.read(lambda tx: tx.one("SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND state = 'running'", tenant_id))
@@ -193,7 +193,7 @@ def check_goals(pursuit: Pursuit) -> None:
 def open_pursuit(
     url: str, home: Path, said: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
 ) -> Iterator[Pursuit]:
-    """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
+    """Run Headway with these settings until the block ends. With `breaches`, violations of the model's API are left to the test."""
     wanted = {
         "home": str(home),
         "database_url": url,
@@ -212,8 +212,8 @@ def open_pursuit(
     ):
         for variable, value in environment(server).items():
             patch.setenv(variable, value)
-        patch.delenv("SSL_CERT_FILE", raising=False)  # nobody here speaks TLS, and to read every certificate takes longer
-        patch.setenv("SSL_CERT_DIR", str(home))  # than the goal
+        patch.delenv("SSL_CERT_FILE", raising=False)  # no test here uses TLS, and loading the
+        patch.setenv("SSL_CERT_DIR", str(home))  # certificates takes longer than the goal
         headway = Headway(settings.load(wanted))
         pursuit = Pursuit(headway, database, server, loop)
         try:
@@ -238,27 +238,27 @@ async def stop_headway(headway: Headway) -> None:
     headway.close()
 
 
-# Who speaks
+# Roles
 
 
 def get_part(request: Request) -> str:
-    """Forms are handed in by their own tools; everybody else works."""
+    """The role that a request is for. Each form has its own submit tool; every other request is work."""
     return next((form for form in FORMS if f"submit_{form}" in request.tools), "work")
 
 
 def get_task(request: Request) -> str:
-    """The first line of the task that whoever works was handed."""
+    """The first line of the task in the request."""
     handed = next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
     return handed.split(" CONTEXT]\n\n", 1)[1].split("\n")[0]
 
 
 def get_question(request: Request) -> str:
-    """What a question of ours says."""
+    """The text of the first user message."""
     return next(words for words, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
 
 
 def by_part(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Script:
-    """A part for each form, and one for each task; outcomes are as expected, and work is done, unless something else is said."""
+    """Answer by role and by task. By default outcomes are as expected and tasks succeed."""
     scripts = {"evaluation": evaluation_form(), "verdict": verdict(), **parts}
     by_task = work if isinstance(work, Mapping) else {}
     anything = reply_done if work is None or isinstance(work, Mapping) else to_script(work)
@@ -273,7 +273,7 @@ def by_part(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Scr
 
 
 def in_order(*replies: Part) -> Script:
-    """The first reply to the first request, the second to the second, and so on; the last one for all that follow."""
+    """Answer the first request with the first reply, the second with the second, and so on. The last reply repeats."""
     met = count()
 
     def script(request: Request) -> Reply:
@@ -283,7 +283,7 @@ def in_order(*replies: Part) -> Script:
 
 
 def by_transcript(*replies: Part) -> Script:
-    """The first reply to a transcript without an answer, the second to one with one answer; the last one from then on."""
+    """Choose the reply by the number of answers in the transcript. The last reply repeats."""
     return lambda request: to_script(replies[min(request.assistant_turns, len(replies) - 1)])(request)
 
 
@@ -292,7 +292,7 @@ def reply_done(request: Request) -> Reply:
 
 
 class Gate:
-    """Who comes to it waits until it is opened."""
+    """Blocks requests until it is opened."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()
@@ -309,17 +309,17 @@ class Gate:
 
 
 def find_key(request: Request, description: str) -> str:
-    """How a planner names a sub-goal that exists, as the question shows it."""
+    """The key of an existing sub-goal, as the planner's prompt shows it."""
     found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", get_question(request))
     assert found, get_question(request)
     return found[1]
 
 
-# What is said
+# Replies
 
 
 def step(description: str, *depends_on: str, **more: Any) -> dict[str, Any]:
-    """A sub-goal of a plan. Its id is what it says."""
+    """A sub-goal of a plan. Its description is also its id."""
     outcome = f"{description} is done"
     return {"id": description, "description": description, "expected_outcome": outcome, "depends_on": list(depends_on), **more}
 
@@ -341,7 +341,7 @@ def evaluation_form(divergence: str = "none", reason: str = "") -> Reply:
 
 
 def verdict(reason: str = "") -> Reply:
-    """Met, unless something is missing."""
+    """Met if there is no reason; otherwise not met."""
     return calls(("submit_verdict", {"met": not reason, "reason": reason}))
 
 

@@ -1,4 +1,4 @@
-"""Goals beside each other: each is pursued for itself, and no tenant sees or pays for another's."""
+"""Goals side by side: each is pursued independently, and no tenant sees or pays for another's."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Looking after sub-agents at work: rarely, the longer they are at it; and stepping in when one gets no further."""
+"""Check-ins on running sub-agents: the interval doubles each time, and an agent without progress gets an intervention."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ SOON: dict[str, Any] = {"check_in_s": "0.1"}
 
 
 def stuck(gate: Gate) -> Part:
-    """Five steps that lead nowhere, one that waits, and then an end."""
+    """Five steps without progress, one that blocks at the gate, and then an answer."""
     return in_order(*[WRONG] * 5, gate.before(WRONG), text("A hole, after all."))
 
 
@@ -115,7 +115,7 @@ def test_an_unreachable_overseer_is_replaced_by_a_standard_message(sqlite_url: s
 
 
 def test_a_failed_question_to_the_overseer_blocks_no_work(sqlite_url: str, tmp_path: Path) -> None:
-    """The overseer is down once; the agent ends, and its parent hears of it at once and not at the next check-in."""
+    """The overseer's model fails once. The agent ends, and its parent resumes at once, not at the next check-in."""
     gate = Gate()
     overseer = in_order(error(500), intervention("wait"))
     script = by_part({"dig": stuck(gate)}, plan=plan(agent("dig")), intervention=overseer)
@@ -136,7 +136,7 @@ def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path)
         seen: dict[int, int] = {}
 
         def look(tx: Transaction) -> bool:
-            """The sub-goal and the job of its goal are moved together, and read together."""
+            """Read the sub-goal and its goal's job in one transaction, because one transaction updates both."""
             job = jobs.get(tx, pursuit.tenant_id, run_id)
             for one in goal_store.list_sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
                 if job.state == "delayed":

@@ -1,4 +1,4 @@
-"""Every sub-goal's end is stored before anything else starts; where that cannot be, the agent stops and says so."""
+"""The end of a sub-goal is stored before anything else starts. If it cannot be stored, the agent stops and reports the fault."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Outcomes are judged: first by what can be measured, then by the cheap tier. An evaluator that fails is not a pass."""
+"""Outcomes are judged first by measurable criteria, then by the cheap tier. A failing evaluator does not count as a pass."""
 
 from pathlib import Path
 

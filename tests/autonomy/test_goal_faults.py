@@ -1,4 +1,4 @@
-"""Models that are down: what may pass is tried again, what does not is told to a person, and nothing that was done is lost."""
+"""Model outages: transient failures are retried, permanent ones reach the operator, and finished work is kept."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What people, models and tools wrote cannot forge the frames that the runtime puts around a goal."""
+"""Text from people, models and tools cannot forge the frames that the runtime puts around a goal."""
 
 import re
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from tests.proofs import Proof
 HARMLESS = "look"
 OF_WORK = (("[GOALCONTEXT", "[ENDGOAL"), ("[DELEGATIONCONTEXT", "[ENDDELEGATION"))
 OF_QUESTIONS = ("[GOAL]", "[ENDGOAL")
-STRIDE = 51  # in as many stories as there are payloads every payload comes once to every place
+STRIDE = 51  # over as many seeds as there are payloads, every payload reaches every position once
 OVERSIGHT: dict[str, Any] = {"check_in_s": "0.1", "subagent_max_iterations": "30"}
 WRONG = calls(("no_such_tool", {}))
 HALF_DONE = re.compile(r"- (#\d+) \[in-progress")
@@ -59,8 +59,7 @@ def frames(request: Request) -> tuple[str, ...]:
 
 
 def shapes(pursuit: Pursuit) -> set[tuple[Any, ...]]:
-    """Of all that was asked: by whom, in which frames, on how many lines. What somebody is to do, and what is to be reached,
-    may be as long as it likes; whatever else is told of them is a line."""
+    """The role, frames and line counts of every request. Tasks and goals may have any length; every other field is one line."""
     seen = set()
     for request in pursuit.server.requests:
         part, words = get_part(request), get_question(request)
@@ -85,7 +84,7 @@ def test_no_prompt_has_more_frames_or_lines_than_its_own(sqlite_url: str, tmp_pa
 
 
 def planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
-    """A goal whose plan is sent back, judged, and made anew twice. Plans and outcomes are cut off in the middle."""
+    """Run a goal whose plan is rejected once, then evaluated and replaced twice. Plans and outcomes are cut off in the middle."""
     hostile = {"summary": words(), "data": {words(): [words()]}}
     script = by_part(
         by_transcript(*cut_off(calls(("report_outcome", hostile)))),
@@ -116,7 +115,7 @@ def planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
 
 
 def cut_off(reply: Reply) -> tuple[Reply, Reply]:
-    """A call in two parts: as far as it got, and the rest as text."""
+    """Split a call in two: its truncated arguments, and the rest as text."""
     (made,) = reply.calls
     middle = len(made.arguments) // 2
     first = made._replace(arguments=made.arguments[:middle])
@@ -124,13 +123,12 @@ def cut_off(reply: Reply) -> tuple[Reply, Reply]:
 
 
 class Overseen:
-    """Plays everybody in a goal where all goes wrong that people and overseers have a say in: its only agent does not get any
-    further, is sent a message, is given another task and fails; nobody knows a new plan, until the operator says something; and
-    then the process is interrupted."""
+    """Plays every role in a goal that needs intervention. Its only agent makes no progress, gets a message, gets another task and
+    fails. The planner finds no new plan until the operator adds a note. Then the process is interrupted."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
-        self.agents, self.steps = 0, count()  # who is at work, and how often that one was asked
+        self.agents, self.steps = 0, count()  # the number of agents, and the requests of the newest one
         self.replans = count()
         self.interventions = count()
         self.messaged, self.rescoped, self.resumed = Gate(), Gate(), Gate()
@@ -146,7 +144,7 @@ class Overseen:
                 place = next(self.replans)
                 new = agent("d") if place == 3 else step("e")
                 asked = replan({**new, "description": f"{new['id']} {words()}", "expected_outcome": words()}, reason=words())
-                return replan(reason=words()) if place < 3 else asked  # a plan without anything to do is sent back
+                return replan(reason=words()) if place < 3 else asked  # an empty plan is rejected
             case "resumption":
                 halves = HALF_DONE.findall(get_question(request))
                 return calls(
@@ -196,7 +194,7 @@ def overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
 
 
 def interrupt(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    """As a process finds it that takes over from one that died."""
+    """Mark the goal as a takeover from a killed process would."""
     at_work = [one for one in goal_store.list_sub_goals(tx, tenant_id, goal_id) if one.status == "in-progress"]
     recovery.mark_interrupted(tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, one.run_id or "") for one in at_work])
 

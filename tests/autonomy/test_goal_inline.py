@@ -1,4 +1,4 @@
-"""The main agent works on a sub-goal itself: one after the other, each with the tools it needs, and with a checkpoint each."""
+"""The main agent works on sub-goals itself, one at a time. Each gets the tools it needs, and a checkpoint."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path:
 
 
 def test_an_outcome_that_was_cut_off_arrives_whole(database_url: str, tmp_path: Path) -> None:
-    """004: "JSONB: what the sub-goal produced": all of it, also where the length limit cut the answer."""
+    """004: "JSONB: what the sub-goal produced": in full, even if the length limit cut the answer."""
     parts = in_order(text("A hole, two metres", finish="length"), text(" deep", finish="length"), text(" and dry."))
     with open_pursuit(database_url, tmp_path, by_part({"dig": parts}, plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()

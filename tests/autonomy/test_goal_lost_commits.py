@@ -1,4 +1,4 @@
-"""An answer of the database got lost on its way: what is stored is not planned, done or paid for once more."""
+"""The reply to a commit is lost: stored work is not planned, run or paid for a second time."""
 
 from pathlib import Path
 

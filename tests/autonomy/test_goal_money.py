@@ -1,4 +1,4 @@
-"""The pool runs dry: goals pause as a whole, the operator is told once, and they go on by themselves when there is money."""
+"""The pool is empty: the whole goal pauses, the operator gets one notice, and the goal resumes once there is money."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.autonomy.goal_harness import (
 )
 from tests.model_server import Reply, calls, text
 
-EVERYTHING = (99_500, 0)  # tokens; the pool has a hundred dollars
+EVERYTHING = (99_500, 0)  # tokens; the pool holds 100 dollars
 
 
 def costly(*steps: dict[str, Any]) -> Reply:
@@ -90,7 +90,7 @@ def test_the_cost_of_a_goal_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> N
 
 
 def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_url: str, tmp_path: Path) -> None:
-    """The one that found the pool empty is dropped by a plan that was being made; what is left has yet to start."""
+    """The agent that found the pool empty is dropped by a replan in progress; the remaining sub-goal has not started."""
     working, planning = Gate(), Gate()
     script = by_part(
         {"dig": by_transcript(working.before(calls(("now", {}))), text("A hole.")), "measure": failure()},
@@ -112,7 +112,7 @@ def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_ur
 
 
 def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: str, tmp_path: Path) -> None:
-    """It is found while they work, and not at the next look at them; what was begun goes on when somebody says so."""
+    """The limit is noticed while agents run, not at the next check-in. After the operator's decision, their work continues."""
     notes = [calls(("remember", {"text": f"note {n}"})) for n in range(6)]
     script = by_part({"dig": in_order(*notes, text("A hole."))}, plan=plan(agent("dig")))
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:

@@ -1,4 +1,4 @@
-"""Telling the operator: in the inbox, in the log, and through channels. An unreachable channel never stops an agent."""
+"""Notices reach the operator in the inbox, in the log and through channels. An unreachable channel never stops an agent."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from headway.actions import notices
 from headway.ledger.job import Job
 from tests.autonomy.goal_harness import Pursuit, by_part, failure, open_pursuit, plan, replan, step
 
-pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # says a library that apprise brings along
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # a warning from a dependency of apprise
 
 SECRET = "s3cret-passw0rd"
 GIVEN_UP = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan(give_up="No ground."))
@@ -33,7 +33,7 @@ class Door(BaseHTTPRequestHandler):
     server: Receiver
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests have no use for an access log."""
+        """Drop the access log."""
 
     def do_POST(self) -> None:
         sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

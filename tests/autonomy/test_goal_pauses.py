@@ -1,4 +1,4 @@
-"""Pausing, resuming and abandoning: nothing new begins, nothing that was done is lost, and whoever is at work stops or ends."""
+"""Pausing, resuming and abandoning: nothing new starts, finished work is kept, and running agents stop or finish."""
 
 import time
 from pathlib import Path
@@ -165,7 +165,7 @@ def test_a_bad_answer_is_not_asked_for_again_during_a_halt(sqlite_url: str, tmp_
 
 
 def left_at_work(gate: Gate, later: Gate) -> Script:
-    """A sub-agent begins another and ends without waiting for it: that one stands at a gate, the next sub-goal at a later one."""
+    """A sub-agent starts another and ends without waiting for it. The child blocks at `gate`, the next sub-goal at `later`."""
     work = {
         "dig": by_transcript(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
         "shovel": gate.before(text("Shoveled.")),
@@ -199,7 +199,7 @@ def test_an_abandoned_goal_also_stops_sub_agents_of_ended_agents(database_url: s
 
 
 def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_path: Path) -> None:
-    """Nobody has to decide about it: what it was begun for has ended."""
+    """It needs no decision, because the sub-goal that started it has ended."""
     gate, later = Gate(), Gate()
 
     def orphaned(tx: Transaction) -> int:

@@ -1,4 +1,4 @@
-"""What a plan may leave out, how it may be spelled, and a plan that the length limit cut off."""
+"""Optional fields and alternative spellings of a plan, and plans cut off by the length limit."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ DIG, FILL, RAKE = ({"description": words} for words in ("dig", "fill", "rake"))
 
 
 def needs(pursuit: Pursuit) -> dict[str, list[str]]:
-    """What each sub-goal waits for, by their descriptions."""
+    """The dependencies of each sub-goal, by description."""
     named = {one.id: one.description for one in pursuit.sub_goals()}
     return {one.description: [named[below] for below in one.depends_on] for one in pursuit.sub_goals()}
 
@@ -47,7 +47,7 @@ def test_a_sub_goal_needs_a_description_and_its_dependencies(sqlite_url: str, tm
 
 
 def test_null_means_that_a_field_is_absent(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "LLM assigns priority at decomposition time": one that assigns none sends null."""
+    """004: "LLM assigns priority at decomposition time": a model that assigns none sends null."""
     nothing = dict.fromkeys(("id", "dependsOn", "expected_outcome", "priority", "kind", "mode", "role", "cost_limit_usd"))
     with open_pursuit(
         sqlite_url, tmp_path, by_part(plan=plan({**DIG, **nothing}, {**FILL, **nothing, "dependsOn": [1]}))
@@ -155,7 +155,7 @@ def test_every_part_is_paid_for(database_url: str, tmp_path: Path) -> None:
 
 
 def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "the loop hangs or crashes" is what goes wrong without a bound."""
+    """004: "the loop hangs or crashes" without a bound."""
     endless = [
         in_call('{"sub_goals": ['),
         *(text(f"{json.dumps(step(f's{n}'))}, ", finish="length") for n in range(MAX_PARTS - 1)),
@@ -169,7 +169,7 @@ def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str
 
 
 def test_a_joined_plan_that_is_wrong_is_sent_back_as_a_whole(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "Agent … decomposes them into sub-goals with dependencies": also one that came in parts is checked."""
+    """004: "Agent … decomposes them into sub-goals with dependencies": a plan that arrives in parts is checked too."""
     wrong = json.dumps({"sub_goals": [step("dig", "plough")]})
     script = in_order(in_call(wrong[:40]), text(wrong[40:]), plan(step("dig")))
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=script)) as pursuit:

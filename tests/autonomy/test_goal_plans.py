@@ -1,4 +1,4 @@
-"""A plan is made by the strong tier, and what it hands in is checked before any of it counts."""
+"""The strong tier makes the plan, and the plan is validated before it takes effect."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.model_server import Reply, calls, text
 
 
 def twenty_five() -> list[dict[str, Any]]:
-    """Five columns of five, each of which needs the one above; every other one is for a sub-agent."""
+    """Five columns of five sub-goals. Each depends on the one above it; every other one is for a sub-agent."""
     return [
         step(f"{column}{row}", *([f"{column}{row - 1}"] if row else []), mode="agent" if (row + place) % 2 else "inline")
         for place, column in enumerate("abcde")

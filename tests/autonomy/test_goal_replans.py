@@ -1,4 +1,4 @@
-"""A plan that does not do any more gives way to another one, a limited number of times; then a person decides."""
+"""A plan that no longer works is replaced, a limited number of times; then the operator decides."""
 
 from collections.abc import Callable
 from itertools import count
@@ -29,7 +29,7 @@ from tests.model_server import Reply, Request, Script, calls, text
 
 
 def attempts() -> Script:
-    """Always another way."""
+    """A different plan for every request."""
     number = count(1)
     return lambda _request: replan(step(f"try {next(number)}"))
 
@@ -127,7 +127,7 @@ def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path)
 
 @pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
 def test_a_sub_goal_that_ends_during_a_replan_causes_no_second_replan(database_url: str, tmp_path: Path, named: bool) -> None:
-    """A plan that does without it takes effect; one that counts on it is asked for anew."""
+    """A plan without that sub-goal takes effect; a plan that depends on it is requested again."""
     working, planning = Gate(), Gate()
 
     def first(request: Request) -> Reply:
@@ -295,7 +295,7 @@ def test_there_is_nothing_to_decide_about_a_goal_that_is_not_paused(database_url
 
 
 def test_nothing_left_and_nothing_achieved_is_escalated(sqlite_url: str, tmp_path: Path) -> None:
-    """A plan may not be empty before something was done, so a goal cannot complete with nothing."""
+    """A plan may be empty only after some work was done, so a goal cannot complete with nothing."""
     script = by_part({"dig": failure()}, plan=plan(step("dig")), replan=replan())
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()

@@ -13,7 +13,7 @@ PLAN = [READ, ORDER, TELL]
 
 
 def check_all(plan: ProcessPlan, unkilled: Snapshot, *found: Snapshot) -> None:
-    """The final state must be as if no process had been killed; `found` holds the states that the earlier processes left."""
+    """Check that the final state is as if no process had been killed; `found` holds the states the earlier processes left."""
     left: Snapshot = json.loads(plan.left.read_text())
     interrupted = {one["call_id"] for seen in found for one in seen["effects"] if is_interrupted_order(one)}
     assert {one["call_id"] for one in left["effects"] if one["state"] == "unknown"} == interrupted
@@ -34,13 +34,13 @@ def is_interrupted_order(effect: dict[str, Any]) -> bool:
 
 
 def strip_takeover(state: Snapshot) -> Snapshot:
-    """All but which process did what, and that one died whose work was taken up: the story has to be the same without it."""
+    """The state without tool runs and `recovered` events, which differ when a turn is taken over."""
     events = [event for event in state["events"] if event["kind"] != "recovered"]
     return {name: rows for name, rows in state.items() if name != "ran"} | {"events": events}
 
 
 def check_messages(left: Snapshot) -> None:
-    """One request, one answer, one list."""
+    """Check that there is one request, one answer and one list."""
     (turn,) = left["turns"]
     assert (turn["status"], turn["outcome"]) == ("finished", "drained")
     (run,) = left["runs"]
@@ -56,7 +56,7 @@ def check_messages(left: Snapshot) -> None:
 
 
 def check_money(left: Snapshot) -> None:
-    """Every answer that is in the journal was paid for once."""
+    """Check that every answer in the transcript was paid for once."""
     (run,), (pool,) = left["runs"], left["pools"]
     answers = [message for message in left["transcript"] if message["kind"] == "response"]
     summaries = [message for message in left["transcript"] if SUMMARY in json.dumps(message) and message["kind"] == "request"]
@@ -69,7 +69,7 @@ def check_money(left: Snapshot) -> None:
 
 
 def check_log(left: Snapshot) -> None:
-    """Everything was told once."""
+    """Check that every event was logged once."""
     kinds = Counter(event["kind"] for event in left["events"])
     assert sum(kinds[kind] for kind in TURN_ENDS) == kinds["turn_started"] == kinds["refused"] == 1
     assert kinds["message"] == len(left["messages"])
@@ -83,7 +83,7 @@ def check_log(left: Snapshot) -> None:
 
 
 def check_tools(plan: ProcessPlan, left: Snapshot, processes: int) -> None:
-    """What must not be done twice was not, and every call has its one result."""
+    """Check that no unsafe call ran twice, and that every call has exactly one result."""
     ran = Counter(name for name, _ in left["ran"])
     made = Counter(one["call_id"].replace(AGAIN, "") for one in left["effects"])
     assert [what for what in WANTED if ran[f"order-{what}"] > made[f"order-{what}"]] == []
@@ -95,7 +95,7 @@ def check_tools(plan: ProcessPlan, left: Snapshot, processes: int) -> None:
 
 
 def check_nothing_was_repeated(found: Snapshot, left: Snapshot) -> None:
-    """A call that had its result was not made again."""
+    """Check that no call that already had a result ran again."""
     before, after = (Counter(name for name, _ in state["ran"]) for state in (found, left))
     finished = [one["call_id"] for one in found["effects"] if one["state"] == "succeeded"]
     assert [name for name in finished if after[name] != before[name]] == []
@@ -106,7 +106,8 @@ def list_parts(state: Snapshot, kind: str) -> list[dict[str, Any]]:
 
 
 def check_same_but_for_detour(left: Snapshot, unkilled: Snapshot) -> None:
-    """Where nobody knew whether something was ordered, the model was told so, and looked before it ordered what was missing."""
+    """Check that the transcript differs only after the interrupted order: the result reported an unknown
+    effect, and the model read the orders before it ordered the missing items."""
     for name in ("turns", "messages", "todos", "notices"):
         assert normalize(left[name]) == normalize(unkilled[name])
     straight, bent = list_transcript(unkilled), list_transcript(left)
@@ -122,6 +123,6 @@ def check_same_but_for_detour(left: Snapshot, unkilled: Snapshot) -> None:
 
 
 def list_transcript(state: Snapshot) -> list[dict[str, Any]]:
-    """The transcript without the numbers, which a detour changes."""
+    """The transcript without message numbers, which the detour shifts."""
     essential: list[dict[str, Any]] = normalize([{**message, "n": None} for message in state["transcript"]])
     return essential

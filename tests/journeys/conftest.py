@@ -1,10 +1,10 @@
-"""Whole stories use what the tests of the doors use to start servers and to talk to them."""
+"""Fixtures for scenarios that span processes: a model for goals, and a fork server that pursues them."""
 
 from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.journeys.accounts", "tests.journeys.goal_scenario")  # so that a failure shows both sides
+pytest.register_assert_rewrite("tests.journeys.accounts", "tests.journeys.goal_scenario")  # so that failures show both values
 
 from tests.journeys import goal_scenario  # noqa: E402
 from tests.journeys.forked_process import ForkServer, run_fork_server  # noqa: E402
@@ -19,7 +19,7 @@ def scenario_model() -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 def goal_processes(scenario_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    """One fork server for all the tests of a process. It has run a plan already, because loading every module takes seconds."""
+    """One fork server per test session. It has already run one plan, because loading every module takes seconds."""
     folder = tmp_path_factory.mktemp("processes")
     with run_fork_server(scenario_model.url, folder) as one:
         assert one.run_plan(goal_scenario.build_scenario(folder, f"sqlite:///{folder / 'headway.db'}"))
@@ -28,7 +28,7 @@ def goal_processes(scenario_model: ModelServer, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def goal_model(scenario_model: ModelServer) -> Iterator[ModelServer]:
-    """For a test that may have it say something else."""
+    """The scenario's model with its default script, which a test may replace."""
     scenario_model.script = goal_scenario.reply
     scenario_model.forget()
     yield scenario_model

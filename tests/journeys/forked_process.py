@@ -1,6 +1,6 @@
 """Headway in processes that start within milliseconds: each is forked from one that has loaded every module.
 
-A process resumes the turn or the goal that the one before it left, or begins it, and ends with it unless it is killed earlier.
+A process starts the turn or goal, or resumes the one its predecessor left, and exits when it has ended, unless killed earlier.
 """
 
 import asyncio
@@ -23,31 +23,31 @@ PATIENCE_S = 60
 
 
 class ProcessPlan(NamedTuple):
-    """What a process has to do, and before which point it is killed."""
+    """The work of a process, and the point before which it is killed."""
 
     home: str
     database_url: str
     tenant_id: int
     conversation_id: int
-    number: int | None = None  # of the point before which it is killed,
-    only: str = ""  # counting only those of that sort
-    key: str = "alive"  # what the model is shown
-    goals: Sequence[str] = ()  # to be pursued; without any, a turn is answered
+    number: int | None = None  # the point before which it is killed,
+    only: str = ""  # counting only points of this sort
+    key: str = "alive"  # the API key that the model sees
+    goals: Sequence[str] = ()  # goals to pursue; if empty, a turn is answered
     stagger_s: str = "0"
 
     @property
     def found(self) -> Path:
-        """What was in the ledger when it began."""
+        """The state of the ledger when the process started."""
         return Path(self.home) / "found.json"
 
     @property
     def left(self) -> Path:
-        """What was in the ledger when it had ended by itself."""
+        """The state of the ledger when the process ended normally."""
         return Path(self.home) / "left.json"
 
     @property
     def pid_file(self) -> Path:
-        """The id of the process that runs the plan, or ran it last."""
+        """Holds the id of the process that runs the plan, or ran it last."""
         return Path(self.home) / "process"
 
     @property
@@ -66,7 +66,7 @@ class ForkServer:
         self.process = process
 
     def run_plan(self, plan: ProcessPlan) -> bool:
-        """Whether it ended by itself, and was not killed."""
+        """Run the plan. Return whether the process ended normally, rather than by SIGKILL."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(plan) + "\n")
@@ -84,7 +84,7 @@ def run_fork_server(model_url: str, folder: Path) -> Iterator[ForkServer]:
         **own,
         "OPENAI_BASE_URL": model_url,
         "PYTHONPATH": str(Path(__file__).parents[2]),
-        "SSL_CERT_DIR": str(folder),  # certificates, which nobody needs here, take each plan a tenth of a second to load
+        "SSL_CERT_DIR": str(folder),  # no test here uses TLS; loading certificates would cost 0.1 s per plan
     }
     command = [sys.executable, __file__]
     with subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -94,14 +94,14 @@ def run_fork_server(model_url: str, folder: Path) -> Iterator[ForkServer]:
             process.terminate()
 
 
-# Inside
+# In the fork server
 
 
 def main() -> None:
     from tests.journeys.kill_points import count_statements  # noqa: PLC0415
 
     count_statements()
-    # The first plan runs here: that loads every module.
+    # The first plan runs in this process, which loads every module.
     asyncio.run(run_headway(ProcessPlan._make(json.loads(sys.stdin.readline()))))
     print(0, flush=True)
     assert threading.active_count() == 1, "a process with threads cannot be forked"
@@ -116,12 +116,12 @@ def main() -> None:
 
 
 def run_child(plan: ProcessPlan) -> None:
-    faulthandler.dump_traceback_later(PATIENCE_S, exit=True)  # whoever hangs says where
+    faulthandler.dump_traceback_later(PATIENCE_S, exit=True)  # print where a hanging process is stuck
     code = 1
     try:
         asyncio.run(run_headway(plan))
         code = 0
-    except BaseException:  # noqa: BLE001  whatever it is, it must not go on in the parent's code
+    except BaseException:  # noqa: BLE001  no exception may reach the parent's code
         traceback.print_exc()
     finally:
         sys.stderr.flush()
@@ -143,7 +143,7 @@ async def run_headway(plan: ProcessPlan) -> None:
     pace = {"restart_stagger_s": plan.stagger_s, "retry_delay_s": "0.01"}
     headway = Headway(settings.load({"home": plan.home, "database_url": plan.database_url, **names, **pace}))
     headway.start()
-    await headway.database.write(lambda _tx: None)  # behind the housekeeping, which is not what we look at
+    await headway.database.write(lambda _tx: None)  # wait until housekeeping is done, which is not under test
     if plan.number is not None:
         arm(plan.number, str(plan.point_log), plan.only)
     headway.start_agents(alone=not found["runs"] and not plan.goals)
@@ -157,14 +157,14 @@ async def run_headway(plan: ProcessPlan) -> None:
 async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
     from tests.journeys.turn_model import REQUEST  # noqa: PLC0415
 
-    if not found["runs"]:  # nobody was told that it had begun, so somebody asks again
+    if not found["runs"]:  # the caller never got an answer, so it asks again
         await headway.run_turn(plan.tenant_id, plan.conversation_id, REQUEST)
     elif not found["runs"][0]["ended_at"]:
         await headway.engine.ended(found["runs"][0]["id"])
 
 
 async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
-    """All of its goals, until each has ended or is stopped by a fault."""
+    """Pursue all goals of the plan until each has ended or is stopped by a fault."""
     from headway.actions import goals  # noqa: PLC0415
 
     known = {goal["description"]: goal["run_id"] for goal in found["goals"]}
@@ -179,7 +179,7 @@ async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
 
 
 def read_state(plan: ProcessPlan) -> dict[str, Any]:
-    """What is in the database, and which tools were called outside of it."""
+    """The rows in the database, and the external tool calls on record."""
     from tests.journeys.snapshot import read_snapshot  # noqa: PLC0415
 
     calls = plan.workspace / "calls.jsonl"

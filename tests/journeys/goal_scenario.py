@@ -1,5 +1,5 @@
-"""A goal of ten errands, each of which leaves a line in a file: how it is planned, the model that runs them, and the home they
-are run from. What the model says depends on the request alone, so a request repeated after a crash gets the same reply."""
+"""A goal of ten errands, each of which adds a line to a file: the plan, the model and the home folder. The model's reply depends on
+the request alone, so a request repeated after a crash gets the same reply."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.journeys.worker_processes import FOREVER_S, OWN
 from tests.model_server import Reply, Request, calls, slow, text
 
 GOAL = "Run every errand there is."
-# No more tools than the story needs: every request carries them all.
+# Only the tools the scenario needs: every request carries them all.
 MAIN, WORKER = 'tools = ["own", "delegate"]\n', 'tools = ["own"]\n'
 USAGE = (1_000, 100)
 ERRAND = re.compile(r"^Note (\w+)\.$", re.MULTILINE)
@@ -41,7 +41,7 @@ class Errand(NamedTuple):
         }
 
 
-# Two diamonds, one on top of the other, with sub-agents and the main agent at work beside each other.
+# Two diamonds, one on top of the other, in which sub-agents and the main agent work in parallel.
 TEN = (
     Errand("a", "agent"),
     Errand("b", "agent", ("a",)),
@@ -57,10 +57,10 @@ TEN = (
 
 
 class Script:
-    """What a model has to say to whoever plans, judges, looks after a crash, or runs an errand.
+    """The model's replies for every role: planning, judging, recovery after a crash, and errands.
 
-    The first request for an errand that is named in `stuck_before` or `stuck_after` (it was noted) is never answered; those for one
-    that is `gated` are answered when the gate is opened.
+    The first request for an errand in `stuck_before` (before its note) or `stuck_after` (after it) is never answered. Requests for
+    an errand in `gated` are answered once the gate is open.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Script:
         self.stuck = {(name, 0) for name in stuck_before} | {(name, 1) for name in stuck_after}
         self.gated = set(gated)
         self.gate = threading.Event()
-        self.waiting: list[str] = []  # errands whose agents are left without an answer
-        self.decisions = decisions or {}  # about what was half done; the others are resumed
+        self.waiting: list[str] = []  # errands whose requests are not answered yet
+        self.decisions = decisions or {}  # for interrupted sub-goals; those not named are resumed
         self.replan = replan
 
     def __call__(self, request: Request) -> Reply:
@@ -125,25 +125,25 @@ def form_reply(request: Request, **answer: Any) -> Reply:
 
 
 def get_sub_goal_ids(request: Request) -> dict[str, str]:
-    """Of the sub-goals that are asked about, by errand."""
+    """The ids of the sub-goals in the question, by errand."""
     return {name: number for number, name in NUMBERED.findall(request.last)}
 
 
 def get_errand(request: Request) -> str:
-    """What an agent is sent for: its task stands on a line of its own, and what others did never does."""
+    """The errand of this request. Only the agent's own task is on a line by itself."""
     (name,) = {name for said in request.texts for name in ERRAND.findall(said)}
     return str(name)
 
 
 def errand_reply(request: Request) -> Reply:
-    """Noted once. Who is told that nobody knows whether it was noted does not note it again."""
+    """Note the errand once. If the effect of the call is unknown, do not repeat it."""
     name = get_errand(request)
     if request.tool_results:
         return text(f"Saw to {name}.", usage=USAGE)
     return calls(("note", {"name": name}), usage=USAGE)
 
 
-# The home
+# The home folder
 
 
 def make_home(home: Path) -> None:
@@ -158,7 +158,7 @@ def make_home(home: Path) -> None:
 
 
 def build_scenario(folder: Path, database_url: str) -> ProcessPlan:
-    """A home from which nothing was done yet, and a tenant who has a goal."""
+    """A fresh home folder, and a tenant with a goal."""
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
         return build_process_plan(folder, database_url, desk, [GOAL])
@@ -169,11 +169,11 @@ def build_process_plan(folder: Path, database_url: str, desk: TenantHarness, goa
     return ProcessPlan(str(folder / "home"), database_url, desk.tenant.id, 0, goals=goals)
 
 
-# What is left
+# The final state
 
 
 def check_once(left: dict[str, Any], done: Counter[str], errands: Sequence[Errand] = TEN) -> None:
-    """The goal is reached, each errand ended once, and nothing that must not be done twice was."""
+    """Check that the goal is completed, each errand ended once, and no unsafe effect happened twice."""
     (goal,) = left["goals"]
     assert (goal["status"], goal["plan_no"], goal["replan_count"]) == ("completed", 1, 0)
     names = [errand.name for errand in errands]
@@ -193,7 +193,7 @@ def check_once(left: dict[str, Any], done: Counter[str], errands: Sequence[Erran
 
 
 def check_journal(left: dict[str, Any]) -> None:
-    """Journal and rows agree; nothing is left set aside or under way."""
+    """Check that journal and rows agree, and that no money is reserved and nothing is running."""
     (goal,) = left["goals"]
     assert [entry["n"] for entry in left["journal"]] == list(range(1, goal["journaled"] + 1))
     cycles = Counter(one["status"] for one in left["planning_cycles"])

@@ -1,7 +1,7 @@
 """Kill points: a process counts the points that it passes, and kills itself with SIGKILL before a chosen one.
 
-Points are the statements sent to a database, on any connection and thread, and those that tools declare. Of a goal's journal
-there are three for every entry: before it is written, once it is, and once that is committed.
+Each statement sent to a database, on any connection and thread, is a point; tools declare further ones. Each journal entry of a
+goal has three: before it is written, after it is written, and after it is committed.
 """
 
 import os
@@ -15,12 +15,12 @@ import psycopg
 
 
 class KillPoint:
-    """Of this process. While no number is chosen, nothing is counted."""
+    """The kill point of this process. Nothing is counted until a number is set."""
 
     moments = count(1)
     number: int | None = None
-    point_log = ""  # the file that names the point reached
-    only = ""  # moments of that sort count; if it is none, all do
+    point_log = ""  # the file that gets the name of the point reached
+    only = ""  # count only points of this sort; if empty, count all
 
 
 def arm(number: int, point_log: str, only: str = "") -> None:
@@ -41,19 +41,19 @@ def kill_self(moment: str) -> NoReturn:
 
 
 def count_statements() -> None:
-    """apsw has a hook for this; psycopg has none."""
+    """Count every statement. apsw has a hook for this; psycopg has none, so its `execute` is wrapped."""
     apsw.connection_hooks.append(trace_connection)
     psycopg.Cursor.execute = count_calls(psycopg.Cursor.execute)  # type: ignore[method-assign]
 
 
 class StatementTracer:
-    """One connection, as far as the journal is concerned."""
+    """Finds the boundaries of journal entries among the statements of one connection."""
 
     def __init__(self) -> None:
         self.written = self.uncommitted = False
 
     def about_to(self, statement: str) -> str:
-        """Which sort of moment this is."""
+        """The sort of point before this statement."""
         writes = "INSERT INTO journal " in statement
         committed = self.uncommitted and "BEGIN" in statement
         at_boundary = writes or self.written or committed
@@ -71,7 +71,7 @@ def trace_connection(connection: apsw.Connection) -> None:
     connection.exec_trace = before_statement
 
 
-TRACERS: WeakKeyDictionary[Any, StatementTracer] = WeakKeyDictionary()  # of connections
+TRACERS: WeakKeyDictionary[Any, StatementTracer] = WeakKeyDictionary()  # by connection
 
 
 def count_calls(execute: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Goals that are pursued by one process after the other, each killed when the test says so."""
+"""Goals pursued by a sequence of processes, each killed when the test decides."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.journeys.worker_processes import read_rows
 from tests.model_server import ModelServer, Request
 from tests.surfaces.server_harness import wait_until
 
-RunningProcess = Future[bool]  # whether it ended by itself
+RunningProcess = Future[bool]  # whether it ended normally
 
 
 class KilledGoals:
@@ -32,7 +32,7 @@ class KilledGoals:
         return self.model.script
 
     def begin(self) -> RunningProcess:
-        """Run the plan in a process beside the test."""
+        """Run the plan in another process, in parallel with the test."""
         self.plan.pid_file.unlink(missing_ok=True)
         running = self.pool.submit(self.processes.run_plan, self.plan)
         wait_until(self.plan.pid_file.exists, "the process starts")
@@ -43,7 +43,7 @@ class KilledGoals:
         assert not running.result()
 
     def run_until_stuck(self) -> None:
-        """Killed when all that can be done was done, and agents wait for answers that never come."""
+        """Kill the process once all possible work is done and the stuck agents wait for answers that never arrive."""
         expected = len(self.script.stuck)
         running = self.begin()
         wait_until(lambda: len(self.script.waiting) == expected and self.settled, "everybody waits")
@@ -51,7 +51,7 @@ class KilledGoals:
 
     @property
     def settled(self) -> bool:
-        """Whether all that has ended was judged, and nobody who is not stuck has anything to do."""
+        """Whether every completed sub-goal is judged and only stuck agents have work left."""
         modes = {step.name: step.mode for steps in self.script.plans.values() for step in steps}
         stuck = [name for name in self.script.waiting if modes[name] == "agent"]
         unjudged = read_rows(self.desk, "SELECT 1 FROM sub_goals WHERE status = 'completed' AND divergence IS NULL")
@@ -75,7 +75,7 @@ class KilledGoals:
 def open_killed_goals(
     processes: ForkServer, model: ModelServer, script: Script, database_url: str, folder: Path, **ways: Any
 ) -> Iterator[KilledGoals]:
-    """About goals that nobody has begun yet."""
+    """A harness for goals that have not started yet."""
     model.script = script
     with DirectDatabase(database_url) as database, ThreadPoolExecutor(1) as pool:
         desk = TenantHarness(database)

@@ -50,7 +50,7 @@ def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
     return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
 
 
-# What two runs of the same story have in common
+# The normal form
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ACCIDENTAL = re.compile(r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+")
@@ -58,7 +58,7 @@ NUMBERED = {"id", "seq", "created_at", "updated_at", "started_at", "completed_at
 
 
 def normalize(remains: Any) -> Any:
-    """The same without when it was and without names that were given at random; who is who stays visible."""
+    """The same data without timestamps, and with random ids replaced by numbers in order of appearance."""
     names: dict[str, str] = {}
 
     def named(found: re.Match[str]) -> str:

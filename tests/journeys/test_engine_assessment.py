@@ -1,4 +1,4 @@
-"""A worker is killed while an assessor judges an answer. Another one asks the assessor again, and nobody else."""
+"""A worker is killed while an assessor judges an answer. Its successor asks the assessor again, and no other model."""
 
 import json
 import signal

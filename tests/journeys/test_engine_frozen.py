@@ -1,5 +1,5 @@
-"""A worker that is frozen where it holds something: in the middle of a transaction, or of a tool call. Another one takes over,
-and when the first wakes up it changes nothing."""
+"""A worker is frozen while it holds locks in a transaction, or in the middle of a tool call. Another worker takes over, and the
+first one changes nothing when it wakes up."""
 
 import signal
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def state(desk: TenantHarness) -> list[Any]:
 
 
 def wakes_and_works(desk: TenantHarness, worker: Worker, others: list[Worker]) -> None:
-    """By the time it has answered once more it has seen what happened to the rest."""
+    """Wake the worker and have it answer one more turn, by which time it has noticed the takeover."""
     worker.send(signal.SIGCONT)
     assert [other.end() for other in others if other is not worker] == [0]
     enqueue(desk, ["late"])
@@ -89,14 +89,14 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         enqueue(desk, ["early"])
         model.wait_for_requests(1)
         victim = the_one_at_work(desk, workers)
-        # Whoever takes a step has its job locked, and then waits for the lock of the tenant's log, which we have.
+        # A worker that takes a step locks its job and then waits for the lock of the tenant's log, which this test holds.
         other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, desk.tenant.id))
         model.release()
         waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
         wait_until(lambda: bool(read_rows(desk, waiting)), "it is in the middle of a step")
         victim.send(signal.SIGSTOP)
         expire_leases(desk, victim.owner)
-        other.rollback()  # the lock is the frozen one's now, and so is its job
+        other.rollback()  # now the frozen worker holds the log's lock as well as its job's
 
         wait_until_all_end(desk)
         before = state(desk)
@@ -128,7 +128,7 @@ def test_the_result_of_a_worker_frozen_in_a_tool_call_is_refused(postgres_url: s
         before = state(desk)
         wakes_and_works(desk, victim, workers)
 
-        assert (home / "gone").exists()  # the tool did return, to nobody
+        assert (home / "gone").exists()  # the tool returned, but its result was refused
         assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
         assert count_notes(tmp_path) == {"early": 1, "late": 1}
         assert read_rows(desk, "SELECT state FROM effects WHERE tool = 'slowly'") == [("unknown",)]

@@ -1,4 +1,4 @@
-"""`headway halt` in one process stops the agents of all others, and `headway unhalt` lets them go on."""
+"""`headway halt` in one process stops the agents of all processes, and `headway unhalt` resumes them."""
 
 import json
 import os
@@ -31,7 +31,7 @@ A_WHILE_S = 1.0
 
 
 def command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
-    """Typed at another terminal."""
+    """Run a command as if in another terminal."""
     with Program([*words, "--json", "--database-url", url], folder, {**os.environ, **env}) as program:
         return json.loads(program.communicate(PATIENCE_S)[0])
 
@@ -58,7 +58,7 @@ def test_a_halt_stops_the_agents_of_all_processes(postgres_url: str, tmp_path: P
                 assert command(postgres_url, tmp_path, env, "halt", "--why", "enough")["halt"]["halted"]
                 wait_until(lambda: not count_owners(desk), "everything is put back")
                 called, begun = len(asked), len(read_rows(desk, "SELECT 1 FROM effects"))
-                time.sleep(A_WHILE_S)  # if somebody went on, it would show
+                time.sleep(A_WHILE_S)  # time for an agent that did not stop to show up
                 assert (len(asked), len(read_rows(desk, "SELECT 1 FROM effects"))) == (called, begun)
                 assert count_unfinished(desk) == 6
                 assert set(read_rows(desk, "SELECT DISTINCT state, owner, attempts FROM jobs")) == {("queued", "", 0)}

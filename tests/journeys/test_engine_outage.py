@@ -1,4 +1,4 @@
-"""Postgres is restarted while turns are under way: everything goes on by itself and ends, and nothing is done twice."""
+"""Postgres restarts while turns are running: all of them recover and end, and nothing is done twice."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,7 +29,7 @@ OURS, THEIRS = make_names(range(8)), make_names(range(8, 16))  # of a worker, an
 
 
 def in_steps(names: list[str]) -> list[dict[str, Any]]:
-    """Each turn notes its name again and again, and every answer takes a moment."""
+    """Each turn notes its name repeatedly, and every answer takes a moment."""
     return [
         {
             "when": {"contains": f"Note {name}.", "tool_results": step},

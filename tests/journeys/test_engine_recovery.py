@@ -1,4 +1,4 @@
-"""`headway serve` is killed with a hundred turns under way, or stopped cleanly, and another process sees them through."""
+"""`headway serve` is killed with a hundred turns running, or stopped cleanly, and another process finishes them."""
 
 import signal
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.surfaces.conversation_client import say
 from tests.surfaces.server_harness import run_server
 
 STAGGER_S = 1
-FIRST, SECOND = make_names(range(60)), make_names(range(60, 100))  # of two tenants
+FIRST, SECOND = make_names(range(60)), make_names(range(60, 100))  # one list per tenant
 TORTURE = pytest.mark.torture
 
 
@@ -50,7 +50,7 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
             for client, its in ((one, FIRST), (other, SECOND)):
                 for name in its:
                     say(client, client.conversation(), f"Note {name}.")
-            model.wait_for_requests(150)  # half of them have had their effect
+            model.wait_for_requests(150)  # half of the turns have made their note
             assert count_notes(tmp_path) == dict.fromkeys(names[1::2], 1)
             first.end(signal.SIGKILL)
             assert count_unfinished(one.desk) == 100
@@ -62,7 +62,7 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
                 check_each_ended_once(desk, its)
                 assert [event["runs"] for event in list_events(desk, "recovered")] == [len(its)]
             assert count_notes(tmp_path) == dict.fromkeys(names, 1)
-            assert len(model.requests) == 150  # each asked again for what it had no answer to, and went on
+            assert len(model.requests) == 150  # each turn repeated only its unanswered request, and continued
             ends = sorted(int(ended) for (ended,) in read_rows(one.desk, "SELECT ended_at FROM turns"))
             assert ends[-1] - ends[0] > STAGGER_S * 1000 / 2
         assert model.violations == []

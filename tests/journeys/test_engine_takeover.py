@@ -1,5 +1,4 @@
-"""Two workers on one Postgres. One of them is killed or frozen: the other takes its work over, and who comes back late changes
-nothing."""
+"""Two workers on one Postgres. One is killed or frozen: the other takes over its work, and late writes change nothing."""
 
 import signal
 from collections.abc import Iterator
@@ -46,7 +45,7 @@ class Pair:
 
 @contextmanager
 def pair(database_url: str, folder: Path, rules: list[dict[str, object]], requests: int) -> Iterator[Pair]:
-    """Both at work, once so many requests have arrived."""
+    """Two running workers, once the model has received this many requests."""
     make_home(folder)
     with ExitStack() as stack:
         model = stack.enter_context(run_model_process(rules, folder))
@@ -56,7 +55,7 @@ def pair(database_url: str, folder: Path, rules: list[dict[str, object]], reques
         enqueue(desk, NAMES)
         model.wait_for_requests(requests)
         ((owner, number),) = count_owners(desk).items()
-        assert number == len(NAMES)  # whoever looks first takes all that is due
+        assert number == len(NAMES)  # the first worker to poll takes every due job
         busy, idle = sorted(workers, key=lambda one: one.owner != owner)
         yield Pair(desk, model, busy, idle)
         assert model.violations == []
@@ -72,7 +71,7 @@ def test_the_work_of_a_worker_that_is_gone_is_taken_over_once_its_lease_has_ende
         lease_ends = crew.lease_ends
         wait_until_all_end(crew.desk)
         ends = [int(ended) for (ended,) in read_rows(crew.desk, "SELECT ended_at FROM turns")]
-        assert lease_ends < min(ends) + 1  # nobody takes over what somebody may still hold
+        assert lease_ends < min(ends) + 1  # no takeover before the lease has ended
         assert [event["runs"] for event in list_events(crew.desk, "recovered")] == [len(NAMES)]
         check_each_ended_once(crew.desk, NAMES)
         assert count_notes(tmp_path) == dict.fromkeys(NAMES, 1)
@@ -94,14 +93,14 @@ def test_a_worker_that_wakes_up_late_with_answers_changes_nothing(postgres_url: 
             victim, heir = (frozen, other) if frozen.owner in count_owners(desk) else (other, frozen)
             victim.send(signal.SIGSTOP)
             expire_leases(desk, victim.owner)
-            model.release()  # the answers wait in its sockets
+            model.release()  # its answers wait in its sockets
             wait_until_all_end(desk)
             before = [
                 read_rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs")
             ]
             victim.send(signal.SIGCONT)
             assert heir.end() == 0
-            (turn_id,) = enqueue(desk, [late])  # by the time it has done this it has seen the others
+            (turn_id,) = enqueue(desk, [late])  # by the time this turn ends, the worker has noticed the takeover
             wait_until_all_end(desk)
             assert victim.end() == 0
         assert read_rows(desk, "SELECT status FROM turns WHERE id = ?", turn_id) == [("finished",)]

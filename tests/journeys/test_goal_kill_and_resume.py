@@ -1,5 +1,5 @@
-"""A goal of ten sub-goals is killed with SIGKILL at every boundary of its journal, and before every third statement; each time the
-next process brings it to its end, each sub-goal is completed once, and nothing is done twice."""
+"""A goal of ten sub-goals is killed with SIGKILL at every boundary of its journal, and before every third statement. Each time the
+next process completes it, each sub-goal completes once, and nothing is done twice."""
 
 import json
 import random
@@ -21,17 +21,17 @@ pytestmark = pytest.mark.proof
 TORTURE = [pytest.mark.torture]
 
 
-STRIDE = 24  # one in this many moments is tried by an ordinary test: all of them take minutes
-THIRD = range(1, STRIDE + 1, 3)  # of thousands of statements, which would take hours
+STRIDE = 24  # a normal run tries one point in this many: all of them take minutes
+THIRD = range(1, STRIDE + 1, 3)  # a third of the statements: there are thousands, and all of them would take hours
 ORDINARY = 5
-FEWEST = {"journal": 70, "": 1_000}  # moments of a goal to which nothing happens,
-# And of a plan that gets a little further: also when coming back has written its own entries. Ten in a row that get no further
-# would be a fault.
+FEWEST = {"journal": 70, "": 1_000}  # points of a goal that is never killed
+# Points until the next kill of a goal killed repeatedly. Each process must also get past the entries that recovery writes: ten
+# processes in a row without progress would be a fault.
 SPAN = {"journal": (16, 32), "": (200, 500)}
 
 
 def resumed(processes: ForkServer, plan: ProcessPlan, model: ModelServer, errands: Sequence[Errand] = TEN) -> None:
-    """The next plan ends what those before it had begun."""
+    """Run the goal to its end in the next process, and check the result."""
     print(f"{Path(plan.home).parent.name}: {plan.point_log.read_text()}")
     assert processes.run_plan(plan)
     left: dict[str, Any] = json.loads(plan.left.read_text())
@@ -39,25 +39,25 @@ def resumed(processes: ForkServer, plan: ProcessPlan, model: ModelServer, errand
     check_journal(left)
     check_jobs(plan)
     check_plans_asked_for(model, left)
-    model.forget()  # a request is long, and there are thousands
+    model.forget()  # requests are large, and there are thousands
 
 
 def check_jobs(plan: ProcessPlan) -> None:
-    """Nothing is under way, except perhaps the message to the operator."""
+    """Check that every goal and agent job is completed; the job of a notice may still be open."""
     with DirectDatabase(plan.database_url) as database:
         sql = "SELECT DISTINCT state, owner FROM jobs WHERE tenant_id = ? AND kind IN ('goal', 'agent')"
         assert database.read(lambda tx: tx.all(sql, plan.tenant_id)) == [("completed", "")]
 
 
 def check_plans_asked_for(model: ModelServer, left: dict[str, Any]) -> None:
-    """Once, and once more for each plan that ended before the plan was stored."""
+    """Check that a plan was requested once, plus at most once per process killed before the plan was stored."""
     asked = sum(request.tools == ["submit_plan"] for request in model.requests)
     early = [entry["kind"] for entry in left["journal"]].index("planned")
     assert 1 <= asked <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
 
 
 def killed(numbers: Iterable[int], only: str, processes: ForkServer, model: ModelServer, url: str, folder: Path) -> int:
-    """Before these moments of that sort, until there is none of that number. How often that was."""
+    """Kill a new goal before each of these points, until a process ends first. Return the number of kills."""
     for deaths, number in enumerate(numbers):
         plan = goal_scenario.build_scenario(folder / f"killed before {number}", url)
         if processes.run_plan(plan._replace(number=number, only=only)):
@@ -111,7 +111,7 @@ def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
     tmp_path: Path,
     proof: Proof,
 ) -> None:
-    """Each plan takes it a little further, to a moment of its own."""
+    """Each process gets a little further, up to a random point."""
     plan = goal_scenario.build_scenario(tmp_path, request.getfixturevalue(f"{kind}_url"))
     chance = random.Random(kind + only)
     deaths = 0
@@ -128,7 +128,7 @@ def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
 def test_a_goal_killed_around_the_end_of_its_one_sub_agent_is_reached(
     kind: str, first: int, goal_processes: ForkServer, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """At every boundary of a short journal: also once the sub-agent has ended, and before the pursuit has noticed."""
+    """Kill at every boundary of a short journal, including after the sub-agent has ended and before the pursuit has noticed."""
     database_url: str = request.getfixturevalue(f"{kind}_url")
     errand = Errand("only", "agent")
     for number in count(first, 4):

@@ -1,5 +1,5 @@
-"""Goals whose process is killed in the middle: found, marked once, told to the operator, begun again one after the other, and what
-was half done is decided about before it goes on."""
+"""Goals whose process is killed are detected, marked once, reported to the operator, and restarted one after the other. The agent
+decides about interrupted sub-goals before they continue."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -29,13 +29,13 @@ Telling = Callable[..., AbstractContextManager[KilledGoals]]
 
 @pytest.fixture
 def tell(kind: str, goal_processes: ForkServer, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path) -> Telling:
-    """A story with a script of its own, on a database of that kind."""
+    """Open killed goals with a test's script, on a database of this kind."""
     url: str = request.getfixturevalue(f"{kind}_url")
     return lambda script, **ways: open_killed_goals(goal_processes, goal_model, script, url, tmp_path, **ways)
 
 
 def statuses(one: KilledGoals) -> dict[str, str]:
-    """Of sub-goals, by errand."""
+    """The statuses of sub-goals, by errand."""
     found = read_rows(one.desk, "SELECT description, status FROM sub_goals")
     return {said.removeprefix("Note ").removesuffix("."): status for said, status in found}
 
@@ -46,13 +46,13 @@ def asked_about(one: KilledGoals) -> Counter[str]:
 
 
 def runs_of(left: dict[str, Any], name: str) -> list[str]:
-    """How the runs of sub-agents ended that were begun for an errand."""
+    """The statuses of the sub-agent runs for an errand."""
     (number,) = [one["id"] for one in left["sub_goals"] if one["description"] == f"Note {name}."]
     return sorted(run["status"] for run in left["runs"] if run["sub_goal_id"] == number and run["role"] == "researcher")
 
 
 def crowd(name: str) -> list[Errand]:
-    """One that is done by the time of the crash, one that is not, and one that waits for both."""
+    """One errand that is done before the crash, one that is not, and one that depends on both."""
     first, second, third = (f"{name}{number}" for number in (1, 2, 3))
     return [Errand(first, "agent"), Errand(second, "agent"), Errand(third, "inline", (first, second))]
 
@@ -68,7 +68,7 @@ def test_three_goals_killed_together_come_back_one_after_the_other(tell: Telling
         assert sorted(name for name, status in statuses(one).items() if status == "completed") == done
         assert sorted(name for name, status in statuses(one).items() if status == "in-progress") == under_way
         before = asked_about(one)
-        one.desk.database.write(halts.halt)  # so that nobody begins before we have looked
+        one.desk.database.write(halts.halt)  # so that nothing starts before the assertions below
         running = one.begin()
         wait_until(lambda: bool(list_events(one.desk, "recovered")), "somebody takes over")
         due = [due for (due,) in read_rows(one.desk, "SELECT due_at FROM jobs WHERE kind = 'goal' ORDER BY due_at")]
@@ -105,7 +105,7 @@ def test_the_agent_decides_whether_half_done_work_continues_or_restarts(tell: Te
         one.run_until_stuck()
         assert count_notes(one.plan) == {"on": 1, "anew": 1, "inline": 1}
         left = one.run_to_the_end()
-        # What is thrown away may have had its effect: whoever decides to begin anew was told so.
+        # A discarded attempt may have had its effect. The model knew this when it chose to retry.
         assert count_notes(one.plan) == {"on": 1, "anew": 2, "inline": 2, "unsaid": 1, "last": 1}
         assert set(statuses(one).values()) == {"completed"}
         assert set(Counter(entry["sub_goal_id"] for entry in list_entries(left, "sub_goal_ended")).values()) == {1}
@@ -198,7 +198,7 @@ def test_downtime_does_not_make_a_sub_agent_stuck(tell: Telling) -> None:
 def test_a_goal_that_keeps_killing_processes_is_stopped_and_continues_when_it_is_resumed(tell: Telling) -> None:
     with tell(Script({"Beware.": [Errand("agent", "agent"), Errand("inline", "inline")]})) as one:
         for _ in range(MAX_LOST_WORKERS):
-            assert not one.processes.run_plan(one.plan._replace(number=4, only="journal"))  # as its first cycle begins
+            assert not one.processes.run_plan(one.plan._replace(number=4, only="journal"))  # at the start of its first cycle
         left = one.run_to_the_end()
         (goal,) = left["goals"]
         assert (goal["status"], goal["pause_kind"]) == ("paused", "fault")
@@ -217,7 +217,7 @@ def test_a_goal_that_keeps_killing_processes_is_stopped_and_continues_when_it_is
 
 @pytest.mark.parametrize("kind", OTHER)
 def test_a_paused_goal_stays_paused_through_a_crash(tell: Telling) -> None:
-    """A sub-agent that was at work ends what it is at, as it would have without the crash; after that nothing is interrupted."""
+    """A running sub-agent finishes its work, as it would have without the crash; after that nothing is interrupted."""
     with tell(Script({"Wait.": [Errand("agent", "agent"), Errand("inline", "inline", ("agent",))]}, stuck_after=["agent"])) as one:
         running = one.begin()
         wait_until(lambda: one.script.waiting == ["agent"] and one.settled, "the agent waits")

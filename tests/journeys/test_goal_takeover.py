@@ -1,5 +1,5 @@
-"""Workers that pursue a goal: one that is stopped cleanly says nothing of it, and what one leaves behind that is killed or frozen
-is taken over by another. Who comes back late changes nothing."""
+"""Workers that pursue a goal: a clean stop reports no interruption, and the work of a killed or frozen worker is taken over. A
+worker that wakes up late changes nothing."""
 
 import signal
 from collections import Counter
@@ -20,7 +20,7 @@ from tests.model_server import ModelServer
 from tests.surfaces.server_harness import wait_until
 
 TORTURE = pytest.mark.torture
-# A main agent and two of its sub-agents at work at the same time, and what comes of that.
+# A main agent and two sub-agents that run in parallel, and the sub-goals that depend on them.
 PLAN = [
     Errand("first", "agent"),
     Errand("second", "agent"),
@@ -106,7 +106,7 @@ def test_the_work_of_a_frozen_worker_is_taken_over_and_its_late_writes_change_no
         held = count_owners(one.desk)[victim.owner]
         victim.send(how)
         one.desk.database.write(lambda tx: age_beats(tx, LEASE_MS + 1, victim.owner))
-        script.gate.set()  # if it is only frozen, the answers wait in its sockets
+        script.gate.set()  # if it is only frozen, its answers wait in its sockets
         one.completes(goal_id)
         one.check_once()
         assert [(event["runs"], event["goals"]) for event in list_events(one.desk, "recovered")] == [(held, 1)]
@@ -119,7 +119,7 @@ def test_the_work_of_a_frozen_worker_is_taken_over_and_its_late_writes_change_no
         before = [read_rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
         victim.send(signal.SIGCONT)
         assert heir.end() == 0
-        one.completes(one.set_goal("Later."))  # by the time it has done this it has seen the others
+        one.completes(one.set_goal("Later."))  # by the time this goal ends, the worker has noticed the takeover
         assert victim.end() == 0
         one.check_once([*NAMES, "later"])
         after = [read_rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]

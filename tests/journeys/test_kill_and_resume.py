@@ -1,8 +1,8 @@
-"""A turn is killed with SIGKILL at every moment there is, and each time the next process ends it as if nothing had happened.
+"""A turn is killed with SIGKILL at every possible point, and each time the next process ends it as if nothing had happened.
 
-The story goes over every path of the loop: tools of the ledger, tools outside of it that may be repeated and one that may not,
-a refusal, an answer cut off and summarised, a writ, and the answer. The model is met over HTTP, is as strict as the real one,
-and outlives whoever talks to it.
+The scenario covers every path of the loop: ledger tools, external tools that may be repeated and one that may not, a refusal, an
+answer cut off and summarised, a writ, and the answer. The model is an HTTP server, as strict as the real API, and outlives its
+clients.
 """
 
 import json
@@ -20,11 +20,11 @@ from tests.journeys.turn_model import run_turn_model
 from tests.model_server import ModelProcess
 from tests.proofs import Proof
 
-STRIDE = 36  # one in this many statements is tried by an ordinary test: all of them take minutes
+STRIDE = 36  # a normal run tries one point in this many: all of them take minutes
 ORDINARY = 4
 TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof
-FEWEST = 300  # statements and moments inside of tools
+FEWEST = 300  # statements, and points inside tools
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def running_model() -> Iterator[ModelProcess]:
 
 @pytest.fixture(scope="session")
 def processes(running_model: ModelProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    """One for all the tests of a process: to load everything takes it seconds."""
+    """One fork server per test session, because loading every module takes seconds."""
     with run_fork_server(running_model.url, tmp_path_factory.mktemp("processes")) as one:
         yield one
 
@@ -53,13 +53,13 @@ def loaded(path: Path) -> Snapshot:
 
 
 def lived(processes: ForkServer, plan: ProcessPlan) -> Snapshot:
-    """What a plan leaves behind to which nothing happens."""
+    """Run a plan without kills, and return the state it leaves."""
     assert processes.run_plan(plan)
     return loaded(plan.left)
 
 
 def resumed(processes: ForkServer, plan: ProcessPlan, unkilled: Snapshot) -> None:
-    """The next plan ends what the killed one had begun."""
+    """End the turn in the next process, and compare the result with the turn that was never killed."""
     print(f"{Path(plan.home).name}: {plan.point_log.read_text() if plan.point_log.exists() else 'by the model'}")
     assert processes.run_plan(plan)
     check_all(plan, unkilled, loaded(plan.found))
@@ -85,7 +85,7 @@ def test_a_turn_killed_before_any_statement_on_postgres_ends_as_if_it_had_not_be
 
 
 def killed(numbers: Iterable[int], processes: ForkServer, model: ModelProcess, database_url: str, folder: Path) -> int:
-    """Before these moments, until there is none of that number. How often that was."""
+    """Kill a new turn before each of these points, until a process ends first. Return the number of kills."""
     unkilled = lived(processes, turn_home.build_scenario(folder / "unkilled", database_url))
     for deaths, number in enumerate(numbers):
         plan = turn_home.build_scenario(folder / f"killed before {number}", database_url)
@@ -93,7 +93,7 @@ def killed(numbers: Iterable[int], processes: ForkServer, model: ModelProcess, d
             assert number > FEWEST
             return deaths
         resumed(processes, plan, unkilled)
-        model.forget()  # a request is long, and there are thousands
+        model.forget()  # requests are large, and there are thousands
     raise AssertionError("there is no end of moments")
 
 
@@ -102,7 +102,7 @@ def killed(numbers: Iterable[int], processes: ForkServer, model: ModelProcess, d
 def test_a_turn_that_is_killed_repeatedly_still_ends(
     kind: str, processes: ForkServer, request: pytest.FixtureRequest, tmp_path: Path, proof: Proof
 ) -> None:
-    """Every plan takes it a little further."""
+    """Each process gets a little further."""
     database_url: str = request.getfixturevalue(f"{kind}_url")
     unkilled = lived(processes, turn_home.build_scenario(tmp_path / "unkilled", database_url))
     deaths = 0

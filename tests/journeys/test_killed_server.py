@@ -1,5 +1,5 @@
-"""`headway serve` is killed in the middle of a turn and started again: the turn ends by itself, and whoever listened hears the
-rest of it."""
+"""`headway serve` is killed in the middle of a turn and restarted: the turn ends without help, and a client that reconnects gets
+the rest of its events."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ from tests.journeys.worker_processes import expire_leases
 from tests.surfaces.event_stream import list_logged_ids
 from tests.surfaces.server_harness import Client, client_options, run_server
 
-HELD = 5  # the request whose answer never comes: the one after the refusal
+HELD = 5  # the request that is never answered: the one after the refusal
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)])
@@ -28,7 +28,7 @@ def test_a_turn_resumes_after_its_server_was_killed_and_readers_miss_no_event(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for what the user's tools import
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for the imports of the user's tools
     with run_turn_model() as model:
         settle(tmp_path, model.url, database_url)
         with run_server(database_url, tmp_path) as first, first.tenant() as client:
@@ -66,7 +66,7 @@ def test_a_turn_resumes_after_its_server_was_killed_and_readers_miss_no_event(
 
 
 def settle(folder: Path, model_url: str, database_url: str) -> None:
-    """Everything a server finds in the folder it is started in."""
+    """Write the home folder and `.env` that a server reads at start."""
     turn_home.make_home(folder / "home")
     settings = {
         "HEADWAY_HOME": folder / "home",
@@ -79,12 +79,12 @@ def settle(folder: Path, model_url: str, database_url: str) -> None:
 
 
 def returned(client: Client, url: str) -> httpx.Client:
-    """The same program, at the server's new address."""
+    """The same client, at the server's new address."""
     return httpx.Client(headers={"Authorization": f"Bearer {client.secret}"}, **client_options(url))
 
 
 def durable(stream: httpx.Response) -> Iterator[tuple[int, str]]:
-    """(number, kind) of the events that are in the log: neither heartbeats nor what a model says while it says it."""
+    """(number, kind) of the stored events, without pings and live text."""
     assert stream.status_code == 200, stream.read()
     fields: dict[str, Any] = {}
     for line in stream.iter_lines():

@@ -1,5 +1,5 @@
-"""Writers and servers that are killed with SIGKILL at any moment, over and over: whatever they acknowledged is there, and what is
-kept beside it is true."""
+"""Writers and servers are killed with SIGKILL at random moments, repeatedly: every acknowledged write is stored, and counters match
+the rows."""
 
 import os
 import random
@@ -47,16 +47,16 @@ def test_writes_acknowledged_to_a_killed_writer_are_stored(
             psutil.wait_procs([writer])
             stored = dict(desk.read(lambda tx, tenant_id: tx.all("SELECT id, status FROM todos WHERE tenant_id = ?", tenant_id)))
             told = [line.split() for line in acknowledged.read_text().splitlines()]
-            expected = {int(number): status for number, status in told}  # the last word counts
+            expected = {int(number): status for number, status in told}  # the last line of a todo counts
             early = {number for number, status in expected.items() if stored.get(number) != status}
-            # It may have got further than it was told, never less far.
+            # The stored status may be ahead of the acknowledged one, never behind.
             assert {(expected[number], stored.get(number)) for number in early} <= {("pending", "completed")}, seed
             assert desk.read(list_contradictions) == [], seed
             database.write(partial(tenants.remove, name=desk.tenant.name))
 
 
 def wait_for_more(acknowledged: Path, than: int) -> None:
-    """Until so many lines are there; the kill comes at any moment after."""
+    """Wait until the file has this many lines, so that the kill comes at a random moment after."""
     while not acknowledged.exists() or acknowledged.stat().st_size < than * 10:
         time.sleep(0.0005)
 
@@ -88,7 +88,7 @@ def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
 
 
 class Caller:
-    """Adds todos as fast as it gets answers; what it got none for, it asks for again, under the same key."""
+    """Adds todos as fast as it gets responses. It repeats unanswered requests with the same key."""
 
     def __init__(self, secret: str, name: str) -> None:
         self.secret, self.name = secret, name

@@ -1,8 +1,8 @@
-"""Half an hour of everything at once, on Postgres: turns, goals, schedules, readers of the log, and two workers of which one is
-killed every minute. At its end nothing is stuck, nothing was done twice, every reader has heard everything, and the server has not
+"""Half an hour of mixed load on Postgres: turns, goals, schedules, readers of the log, and two workers, one of which is killed
+every minute. At the end nothing is stuck, nothing was done twice, every reader has every event, and the server's memory has not
 grown.
 
-HEADWAY_TEST_SOAK_S makes the half hour, and its minutes, shorter.
+HEADWAY_TEST_SOAK_S sets a shorter duration; the minutes shrink with it.
 """
 
 import json
@@ -32,12 +32,12 @@ from tests.surfaces.server_harness import Client, Service, client_options, run_s
 
 MINUTES = 30
 READERS = 20
-EVENTS_A_MINUTE_MB = 1  # what the server may keep of a minute's work, for good: less than a tenth of what it tells in one
+EVENTS_A_MINUTE_MB = 1  # allowed growth of the server's memory per minute, less than a tenth of the events it sends in one
 ERRANDS_OF = re.compile(r"Run the errands of (\w+)\.")
 
 
 def reply(request: Request) -> Reply:
-    """Goals are planned as four errands of their own; whoever is woken by a schedule has nothing to do."""
+    """Plan each goal as four errands with names of their own; answer a schedule's tick without any work."""
     if request.tools == ["submit_plan"]:
         (goal,) = set(ERRANDS_OF.findall(request.last))
         return goal_scenario.plan_reply(plan(goal))
@@ -57,12 +57,12 @@ def plan(goal: str) -> list[Errand]:
 
 
 class Load:
-    """What people and programs do meanwhile. Each of them goes on until it is told to stop, or complains."""
+    """The load from people and programs. Each thread runs until it is stopped, and records its failure."""
 
     def __init__(self, service: Service, client: Client) -> None:
         self.service, self.client = service, client
         self.stopped = threading.Event()
-        self.noted: list[str] = []  # what was asked to be noted
+        self.noted: list[str] = []  # the names that were requested
         self.heard: list[list[int]] = [[] for _ in range(READERS)]
         self.complaints: list[BaseException] = []
 
@@ -112,7 +112,7 @@ class Load:
                     return
 
     def read_the_log(self, heard: list[int]) -> None:
-        """As a browser does: for a while, and then again from where it was."""
+        """Read as a browser does: for a while, then reconnect after the last event."""
         with self.visitor() as visitor:
             while not self.stopped.is_set():
                 place = {"Last-Event-ID": str(heard[-1] if heard else 0)}
@@ -127,7 +127,7 @@ class Load:
                 case "id", _:
                     number = int(value)
                 case "event", "ping":
-                    number = None  # a ping says where the log is, and is not in it
+                    number = None  # a ping carries the log's position, but is not an event of the log
                 case "", _ if number is not None:
                     heard.append(number)
                     number = None
@@ -180,7 +180,7 @@ def put_schedules(client: Client) -> None:
 
 
 class Shift:
-    """Two workers. Who is killed is replaced at once."""
+    """Two workers. A killed one is replaced at once."""
 
     def __init__(self, stack: ExitStack, url: str, folder: Path, env: dict[str, str]) -> None:
         self.stack, self.url, self.folder, self.env = stack, url, folder, env
@@ -218,7 +218,7 @@ def effects_in(client: Client, state: str) -> set[str]:
 
 
 def check_the_books(client: Client) -> None:
-    """Everything ended well, and what is counted is what is there."""
+    """Check that everything completed, and that stored counters match the rows."""
     desk = client.desk
     assert read_rows(desk, "SELECT DISTINCT status FROM goals") == [("completed",)]
     assert read_rows(desk, "SELECT DISTINCT status FROM sub_goals") == [("completed",)]
@@ -236,7 +236,7 @@ def check_the_books(client: Client) -> None:
 
 
 def check_what_was_heard(load: Load, log: list[int]) -> None:
-    """Each reader heard the beginning of the log without a gap, as far as it listened."""
+    """Check that each reader got the log from its beginning, without a gap."""
     for heard in load.heard:
         assert heard == log[: len(heard)]
         assert len(heard) > len(log) // 2

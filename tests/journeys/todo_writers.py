@@ -1,5 +1,5 @@
-"""Processes that add todos, several at once, until they are killed. Each is forked from one that has loaded every module, and notes
-in a file which todos were acknowledged to it."""
+"""Processes that add todos, several at once, until they are killed. Each is forked from one that has loaded every module, and
+records the acknowledged todos in a file."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
-import apsw  # noqa: F401  loaded before the first writer is sent out
+import apsw  # noqa: F401  loaded before the first fork
 import psycopg  # noqa: F401
 
 from headway.actions import todos
@@ -26,12 +26,12 @@ AT_ONCE = 5
 class Writing(NamedTuple):
     database_url: str
     tenant_id: int
-    acknowledged: str  # the file of those that were
+    acknowledged: str  # the file that lists acknowledged todos
     name: str
 
 
 class WriterServer:
-    """Seen from outside: a process that sends writers out, and says which they are."""
+    """The parent's handle on the process that forks writers."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -54,11 +54,11 @@ def run_writer_server() -> Iterator[WriterServer]:
             process.terminate()
 
 
-# Inside
+# In the fork server
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # let the kernel reap killed writers
     for line in sys.stdin:
         child = os.fork()
         if not child:

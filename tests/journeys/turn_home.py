@@ -9,7 +9,7 @@ from tests.journeys.forked_process import ProcessPlan
 from tests.journeys.turn_model import CHEAP, STRONG
 
 TOOLS = Path(__file__).parent / "turn_tools.py"
-# No more tools than the story needs: every request carries them all.
+# Only the tools the scenario needs: every request carries them all.
 ROLE = 'tools = ["create_todo", "complete_todo", "read_file", "own"]\n'
 PRICES = f"""
 ["openai-chat:{STRONG}"]
@@ -36,7 +36,7 @@ def fill_workspace(workspace: Path) -> None:
 
 
 def build_scenario(home: Path, database_url: str) -> ProcessPlan:
-    """A house nobody has lived in."""
+    """A fresh home folder, and a tenant with a conversation."""
     make_home(home)
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")

@@ -1,8 +1,8 @@
 """The model of the turn scenario: it prepares a party, over every path of the loop. Its reply depends on the request alone, so a
 request that is repeated after a crash gets the same reply.
 
-It also is the moment at which some of its clients die. A key tells how: `before.3.4711` has process 4711 killed when its third
-request has arrived, `after.3.4711` when that has been answered, and with `hold.3` the third reply is held back until `release`.
+It also kills some of its clients, at the moment their API key names: `before.3.4711` kills process 4711 when its third request
+arrives, `after.3.4711` when that request has been answered, and `hold.3` holds the third reply back until `release`.
 """
 
 import json
@@ -39,7 +39,7 @@ def reply(request: Request) -> Reply:
 
 
 def supervisor_reply(request: Request) -> Reply:
-    """Derived from what was said last, as the loop's own next step is."""
+    """The reply to the newest message, as the loop derives its next step."""
     said = [one for one in request.messages if not get_text(one).startswith("[TURN CONTEXT]")]
     answered = list_answered_tools(said)
     return reply_after_tools(request, answered, said) if answered else reply_after_text(request, get_text(said[-1]))
@@ -77,7 +77,7 @@ def reply_after_tools(request: Request, tools: list[str], said: Sequence[dict[st
 
 
 def number_calls(request: Request, *wanted: tuple[str, dict[str, Any]], text: str = "") -> Reply:
-    """Calls with ids that tell them apart wherever they stand: what was called before is called -again."""
+    """Give every call a unique id. A repeated call gets the suffix `-again`."""
     taken = {one["id"] for message in request.messages for one in message.get("tool_calls") or []}
     named = [call(name, given, id=find_free_id("-".join([name, *list_key_parts(given)]), taken)) for name, given in wanted]
     return calls(*named, text=text, usage=USAGE)
@@ -92,14 +92,14 @@ def list_key_parts(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 def complete_call(request: Request, title: str) -> tuple[str, dict[str, Any]]:
-    """The id of an item is in the context, which shows the plan as it is now."""
+    """Complete the item with this title. Its id is in the context, which shows the current plan."""
     found = re.search(rf"- \[\w+\] {title} \(id ([0-9a-f-]{{36}})\)", request.last)
     assert found, f"no open item {title!r} in {request.last!r}"
     return "complete_todo", {"todoId": found[1], "outcome": f"done: {title}"}
 
 
 def list_answered_tools(said: Sequence[dict[str, Any]]) -> list[str]:
-    """The tools whose results are the last thing that was said; none if somebody spoke since."""
+    """The tools whose results end the transcript; empty if another message follows them."""
     names = {one["id"]: one["function"]["name"] for message in said for one in message.get("tool_calls") or []}
     return [names[message["tool_call_id"]] for message in list_newest_results(said)]
 
@@ -113,7 +113,7 @@ def list_newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class KillingHandler(ChatHandler):
-    """Answers like the other, and does to its clients what their keys ask for."""
+    """Handles requests as usual, and kills or holds a client as its key demands."""
 
     asked: Counter[str] = Counter()
 
@@ -133,13 +133,13 @@ class KillingHandler(ChatHandler):
 
 
 def kill(process: int) -> None:
-    with suppress(ProcessLookupError):  # the last answer was all it had waited for
+    with suppress(ProcessLookupError):  # the client may exit after its last answer
         os.kill(process, signal.SIGKILL)
 
 
 @contextmanager
 def run_turn_model() -> Iterator[ModelProcess]:
-    """Run it in a process of its own until the block ends."""
+    """Run it in a separate process until the block ends."""
     path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True, env=path) as process:
         try:
@@ -151,7 +151,7 @@ def run_turn_model() -> Iterator[ModelProcess]:
 
 def main() -> None:
     ends = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, which inherit it
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before any thread starts: threads inherit the mask
     server = ModelServer(reply)
     server.RequestHandlerClass = KillingHandler
     with server:

@@ -11,7 +11,7 @@ from tests.journeys.kill_points import pass_point
 
 @tool(idempotent=True)
 def invite(guest: str, execution: Execution) -> str:
-    """Put a guest on the list. Somebody who is on it already stays on it."""
+    """Put a guest on the list. Inviting a guest twice has no further effect."""
     log(execution, "invite", guest)
     (Path(execution.workspace) / f"invited {guest}").touch()
     pass_point("invited")
@@ -20,7 +20,7 @@ def invite(guest: str, execution: Execution) -> str:
 
 @tool
 def order(what: str, execution: Execution) -> str:
-    """Order something. Whatever is ordered is delivered and has to be paid: twice if ordered twice."""
+    """Order something. Every order is delivered and has to be paid for: twice if ordered twice."""
     pass_point("about to order")
     log(execution, "order", what)
     with (Path(execution.workspace) / "orders.txt").open("a") as orders:

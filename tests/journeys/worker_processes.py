@@ -1,4 +1,4 @@
-"""Processes that work on jobs of one database, a model that outlives them, and what is left when they are done."""
+"""Worker processes on one database, a model that outlives them, and checks of the final state."""
 
 import json
 import os
@@ -37,7 +37,7 @@ FOREVER_S = 600
 
 
 def make_home(folder: Path) -> Path:
-    """A home with a tool whose effect can be counted, and must not be repeated."""
+    """A home folder with a tool whose effect can be counted and must not be repeated."""
     (folder / "home" / "tools").mkdir(parents=True)
     (folder / "home" / "tools" / "own.py").write_text(OWN)
     return folder / "home"
@@ -49,12 +49,12 @@ def count_notes(folder: Path) -> Counter[str]:
 
 
 def build_environment(folder: Path, model: Reachable, **settings: str) -> dict[str, str]:
-    """What every process of the crew finds."""
+    """The environment of every worker and server."""
     chosen = {f"HEADWAY_{name.upper()}": value for name, value in settings.items()}
     return {**environment(model), "HEADWAY_HOME": str(folder / "home"), "SSL_CERT_DIR": str(folder), **chosen}
 
 
-# What is said. Each turn has a name, notes it once, and says so.
+# Rules of the model. Each turn has a name, notes it once, and reports that it did.
 
 
 def make_names(numbers: Iterable[int]) -> list[str]:
@@ -62,7 +62,7 @@ def make_names(numbers: Iterable[int]) -> list[str]:
 
 
 def build_rules(names: Iterable[str], stuck_before: Iterable[str] = (), stuck_after: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Rules for these turns. A stuck one gets no answer before, or after, it noted its name; whoever asks again does."""
+    """Rules for these turns. The first request of a stuck turn, before or after its note, is never answered; its repetition is."""
     before, after = set(stuck_before), set(stuck_after)
     rules: list[dict[str, Any]] = []
     for name in names:
@@ -75,7 +75,7 @@ def build_rules(names: Iterable[str], stuck_before: Iterable[str] = (), stuck_af
 
 
 def enqueue(desk: TenantHarness, names: Iterable[str], limit: int = 10) -> list[str]:
-    """Turns that nobody works on yet, each in a conversation of its own; their ids."""
+    """Queue a turn per name, each in a new conversation, and return their ids."""
 
     def start(tx: Transaction, tenant_id: int) -> list[str]:
         begun = []
@@ -93,7 +93,7 @@ def enqueue(desk: TenantHarness, names: Iterable[str], limit: int = 10) -> list[
 
 class Worker(NamedTuple):
     process: Program
-    owner: str  # its name among those who work
+    owner: str  # its name in `jobs.owner`
 
     def send(self, what: signal.Signals) -> None:
         os.kill(self.process.pid, what)
@@ -117,11 +117,11 @@ def run_worker(database_url: str, folder: Path, env: Mapping[str, str]) -> Itera
 
 
 def expire_leases(desk: TenantHarness, owner: str = "%") -> None:
-    """As if so much time had passed since it was heard of that it must be dead."""
+    """Move the last heartbeats back until the leases of matching workers have expired."""
     desk.database.write(lambda tx: age_beats(tx, LEASE_MS + 1, owner))
 
 
-# What is left
+# The final state
 
 
 def read_rows(desk: TenantHarness, sql: str, *parameters: Any) -> list[Row]:
@@ -129,7 +129,7 @@ def read_rows(desk: TenantHarness, sql: str, *parameters: Any) -> list[Row]:
 
 
 def count_owners(desk: TenantHarness) -> Counter[str]:
-    """Who works on how many jobs."""
+    """The number of running jobs per worker."""
     return Counter(str(owner) for (owner,) in read_rows(desk, "SELECT owner FROM jobs WHERE state = 'running'"))
 
 
@@ -146,7 +146,7 @@ def wait_until_all_end(desk: TenantHarness) -> None:
 
 
 def check_each_ended_once(desk: TenantHarness, names: Iterable[str]) -> None:
-    """One user message, one effect, one answer and one ending for each turn of the tenant."""
+    """Check that each turn has one user message, one effect, one answer and one end."""
     wanted = sorted(names)
     said = Counter(desk.read(lambda tx, tenant_id: tx.all("SELECT role, content FROM messages WHERE tenant_id = ?", tenant_id)))
     assert said == Counter([("user", f"Note {name}.") for name in wanted] + [("assistant", f"Noted {name}.") for name in wanted])
